@@ -50,7 +50,7 @@ def test_every_kind_strikes_and_all_that_ended_comes_back(sim: Callable[..., Sim
         "--hosts",
         "5",
         "--duration",
-        "10",
+        "14",
         "--visibility",
         "4",
         "--seed",

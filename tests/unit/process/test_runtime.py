@@ -27,6 +27,7 @@ from singleton.settings.options import SingletonOptions
 from singleton.settings.place import Place
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
+from tests.support.relays import soon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -249,21 +250,23 @@ def test_whenever_an_interrupt_comes_to_who_waits_nothing_stays(thread: LockThre
 
 async def test_a_release_goes_on_when_its_caller_is_cancelled(thread: LockThread) -> None:
     hold = await acquire_async(thread)
-    answer = thread.memory.release
+    answer, asked, may = thread.memory.release, threading.Event(), threading.Event()
 
     async def slowly(name: str, lease_id: str) -> None:
-        await asyncio.sleep(0.1)
+        asked.set()
+        while not may.is_set():  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0.001)
         await answer(name, lease_id)
 
     thread.memory.release = slowly  # type: ignore[method-assign]
     releasing = asyncio.create_task(thread.runtime.release_async(hold))
-    await asyncio.sleep(0.02)
+    await soon(asked.is_set)
     releasing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await releasing
     assert thread.leased() == {LOCK}
-    await asyncio.sleep(0.2)
-    assert thread.leased() == set()
+    may.set()
+    await soon(lambda: thread.leased() == set())
 
 
 def test_a_loop_that_ends_while_its_release_is_under_way_is_no_error(
