@@ -135,6 +135,19 @@ def test_a_wait_that_moved_ends_before_function_timeout_and_not_sooner(app: Path
     holding.end()
 
 
+def test_an_invocation_that_moved_stands_in_line_before_those_who_came_after_it(holding: Holding) -> None:
+    served: list[str] = []
+    holding.begin(a_job("sync", holding.body))
+    holding.beside(a_job("sync", lambda: served.append("inv-2")), "inv-2")
+    eventually(lambda: holding.counted() == 1)
+    holding.beside(a_job("sync", lambda: served.append("inv-3"), timeout=30), "inv-3")  # it is there from the beginning
+    eventually(lambda: holding.in_line() >= 1)
+    holding.lock_thread.push_clock(2)
+    eventually(lambda: holding.in_line() == 2)
+    holding.end()
+    assert served == ["inv-2", "inv-3"]
+
+
 @pytest.mark.usefixtures("forever")
 def test_an_invocation_that_may_wait_for_less_than_two_seconds_is_no_runner(app: Path, holding: Holding) -> None:
     function_timeout(app, "00:00:01")

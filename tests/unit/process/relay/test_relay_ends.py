@@ -1,0 +1,73 @@
+"""A runner gets the lock only while his time lasts and the process is open, and in his place in line."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton import AsyncLockClient, LockClient
+from singleton.base.errors import LockClosed, LockNotAcquired
+from singleton.process.calls import Phase
+from tests.support.relays import LOCK, begun_outside, eventually, running, soon
+
+if TYPE_CHECKING:
+    from singleton.base.hold import Hold
+    from tests.support.lock_thread import LockThread
+    from tests.support.relays import CountingStore
+
+
+def test_a_runner_whose_time_is_over_does_not_get_the_lock_though_nobody_has_told_him(
+    thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch, forever: None
+) -> None:
+    locks, give_back = LockClient(), store.release
+    got: list[Hold] = []
+    told: list[LockNotAcquired] = []
+
+    def late() -> None:
+        try:
+            got.append(locks.acquire(LOCK, timeout=5, owner="late"))
+        except LockNotAcquired as error:
+            told.append(error)
+
+    async def answered_later(*args: Any) -> None:
+        await soon(lambda: bool(got or told))  # a request takes its time, in which a time-out is told
+        await give_back(*args)
+
+    monkeypatch.setattr(store, "release", answered_later)
+    with locks.lock(LOCK):
+        waiting = threading.Thread(target=late)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        thread.push_clock(5.5)
+    waiting.join(10)
+    assert not got
+    assert "within 0:00:05" in str(told[0])
+    assert thread.leased() == set()
+
+
+def test_a_lock_that_is_released_while_the_process_closes_is_not_handed_on(thread: LockThread, forever: None) -> None:
+    """The lock thread has not come to that yet, and the runner still waits."""
+    locks, got = AsyncLockClient(), list[str]()
+
+    async def late() -> None:
+        with pytest.raises(LockClosed):
+            async with locks.lock(LOCK):
+                got.append("it")
+
+    async def main() -> None:
+        hold, busy = await locks.acquire(LOCK), threading.Event()
+        waiting = begun_outside(late())
+        await soon(lambda: running(thread) == 1)
+        thread.runtime._loop.call_soon_threadsafe(busy.wait, 10)
+        closing = asyncio.create_task(asyncio.to_thread(thread.runtime.close))
+        await soon(lambda: thread.runtime.phase is Phase.CLOSING)
+        releasing = asyncio.create_task(locks.release(hold))
+        await asyncio.sleep(0)  # it has given the lock up, and waits for the lock thread
+        busy.set()
+        await asyncio.gather(waiting, releasing, closing)
+
+    asyncio.run(main())
+    assert not got
