@@ -108,34 +108,6 @@ def test_the_holder_is_named_by_the_function_that_has_it_and_not_by_the_one_that
     asyncio.run(main())
 
 
-def test_a_loss_is_logged_in_the_name_of_who_was_handed_the_lock(
-    thread: LockThread, caplog: pytest.LogCaptureFixture
-) -> None:
-    locks = AsyncLockClient()
-
-    async def use(function: str, gate: asyncio.Event) -> None:
-        with under_way(Invocation(f"id-{function}", None, function)):
-            async with locks.lock(LOCK) as hold:
-                await gate.wait()
-                if function == "FunctionB":
-                    thread.push_clock(30)
-                    await soon(hold.lost.is_set)
-
-    async def main() -> None:
-        gates = asyncio.Event(), asyncio.Event()
-        first = begun_outside(use("FunctionA", gates[0]))
-        await soon(lambda: thread.kinds().count("acquired") == 1)
-        second = begun_outside(use("FunctionB", gates[1]))
-        await soon(lambda: running(thread) == 1)
-        for gate in gates:
-            gate.set()
-        await asyncio.wait([first, second])
-
-    asyncio.run(main())
-    (lost,) = [each for each in caplog.records if "hold lost" in each.message]
-    assert (lost.__dict__["owner"], lost.__dict__["function"]) == ("id-FunctionB", "FunctionB")
-
-
 def test_the_events_of_a_hold_that_was_handed_on_are_told_in_the_context_of_who_has_it(thread: LockThread) -> None:
     """A listener finds there in whose name to log, and in which span."""
     caller = contextvars.ContextVar("caller", default="another")
@@ -156,26 +128,6 @@ def test_the_events_of_a_hold_that_was_handed_on_are_told_in_the_context_of_who_
     unsubscribe()
     mine = [(kind, where) for owner, kind, where in told if owner == "me"]
     assert mine == [("waiting", "me"), ("acquired", "me"), ("released", "me")]
-
-
-def test_the_end_of_a_hold_is_told_in_the_context_of_who_had_it_whoever_hands_the_lock_on(thread: LockThread) -> None:
-    caller = contextvars.ContextVar("caller", default="whoever releases it")
-    told: list[tuple[str, str, str]] = []
-    unsubscribe = subscribe(lambda event: told.append((event.owner, event.kind, caller.get())))
-    locks = LockClient()
-
-    def had() -> Hold:
-        caller.set("who had it")
-        return locks.acquire(LOCK, owner="first")
-
-    hold = contextvars.copy_context().run(had)
-    waiting = threading.Thread(target=lambda: locks.release(locks.acquire(LOCK)))
-    waiting.start()
-    eventually(lambda: running(thread) == 1)
-    locks.release(hold)
-    waiting.join(10)
-    unsubscribe()
-    assert ("first", "released", "who had it") in told
 
 
 def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(thread: LockThread) -> None:
