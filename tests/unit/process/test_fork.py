@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import os
 import signal
 import subprocess
@@ -19,7 +21,8 @@ from singleton import LockClient, LockClosed, LockLost, subscribe
 from singleton.process import current
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import memory_locks
-from tests.support.lock_thread import an_app
+from tests.support.lock_thread import Context, a_job, an_app
+from tests.support.relays import soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,15 +157,12 @@ def test_a_child_of_a_process_with_locks_in_memory_holds_nothing_and_waits_for_n
 
 
 def test_who_forks_as_he_is_told_that_he_waits_waits_in_the_child_for_nobody(locks: LockClient) -> None:
-    """There is no thread there that would hand the lock on to him, nor the one that was handing it on."""
+    """There is no thread there that would hand the lock on to him."""
     ends: list[str] = []
 
     def fork(event: LockEvent) -> None:
         if event.kind == "waiting" and event.owner == "forks":
-            assert current._current is not None
-            (lock,) = current._current.registry._locks.values()
-            with taken_by_another_thread(lock.relay.mutex):
-                ends.append(in_a_child(lambda: None, goes_on=True))
+            ends.append(in_a_child(lambda: None, goes_on=True))
 
     def wait() -> None:
         parent = os.getpid()
@@ -184,6 +184,34 @@ def test_who_forks_as_he_is_told_that_he_waits_waits_in_the_child_for_nobody(loc
     finally:
         unsubscribe()
     assert ends == ["closed"]
+
+
+@pytest.mark.parametrize("whose", ["the relay", "the crowd"])
+def test_the_child_can_cancel_who_waits_on_its_loop_though_another_thread_had_a_mutex(
+    locks: LockClient, whose: str
+) -> None:
+    """He waits as a runner, and is counted."""
+    loop = asyncio.new_event_loop()
+
+    async def begun() -> asyncio.Task[None]:
+        waiting: asyncio.Task[None] = asyncio.create_task(a_job("async")(context=Context("inv-1")))
+        await soon(lambda: bool(relay._runners))
+        return waiting
+
+    def cancel() -> None:
+        waiting.cancel()
+        loop.run_until_complete(asyncio.wait({waiting}))
+        assert waiting.cancelled()
+
+    with locks.lock("locks/app/job"):
+        assert current._current is not None
+        registry = current._current.registry
+        (relay,) = (lock.relay for lock in registry._locks.values())
+        waiting = contextvars.Context().run(loop.run_until_complete, begun())
+        with taken_by_another_thread(relay.mutex if whose == "the relay" else registry.crowd._mutex):
+            assert in_a_child(cancel) == "done"
+        cancel()
+    loop.close()
 
 
 @pytest.mark.process
