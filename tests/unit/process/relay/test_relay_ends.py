@@ -1,4 +1,4 @@
-"""A runner gets the lock only while his time lasts and the process is open, and in his place in line."""
+"""A runner gets the lock only while his time lasts and the process is open; of any other end he is told."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from singleton.process.calls import Phase
 from tests.support.relays import LOCK, begun_outside, eventually, running, soon
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from singleton.base.hold import Hold
     from tests.support.lock_thread import LockThread
     from tests.support.relays import CountingStore
@@ -71,3 +73,32 @@ def test_a_lock_that_is_released_while_the_process_closes_is_not_handed_on(threa
 
     asyncio.run(main())
     assert not got
+
+
+def test_a_runner_whose_move_to_the_lock_thread_is_cancelled_before_it_begins_is_told_of_as_failed(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the loop of a test, on which the locks are, ends in that moment."""
+    locks, begin, closed = LockClient(), thread.runtime._begun, list[LockClosed]()
+
+    def cancelled(coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = begin(coro)
+        task.cancel()
+        return task
+
+    def wait() -> None:
+        try:
+            locks.acquire(LOCK, owner="late")
+        except LockClosed as error:
+            closed.append(error)
+
+    with locks.lock(LOCK):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(thread.runtime, "_begun", cancelled)
+            thread.push_clock(2)
+            waiting.join(10)
+    assert closed
+    assert [event.kind for event in thread.events if event.owner == "late"] == ["waiting", "failed"]
