@@ -523,6 +523,15 @@ def test_beside_a_section_under_other_options_he_asks_for_nothing(place: Place) 
     assert got.is_set()
 
 
+def test_inside_a_section_of_his_own_under_other_options_he_is_told_that_he_would_wait_for_himself(
+    place: Place,
+) -> None:
+    others = LockClient(options=SingletonOptions(lock_period=60))
+    with others.lock(LOCK), pytest.raises(LockNotAcquired, match="would wait for itself"):
+        LockClient().acquire(LOCK, timeout=5)
+    assert place.thread.leased() == set()
+
+
 def test_with_a_window_that_is_over_others_get_their_turn_before_him(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     store = SlowStore()
