@@ -58,7 +58,7 @@ class Leadership:
         self._guard = threading.Lock()
         self._hold: Hold | None = None
         self._over: SingletonError | None = None
-        self._waiting: dict[concurrent.futures.Future[Hold], None] = {}
+        self._waiting: dict[concurrent.futures.Future[Hold], None] = {}  # in the order in which they came
         self._process = 0
         self._crossing: Crossing | None = None
         self._campaign: Campaign | None = None

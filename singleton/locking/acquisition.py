@@ -95,10 +95,10 @@ class Acquisition:
             StoreFailure: the lease is not ours, or was given back because stamping failed (B6), or took so long that
                 the hold would be over soon.
         """
-        doubt = self._unknown
+        doubt, began = self._unknown, self._turns.wheel.now()
         self._unknown, self.in_vain = True, None
         try:
-            lease, etag, sent = await self._acquire(owner)
+            lease, etag = await self._acquire(owner)
         except StoreFailure as failure:
             self._unknown = doubt or failure.meaning == "transient"
             raise
@@ -106,7 +106,7 @@ class Acquisition:
             if (fencing := self._fencing) is not None:
                 await self._stamp(fencing, lease, etag, owner)
         except BaseException:
-            self.in_vain = sent, await self.give_back(lease)
+            self.in_vain = began, await self.give_back(lease)
             raise
         finally:
             self._unknown = False
@@ -165,10 +165,10 @@ class Acquisition:
         now = asyncio.get_running_loop().time()
         return now if done else max(now, lease.lapses)
 
-    async def _acquire(self, owner: str) -> tuple[Lease, str, float]:
+    async def _acquire(self, owner: str) -> tuple[Lease, str]:
         """Ask for the lease, and make its blob where that is missing, once.
 
-        The lease's clock starts before the request is sent (B4): that time is the last that is returned.
+        The lease's clock starts before the request is sent (B4).
         """
         guess, self._guess, created = self._guess, None, False
         if guess is not None and guess.missing:
@@ -184,7 +184,7 @@ class Acquisition:
                 if created or failure.meaning != "missing":
                     raise
             else:
-                return self._leased(sent), etag, sent
+                return self._leased(sent), etag
             made, created = await self._create(owner), True
             if guess is not None:
                 guess.missing = made

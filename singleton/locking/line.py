@@ -58,7 +58,6 @@ class Line:
         "_holder",
         "_kind",
         "_last",
-        "_loop",
         "_name",
         "_taken",
         "_try_once",
@@ -87,7 +86,6 @@ class Line:
         self._first: Waiter | None = None
         self._last: Waiter | None = None
         self._waking: asyncio.Future[bool] | None = None
-        self._loop: asyncio.AbstractEventLoop
 
     def __bool__(self) -> bool:
         """Tell from any thread whether anybody stands in line."""
@@ -109,7 +107,7 @@ class Line:
             raise closed_error(self._kind, self._name, owner)
         if timeout == 0 and (self.state.used_here or (self.first() is not None and self.state.in_use)):
             raise self._not_acquired(self._taken if self.state.doing is Doing.TAKEN else _OURS, owner=owner)
-        loop = self._loop = asyncio.get_running_loop()
+        loop = self.state.loop
         now = loop.time() if since is None else since
         limit = math.inf if timeout is None else timeout or self._try_once
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
@@ -177,13 +175,14 @@ class Line:
 
     async def sleep_until(self, due: float) -> None:
         """Wait, but not past the last look of the first in line, and no longer than anybody waits."""
-        while (first := self.first()) is not None and (now := self._loop.time()) < due:
+        loop = self.state.loop
+        while (first := self.first()) is not None and (now := loop.time()) < due:
             last_look = now if first.once else first.deadline - _LAST_LOOK
             if now >= last_look and first.since > self.state.asked:
                 return  # nobody has asked for it yet, and later is too late
-            self._waking = self._loop.create_future()
+            self._waking = loop.create_future()
             when = last_look if now < last_look < due else due
-            timer = self._loop.call_at(when, self._wake, True)  # noqa: FBT003 - nobody left
+            timer = loop.call_at(when, self._wake, True)  # noqa: FBT003 - nobody left
             try:
                 if await self._waking:
                     return
@@ -194,7 +193,7 @@ class Line:
         """Wait for this, but no longer than anybody waits."""
         done.add_done_callback(lambda _: self._wake())
         while self.first() is not None and not done.done():
-            self._waking = self._loop.create_future()
+            self._waking = self.state.loop.create_future()
             await self._waking
 
     def _wake(self, timed_out: bool = False) -> None:  # noqa: FBT001, FBT002 - called by a timer

@@ -264,7 +264,12 @@ class State:
         """When every waiter elsewhere has polled once since the lock became free."""
         return self._free_since + self._timing.poll_max * _TURN
 
-    def _now(self) -> float:
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop on which it is used; to ask which one runs costs a system call (Python 3.11)."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-        return self._loop.time()
+        return self._loop
+
+    def _now(self) -> float:
+        return self.loop.time()

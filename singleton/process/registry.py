@@ -81,7 +81,7 @@ class Registry:
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._tails: set[Hold] = set()
         self.crowd = Crowd()
-        self._companions: dict[asyncio.Task[None], None] = {}
+        self._companions: dict[asyncio.Task[None], None] = {}  # in the order in which they came, as in ``Door``
         self._lent: dict[Place, set[Door]] = {}
         self.keepers: dict[Address, Keeper] = {}
         self._closed = False

@@ -26,7 +26,7 @@ LOCK = "singleton/locking/lock.py"
 LINE = "singleton/locking/line.py"
 _UNSTAMPED = """\
         except BaseException:
-            self.in_vain = sent, await self.give_back(lease)
+            self.in_vain = began, await self.give_back(lease)
             raise
 """
 STATE = "singleton/locking/state.py"
@@ -318,7 +318,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="not stamped, not given back",
         file=ACQUISITION,
-        old="            self.in_vain = sent, await self.give_back(lease)\n            raise\n",
+        old="            self.in_vain = began, await self.give_back(lease)\n            raise\n",
         new="            raise\n",
         breaks="a lease whose stamping failed is renewed for ever (B6)",
     ),

@@ -47,6 +47,11 @@ def running(thread: LockThread, name: str = LOCK) -> int:
     return len(relay_of(thread, name)._runners or ())
 
 
+def in_line(thread: LockThread, name: str = LOCK) -> int:
+    """Return how many stand in the lock thread's line."""
+    return len([*relay_of(thread, name)._line])
+
+
 def eventually(condition: Callable[[], bool]) -> None:
     """Wait, on this thread, for something that other threads do."""
     end = time.monotonic() + 10

@@ -201,60 +201,53 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(None)  # noqa: SLF001
 
     def _run_until(self, done: Callable[[], bool]) -> None:
-        """Run rounds: all timers that are due, then all ready callbacks, except those that machines keep.
+        """Run one round: all timers that are due, then all ready callbacks, except those that machines keep.
 
-        Most rounds have one timer and nothing else: it is run without becoming ready first. Only what is ready can
-        bring the end.
+        Most rounds have one timer and nothing else: it is run without becoming ready first.
         """
-        ready, timers, turns = self._ready, self._near, self.turns
-        first = ready.popleft if self._shuffle is None else self._any_hosts_next
-        handle: Callback | None = None  # let go of after each: it may be the last that keeps something
-        try:
-            while not done():
-                if turns >= self._look_up_at:
-                    self._look_up(turns)
-                if ready and ((timers and timers[-1][0] >= -self.now) or self.now >= self._near_until):
+        ready, timers, first = self._ready, self._near, self._ready.popleft
+        if self._shuffle is not None:
+            first = self._any_hosts_next
+        left = 0  # of this round
+        while True:
+            if left:
+                left -= 1
+                handle = first()
+            elif done():
+                return
+            elif self.turns >= self._look_up_at:
+                self._look_up()
+                continue
+            elif ready:
+                if (timers and timers[-1][0] >= -self.now) or self.now >= self._near_until:
                     self._make_ready()
-                for _ in range(len(ready)):
+                left = len(ready) - 1
+                handle = first()
+            elif timers:
+                minus_due, _, handle = timers.pop()
+                if not handle.call:
+                    continue
+                if minus_due < -self.now:
+                    self.now = -minus_due
+                if (timers and timers[-1][0] >= -self.now) or self.now >= self._near_until:
+                    ready.append(handle)
+                    self._make_ready()
+                    left = len(ready) - 1
                     handle = first()
-                    machine = handle.machine
-                    try:
-                        if handle.call and (machine is None or machine.steady or machine.may_run(handle)):
-                            turns += 1
-                            handle.context.run(*handle.call)
-                    except (SystemExit, KeyboardInterrupt):
-                        raise
-                    except BaseException as error:  # noqa: BLE001 - as every loop does
-                        self._report(error, handle)
-                    handle = machine = None
-                if done():
-                    return
-                while not ready and turns < self._look_up_at:
-                    if not timers:
-                        self._next_shelf()
-                        continue
-                    minus_due, _, handle = timers.pop()
-                    if not handle.call:
-                        continue
-                    late = minus_due > -self.now
-                    if not late:
-                        self.now = -minus_due
-                    if late or (timers and timers[-1][0] == minus_due):
-                        ready.append(handle)
-                        self._make_ready()
-                        break
-                    machine = handle.machine
-                    try:
-                        if machine is None or machine.steady or machine.may_run(handle):
-                            turns += 1
-                            handle.context.run(*handle.call)
-                    except (SystemExit, KeyboardInterrupt):
-                        raise
-                    except BaseException as error:  # noqa: BLE001 - as every loop does
-                        self._report(error, handle)
-                    handle = machine = None
-        finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
-            self.turns, handle, machine = turns, None, None
+            else:
+                self._next_shelf()
+                continue
+            call, machine = handle.call, handle.machine
+            try:
+                if call and (machine is None or machine.steady or machine.may_run(handle)):
+                    self.turns += 1
+                    handle.context.run(*call)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as every loop does
+                self._report(error, handle)
+            finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
+                del handle, call
 
     def _make_ready(self) -> None:
         """Make ready, after what is, the timers that are due now."""
@@ -266,13 +259,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if timer.call:
                 self._ready.append(timer)
 
-    def _look_up(self, turns: int) -> None:
+    def _look_up(self) -> None:
         """Now and then: collect young garbage, and see whether time still moves."""
-        self._look_up_at = turns + _TURNS_A_LOOK
+        self._look_up_at = self.turns + _TURNS_A_LOOK
         gc.collect(0)
         if self.now > self._now_before:
-            self._now_before, self._turns_before = self.now, turns
-        elif turns - self._turns_before > _MOST_TURNS:
+            self._now_before, self._turns_before = self.now, self.turns
+        elif self.turns - self._turns_before > _MOST_TURNS:
             raise Deadlock(f"time stands still at {self.now:.3f} s; busy: {[*self.leftover_tasks()]}")
 
     def _report(self, error: BaseException, handle: Callback) -> None:

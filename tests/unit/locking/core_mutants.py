@@ -182,7 +182,7 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a lease kept whose stamp failed",
-        "            self.in_vain = sent, await self.give_back(lease)\n            raise",
+        "            self.in_vain = began, await self.give_back(lease)\n            raise",
         "            raise",
         partial(release.test_a_lease_whose_stamp_failed_is_given_back, "write", answered(403)),
     ),

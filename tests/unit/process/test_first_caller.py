@@ -91,6 +91,11 @@ class Place:
     def lock(self) -> Lock:
         return next(each for each in self.thread.runtime.registry._locks.values() if each.name == LOCK)
 
+    @property
+    def in_line(self) -> int:
+        """How many stand in the lock thread's line."""
+        return len([*self.lock._line])
+
     def hold_up(self) -> None:
         """Have no acquire answered until ``let_go``."""
         self.store.may_answer = asyncio.Event()
@@ -158,8 +163,8 @@ def test_after_a_no_he_stands_in_line_and_his_next_request_comes_after_the_pause
 
         waiting = asyncio.create_task(wait())
         await place.asking()
-        await soon(lambda: len([*place.lock._line]) == 1 or place.store.count("acquire") > 2)
-        assert len([*place.lock._line]) == 1, "he asks on where he is"
+        await soon(lambda: place.in_line == 1 or place.store.count("acquire") > 2)
+        assert place.in_line == 1, "he asks on where he is"
         assert not place.lock.relay._runners
         await soon(lambda: place.store.count("acquire") >= 2)
         place.thread.given_back_by_the_other(LOCK)
@@ -176,7 +181,7 @@ def test_after_a_no_his_time_out_is_told_in_the_words_of_the_line(place: Place) 
 
     async def main() -> None:
         waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=30))
-        await soon(lambda: len([*place.lock._line]) > 0)
+        await soon(lambda: place.in_line > 0)
         await asyncio.sleep(0.1)
         assert not waiting.done()
         place.thread.push_clock(31)
@@ -211,7 +216,7 @@ def test_while_the_answer_takes_long_he_goes_into_line_and_his_time_out_is_kept(
         waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
         await place.asking()
         place.thread.push_clock(1.5)
-        await soon(lambda: len([*place.lock._line]) > 0 or place.store.count("given up") > 0)
+        await soon(lambda: place.in_line > 0 or place.store.count("given up") > 0)
         assert not place.store.count("given up"), "only then all stand in line"
         assert not waiting.done()
         place.thread.push_clock(3)
@@ -295,7 +300,7 @@ def test_others_who_come_while_he_waits_get_it_after_him(place: Place) -> None:
         await place.asking()
         for number in range(3):
             tasks.append(asyncio.create_task(use(f"next {number}")))
-            await soon(lambda number=number: len([*place.lock._line]) == number + 1)  # type: ignore[misc]
+            await soon(lambda number=number: place.in_line == number + 1)  # type: ignore[misc]
         place.let_go()
         await asyncio.gather(*tasks)
 
@@ -315,7 +320,7 @@ def test_who_asks_once_while_he_waits_is_told_that_it_is_in_use_here(place: Plac
                 assert hold is None
 
         trying = asyncio.create_task(once())
-        await soon(lambda: len([*place.lock._line]) == 1)
+        await soon(lambda: place.in_line == 1)
         place.let_go()
         await trying
         await place.locks.release(await waiting)
@@ -441,9 +446,9 @@ def test_a_lease_that_came_too_late_is_no_contention_either_while_it_is_being_gi
                 await place.locks.acquire(LOCK, timeout=1)
 
         trying = [asyncio.create_task(once())]
-        await soon(lambda: len([*place.lock._line]) == 1)
+        await soon(lambda: place.in_line == 1)
         trying.append(asyncio.create_task(late()))
-        await soon(lambda: len([*place.lock._line]) == 2)
+        await soon(lambda: place.in_line == 2)
         place.thread.push_clock(1.5)
         await trying.pop()
         place.thread.runtime._loop.call_soon_threadsafe(place.store.may_release.set)
@@ -476,7 +481,7 @@ def test_whoever_is_cancelled_when_the_lock_thread_is_no_more_hears_only_of_that
     async def main() -> None:
         place.thread.taken_by_another_process(LOCK)
         waiting = asyncio.create_task(place.locks.acquire(LOCK))
-        await soon(lambda: len([*place.lock._line]) > 0)
+        await soon(lambda: place.in_line > 0)
         with monkeypatch.context() as patch:
             patch.setattr(place.thread.runtime._loop, "call_soon_threadsafe", closed)
             waiting.cancel()

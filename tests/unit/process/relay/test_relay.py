@@ -17,7 +17,7 @@ from singleton.locking import relay
 from singleton.locking.section import Section
 from singleton.process.current import runtime
 from singleton.stores.memory import MemoryLeaseStore
-from tests.support.relays import LOCK, begun_outside, eventually, relay_of, running, soon
+from tests.support.relays import LOCK, begun_outside, eventually, in_line, relay_of, running, soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ def test_a_section_in_threads_costs_no_call_to_the_lock_thread_nor_to_the_storag
         for _ in range(250):
             with locks.lock(LOCK) as hold:
                 tokens.append(hold.token or 0)
-                eventually(lambda: running(thread) + len([*relay_of(thread)._line]) > 0 or len(tokens) > 900)
+                eventually(lambda: running(thread) + in_line(thread) > 0 or len(tokens) > 900)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for each in threads:
@@ -108,7 +108,7 @@ def test_runners_are_served_in_the_order_in_which_they_came_beside_those_on_the_
             tasks = []
             for number in range(9):
                 tasks.append(begun_outside(one(number)))
-                await soon(lambda: running(thread) + len([*relay_of(thread)._line]) == len(tasks))
+                await soon(lambda: running(thread) + in_line(thread) == len(tasks))
         await asyncio.gather(*tasks)
 
     asyncio.run(all_of_them())
@@ -159,7 +159,7 @@ def test_a_runner_is_not_overtaken_by_who_stands_in_line_as_the_lease_is_lost(th
         tasks = [begun_outside(use("a runner", None))]
         await soon(lambda: running(thread) == 1)
         tasks.append(begun_outside(use("in line", 1.9)))
-        await soon(lambda: len([*relay_of(thread)._line]) == 1)
+        await soon(lambda: in_line(thread) == 1)
 
         async def lose() -> None:
             hold.lease.lose("broken")
@@ -336,7 +336,7 @@ def test_a_runner_who_is_moved_while_another_is_on_his_way_into_the_line_is_not_
         await asyncio.to_thread(thread.do, move_who_goes)
         tasks[0].cancel()
         await asyncio.wait({tasks[0]})
-        await soon(lambda: len([*queue._line]) == 0)
+        await soon(lambda: in_line(thread) == 0)
         await asyncio.to_thread(thread.do, end)
         await asyncio.wait(tasks)
 

@@ -13,7 +13,7 @@ import pytest
 from singleton import LockNotAcquired
 from singleton.functions.waiting import GuardAsk
 from tests.support.lock_thread import Context, a_job, an_app, call
-from tests.support.relays import CountingStore, begun_outside, eventually, relay_of, running, soon
+from tests.support.relays import CountingStore, begun_outside, eventually, in_line, running, soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +72,7 @@ class Holding:
         return running(self.lock_thread, LOCK)
 
     def in_line(self) -> int:
-        return len([*relay_of(self.lock_thread, LOCK)._line])
+        return in_line(self.lock_thread, LOCK)
 
     def counted(self) -> int:
         return sum(map(len, self.lock_thread.runtime.registry.crowd._waiting.values()))

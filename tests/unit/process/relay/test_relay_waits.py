@@ -15,7 +15,7 @@ from singleton.locking import relay
 from singleton.locking.section import Turn
 from singleton.process.answer import Answer
 from singleton.process.running import Runner
-from tests.support.relays import LOCK, begun_outside, eventually, relay_of, running, soon
+from tests.support.relays import LOCK, begun_outside, eventually, in_line, relay_of, running, soon
 
 if TYPE_CHECKING:
     from tests.support.lock_thread import LockThread
@@ -34,7 +34,7 @@ def test_a_runner_times_out_when_his_time_is_over_with_the_words_of_the_line(thr
         waiting.start()
         eventually(lambda: running(thread) == 1)
         thread.push_clock(2)
-        eventually(lambda: len([*relay_of(thread)._line]) == 1)
+        eventually(lambda: in_line(thread) == 1)
         thread.push_clock(3.5)
         waiting.join(10)
         assert told
@@ -216,7 +216,7 @@ def test_who_is_interrupted_as_he_joins_leaves_the_time_outs_of_others_as_they_a
         waiting.start()
         eventually(lambda: running(thread) > 0)
         thread.push_clock(2)
-        eventually(lambda: len([*relay_of(thread)._line]) == 1)
+        eventually(lambda: in_line(thread) == 1)
         thread.push_clock(3.5)
         waiting.join(10)
     assert told
