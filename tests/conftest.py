@@ -157,12 +157,14 @@ def nothing_left_behind() -> Iterator[None]:
     """Fail a test that leaves a thread or a child process behind. Sockets and files: their ResourceWarning is an error.
 
     What a fixture of wider scope started is not the test's: it was there before. What a test, or an example of the
-    docs, has begun to observe is ended here.
+    docs, has begun to observe is ended here, and locks that it had elsewhere are on the process's lock thread again.
     """
     threads, children = set(_threads()), set(_children())
     yield
     if (observing := sys.modules.get("singleton.observing.observe")) is not None:
         observing._take_the_place_of(None, ())
+    if (current := sys.modules.get("singleton.process.current")) is not None:
+        current.provide_runtime(None)
     end = time.monotonic() + GRACE
     while True:
         left = [*(set(_threads()) - threads), *(set(_children()) - children)]

@@ -6,20 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.conformance import mutex_suite, semaphore_suite
 from tests.support.inline import InlineHost
 from tests.support.world import virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
+    from collections.abc import Callable, Coroutine
 
 
 @pytest.mark.parametrize("kind", mutex_suite.KINDS, ids=str)

@@ -54,7 +54,6 @@ def hosts(connection_string: str, options: SingletonOptions) -> Iterator[list[Re
     yield pair
     for host in pair:
         host.runtime.close()
-    provide_runtime(None)
 
 
 async def test_mutexes(hosts: list[RealHost]) -> None:
@@ -84,11 +83,9 @@ async def test_semaphores(scenario: Callable[..., Coroutine[Any, Any, None]], ho
 
 
 @pytest.fixture
-def locks(hosts: list[RealHost]) -> Iterator[LockClient]:
+def locks(hosts: list[RealHost]) -> LockClient:
     provide_runtime(lambda: hosts[0].runtime)
-    return_to = hosts[0].sync_locks
-    yield return_to
-    provide_runtime(None)
+    return hosts[0].sync_locks
 
 
 @pytest.mark.parametrize("limit", [None, 1, 3])

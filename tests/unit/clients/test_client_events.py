@@ -12,7 +12,6 @@ from singleton import LockNotAcquired, SingletonOptions
 from singleton.base.clock import timed_by
 from singleton.base.errors import StorageDenied
 from singleton.base.events import LockEvent, subscribe
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.network import Fate, Request, answered
@@ -20,12 +19,6 @@ from tests.support.world import now, occupy, until, virtual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
 
 
 @pytest.fixture

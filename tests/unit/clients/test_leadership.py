@@ -15,7 +15,6 @@ import pytest
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
 from singleton.locking.lease import Lease
 from singleton.process.calls import Calls
-from singleton.process.current import provide_runtime
 from singleton.process.registry import Registry
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import CONNECTION, InlineHost, on
@@ -33,12 +32,6 @@ if TYPE_CHECKING:
     from singleton.process.onthread import Work
 
 JOB = "poller"
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
 
 
 @pytest.fixture

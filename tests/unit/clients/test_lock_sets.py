@@ -12,7 +12,6 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockLost, LockNotAcquired
 from singleton.base.errors import StorageDenied
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -26,12 +25,6 @@ if TYPE_CHECKING:
     from singleton import Hold
 
 NAMES = ("a", "b", "c")
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
 
 
 async def settled(service: MemoryLeaseStore, *hosts: InlineHost) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, Hold, LockClient, LockClosed, SingletonOptions
 from singleton.clients.worker import PeriodicWorker
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 JOB = "cleanup"
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
 
 
 @pytest.fixture

@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.process.current import provide_runtime
 from tests.support.listeners import QUICK
 from tests.support.lock_thread import an_app
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     an_app(tmp_path, monkeypatch, QUICK)
-    yield tmp_path
-    provide_runtime(None)
+    return tmp_path

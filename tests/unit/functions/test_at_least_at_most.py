@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import ConfigurationError, LockLost, LockNotAcquired, current_hold, singleton
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import Headcount, virtual_time
 from tests.support.inline import InlineHost
@@ -20,17 +19,14 @@ from tests.support.lock_thread import Context, LockThread, a_job, an_app, call
 from tests.support.world import eventually, now, pending_timers, until, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 LOCK = "locks/app/job"
 
 
 @pytest.fixture(autouse=True)
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     an_app(tmp_path, monkeypatch)
-    yield
-    provide_runtime(None)
 
 
 def a_timer(seconds: float, ran: list[float], **arguments: Any) -> Any:

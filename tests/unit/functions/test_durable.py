@@ -18,7 +18,6 @@ from singleton import (
     StorageUnavailable,
     start_singleton,
 )
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost, on
 from tests.support.lock_thread import an_app
@@ -35,10 +34,8 @@ LOCK = "locks/app/%7Edurable.order-7"
 
 
 @pytest.fixture(autouse=True)
-def _app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     an_app(tmp_path, monkeypatch)
-    yield
-    provide_runtime(None)
 
 
 class RuntimeStatus(enum.Enum):

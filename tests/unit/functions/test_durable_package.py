@@ -12,7 +12,6 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, singleton, start_singleton
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support import deliveries as given
 from tests.support.inline import InlineHost, on
@@ -20,7 +19,6 @@ from tests.support.lock_thread import Context, LockThread, an_app, guard_of, out
 from tests.support.world import virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 with warnings.catch_warnings(action="ignore"):
@@ -32,10 +30,8 @@ REFUSED = r"it is a Durable orchestrator or entity.*activities that it calls.*st
 
 
 @pytest.fixture(autouse=True)
-def _app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     an_app(tmp_path, monkeypatch)
-    yield
-    provide_runtime(None)
 
 
 @pytest.fixture(params=["DFApp", "Blueprint"])

@@ -11,7 +11,6 @@ import pytest
 from singleton import StorageDenied
 from singleton.base.clock import timed_by
 from singleton.base.events import Call, LockEvent, subscribe, tell
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
@@ -62,7 +61,6 @@ async def test_a_hold_is_timed_until_the_body_ended_and_not_until_the_release_wa
     host.network.always("release", Fate(up=3.0))
     with host.here(), timed_by(asyncio.get_running_loop().time):
         await a_job("async", lambda: asyncio.sleep(2.0))(context=Context())
-    provide_runtime(None)
     (released,) = [event for event in events if event.kind == "released"]
     assert released.held == pytest.approx(2.0, abs=0.01)
 

@@ -24,7 +24,6 @@ from singleton import (
 from singleton.decorator import guards_of
 from singleton.layouts.reading import read_name
 from singleton.locking.slots import slot_name
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import Headcount, held_elsewhere, virtual_time
 from tests.support.inline import InlineHost
@@ -34,7 +33,6 @@ from tests.support.virtual import run_virtual
 from tests.support.world import now, until, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from singleton import Hold
@@ -43,10 +41,8 @@ LOCK = "locks/app/job"
 
 
 @pytest.fixture(autouse=True)
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     an_app(tmp_path, monkeypatch)
-    yield
-    provide_runtime(None)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])

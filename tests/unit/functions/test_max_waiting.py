@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from singleton import ConfigurationError, LockNotAcquired, StorageUnavailable, singleton
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import Headcount
 from tests.support.inline import InlineHost
@@ -24,7 +23,6 @@ from tests.support.virtual import run_virtual
 from tests.support.world import foreign_id, now, until, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from singleton.functions.contention import Contention
@@ -33,10 +31,8 @@ LOCK = "locks/app/job"
 
 
 @pytest.fixture(autouse=True)
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     an_app(tmp_path, monkeypatch)
-    yield
-    provide_runtime(None)
 
 
 def a_slow_job(seconds: float = 10, **arguments: Any) -> Any:

@@ -13,7 +13,6 @@ import pytest
 
 from singleton import ConfigurationError, SingletonOptions, singleton
 from singleton.decorator import guards_of
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import Headcount
 from tests.support.inline import InlineHost
@@ -21,7 +20,6 @@ from tests.support.lock_thread import Context, a_job, an_app, guard_of
 from tests.support.world import now, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 TIMINGS: dict[str, Any] = {
@@ -39,10 +37,8 @@ APP_WIDE = {"container", "http", "fencing_tokens", "enabled", "host_id", "local_
 
 
 @pytest.fixture(autouse=True)
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     an_app(tmp_path, monkeypatch, '{"singleton": {"lockPeriod": "00:00:20", "handoffWindow": "00:00:07"}}')
-    yield
-    provide_runtime(None)
 
 
 def lock(body: object = None, **arguments: Any) -> str:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import LockNotAcquired, singleton
-from singleton.process.current import provide_runtime
 from singleton.settings import hostjson
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, an_app
 from tests.support.world import now, until, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from singleton.functions.contention import Contention
@@ -27,10 +26,9 @@ MINUTES = 60.0
 
 
 @pytest.fixture(autouse=True)
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     an_app(tmp_path, monkeypatch)
-    yield tmp_path
-    provide_runtime(None)
+    return tmp_path
 
 
 def host_json(app: Path, function_timeout: str | None, **options: str) -> None:

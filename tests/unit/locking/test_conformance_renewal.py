@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, SingletonOptions
-from singleton.process.current import provide_runtime
 from singleton.settings.options import load_options
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import CONNECTION, InlineHost, on
@@ -16,14 +15,7 @@ from tests.support.network import answered
 from tests.support.world import now, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
 
 
 @pytest.mark.parametrize(

@@ -5,26 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
-from typing import TYPE_CHECKING
 
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, SingletonOptions
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lock import release
-from singleton.process.current import provide_runtime
 from tests.support.inline import InlineHost
 from tests.support.network import Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, until, virtual
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
 
 
 @virtual

@@ -7,23 +7,14 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
-import pytest
-
 from singleton.locking.lease import Lease
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.network import FINE, Network, answered, raising
 from tests.support.world import NAME, foreign_id, now, until, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
+    import pytest
 
 
 @virtual

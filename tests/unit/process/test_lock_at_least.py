@@ -12,7 +12,6 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost, SingletonOptions
 from singleton.process.answer import Answer
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -26,12 +25,6 @@ if TYPE_CHECKING:
     from singleton.process.registry import Registry
 
 JOB = "report"
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
 from singleton.base.naming import Invocation, under_way
 from singleton.functions.attempts import acquire_by_attempts
 from singleton.layouts.layout import Attempts
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.stamps import this_host
 from tests.support.inline import InlineHost
@@ -23,15 +22,7 @@ from tests.support.network import LOST_REQUEST, answered
 from tests.support.world import eventually, foreign_id, now, occupy, until, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from singleton.stores.protocol import BlobState
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
 
 
 @pytest.fixture(autouse=True)

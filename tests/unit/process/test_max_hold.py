@@ -10,7 +10,6 @@ import pytest
 
 from singleton import ConfigurationError, LockClient, LockLost, SingletonOptions
 from singleton.locking.section import Section
-from singleton.process.current import provide_runtime
 from singleton.process.dropped import lose_after
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
     from singleton import Hold
 
 JOB = "report"
-
-
-@pytest.fixture(autouse=True)
-def own_runtime() -> Iterator[None]:
-    yield
-    provide_runtime(None)
 
 
 @pytest.fixture

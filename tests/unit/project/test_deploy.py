@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from singleton.observing.metrics import METRICS
-from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.arm import faults, parsed
 from tests.support.inline import InlineHost
@@ -114,7 +113,6 @@ async def test_the_query_of_long_waits_finds_the_lines_that_tell_of_them(caplog:
         for task in waits:
             task.cancel()
         await asyncio.wait(waits)
-    provide_runtime(None)
     query = (DEPLOY / "queries" / "waits-long.kql").read_text("utf-8")
     begins = tuple(re.findall(r'message startswith "([^"]+)"', query))
     (contained,) = re.findall(r'message contains "([^"]+)"', query)
