@@ -22,6 +22,7 @@ from singleton.base.valued import Valued
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextvars import Token
 
 _IN_A_TASK: Final = "__azure_function_invocation_id__"
 """The attribute by which the worker's log handler knows the tasks of an invocation."""
@@ -58,21 +59,26 @@ def current() -> Invocation | None:
     return None if known is None or known is _NOBODY or known.over else known
 
 
-@contextmanager
-def under_way(invocation: Invocation) -> Iterator[None]:
-    """Work for this invocation, until it is over.
+class UnderWay:
+    """A block that works for this invocation, until it is over.
 
     What is called within another one belongs to that: the host knows nothing of it.
     """
-    if current() is not None:
-        yield
-        return
-    token = _current.set(invocation)
-    try:
-        yield
-    finally:
-        invocation.over = True
-        _current.reset(token)
+
+    __slots__ = ("_invocation", "_token")
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+        self._token: Token[Invocation | None] | None = None
+
+    def __enter__(self) -> None:
+        if current() is None:
+            self._token = _current.set(self._invocation)
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            self._invocation.over = True
+            _current.reset(self._token)
 
 
 def speaking_of(invocation: Invocation | None) -> Valued[Invocation]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from contextlib import AsyncContextDecorator, AsyncExitStack, ContextDecorator, contextmanager
+from contextlib import AsyncContextDecorator, ContextDecorator, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from singleton.base.currenthold import showing
@@ -81,12 +81,11 @@ def guarded_async(
             if skips and got is None:
                 return _skip(function, name)
             holds = holds_in(got)
-            with _current(holds):
-                async with AsyncExitStack() as watched:
-                    for hold in holds:
-                        await watched.enter_async_context(cancelled_when_lost(hold))
-                    _raise_if_lost(holds)
-                    result = await function(*args, **kwargs)
+            with _current(holds), ExitStack() as watched:
+                for hold in holds:
+                    watched.enter_context(cancelled_when_lost(hold))
+                _raise_if_lost(holds)
+                result = await function(*args, **kwargs)
             _raise_if_lost(holds)
             return result
 

@@ -125,7 +125,7 @@ class PeriodicWorker(Running):
     async def _do(self, hold: Hold) -> None:
         hold.raise_if_lost()  # this process may have stood still since it got the lock
         if inspect.iscoroutinefunction(self._work):
-            async with cancelled_when_lost(hold):
+            with cancelled_when_lost(hold):
                 await self._work(hold)
         elif self._thread is not None:
             self._work(hold)  # nothing else is on this thread's loop

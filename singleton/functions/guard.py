@@ -155,7 +155,7 @@ class Guard(Declaration):
         with Current(hold):
             tell("body_started", call, hold)
             try:
-                async with cancelled_when_lost(hold, enabled=cancel):
+                with cancelled_when_lost(hold, enabled=cancel):
                     result = await body()
                 outcome = "ok"
                 return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from singleton.base.currenthold import current_hold, showing, shown_hold
-from singleton.base.naming import Invocation, under_way
+from singleton.base.naming import Invocation, UnderWay
 from singleton.process.reentry import enter, leave
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def in_its_name(
     """Make what is logged while ``run`` runs a call go out in the name of its invocation."""
 
     async def named(self: _SelfT, call: Call, /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        with under_way(Invocation(call.owner, call.storage, call.function)):
+        with UnderWay(Invocation(call.owner, call.storage, call.function)):
             return await run(self, call, *args, **kwargs)
 
     return named

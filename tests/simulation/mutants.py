@@ -656,8 +656,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="body not cancelled when lost",
         file=CANCELLING,
-        old="        if not ended:\n            ours = True\n",
-        new="        if ended:\n            ours = True\n",
+        old="        if not self._is_over:\n",
+        new="        if self._is_over:\n",
         breaks="an async body runs on without its lock",
     ),
     Mutant(
@@ -677,15 +677,16 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="cancellation swallowed by the guard",
         file=CANCELLING,
-        old="                raise lost from cancellation\n        raise\n",
-        new="                raise lost from cancellation\n",
+        old="        self._remove()\n",
+        new="        self._remove()\n        if not self._ours and isinstance(error, asyncio.CancelledError):\n"
+        "            return True\n",
         breaks="a cancelled invocation ends as if nothing had been",
     ),
     Mutant(
         name="loss reaches the worker as a cancellation",
         file=CANCELLING,
-        old="        if ours and task.uncancel() <= cancelled_before:\n",
-        new="        if False:\n",
+        old="        if self._ours and self._task.uncancel() <= self._before and",
+        new="        if False and",
         breaks="the worker never answers for the invocation",
     ),
     Mutant(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.errors import ConfigurationError, StorageError
-from singleton.base.naming import Invocation, under_way
+from singleton.base.naming import Invocation, UnderWay
 from singleton.base.naming import log as _log
 from singleton.functions.misdeclared import always_fails, stand_in
 from singleton.functions.triggers import (
@@ -169,7 +169,7 @@ class _Call:
     async def _answered(self, locks: Locks, body: Callable[[InboxMessage], Awaitable[None]], *, cancel: bool) -> None:
         service, given = self.inbox.service, self.arguments.get(self.parameter)
         bell = bell_in(given, self.inbox.name)
-        with under_way(self.invocation):
+        with UnderWay(self.invocation):
             outcome = await answer(
                 service,
                 locks,

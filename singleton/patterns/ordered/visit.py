@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -217,9 +216,11 @@ class Visit:
             token=hold.token,
         )
         try:
-            async with cancelled_when_lost(hold) if self.cancel else contextlib.nullcontext():
-                with AlwaysAnswered(f"the handler of inbox {self.names.inbox}"):
-                    await self.handle(message)
+            with (
+                cancelled_when_lost(hold, enabled=self.cancel),
+                AlwaysAnswered(f"the handler of inbox {self.names.inbox}"),
+            ):
+                await self.handle(message)
         except Exception as error:  # noqa: BLE001 - it is the handler's, and counted
             hold.raise_if_lost()
             return error

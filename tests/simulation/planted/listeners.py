@@ -203,9 +203,9 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="a cancellation is taken for a loss",
         file=CANCELLING,
-        old="        if ours and task.uncancel() <= cancelled_before:\n",
-        new="        if not ours:\n            task.uncancel()\n            raise RuntimeError from cancellation\n"
-        "        if ours and task.uncancel() <= cancelled_before:\n",
+        old="        self._remove()\n",
+        new="        self._remove()\n        if not self._ours and isinstance(error, asyncio.CancelledError):\n"
+        "            self._task.uncancel()\n            raise RuntimeError from error\n",
         breaks="somebody cancels an invocation, and is told that it failed",
     ),
     Mutant(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, subscribe
-from singleton.base.naming import Invocation, under_way
+from singleton.base.naming import Invocation, UnderWay
 from singleton.locking.section import Section
 from tests.support.relays import LOCK, eventually, relay_of, running
 
@@ -67,7 +67,7 @@ def acquired_by(who: str, got: list[Hold]) -> threading.Thread:
 
     def acquire() -> None:
         caller.set(who)
-        with under_way(Invocation(f"inv-{who}", None, who)):
+        with UnderWay(Invocation(f"inv-{who}", None, who)):
             got.append(LockClient().acquire(LOCK, owner=who))
 
     thread = threading.Thread(target=lambda: contextvars.Context().run(acquire))

@@ -14,7 +14,7 @@ import pytest
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions, subscribe
 from singleton.base.errors import LockLost
-from singleton.base.naming import Invocation, under_way
+from singleton.base.naming import Invocation, UnderWay
 from singleton.locking.lease import Lease
 from tests.support.relays import LOCK, begun_outside, eventually, relay_of, running, soon
 
@@ -84,7 +84,7 @@ def test_the_holder_is_named_by_the_function_that_has_it_and_not_by_the_one_that
     locks = AsyncLockClient()
 
     async def use(function: str, gate: asyncio.Event) -> None:
-        with under_way(Invocation(f"id-{function}", None, function)):
+        with UnderWay(Invocation(f"id-{function}", None, function)):
             async with locks.lock(LOCK, owner=function):
                 await gate.wait()
 
