@@ -62,6 +62,8 @@ def finished(function: str, result: Any, returns: str | None, *, decorator: str)
     Raises:
         ConfigurationError: it is an awaitable, a future or a generator.
     """
+    if result is None:
+        return None
     if returns in WRITTEN_ONE_BY_ONE and isinstance(result, Iterator):
         return list(result)
     if inspect.iscoroutine(result) or inspect.isgenerator(result):

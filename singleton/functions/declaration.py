@@ -103,7 +103,18 @@ class Declaration:
         return Call(lock, function, invocation_id(context), arguments, self.mode, storage)
 
     def _lock(self, function: str, arguments: Mapping[str, Any]) -> str:
-        scopes = self._scopes(arguments)
+        if self._always is None:
+            return self._lock_of(function, self._scopes(arguments))
+        if (lock := self._always.get(function)) is None:
+            lock = self._always[function] = self._lock_of(function, self._scopes(arguments))
+        return lock
+
+    @cached_property
+    def _always(self) -> dict[str, str] | None:
+        """The lock of each function, where all invocations have the same; None: the scope depends on them."""
+        return {} if self.scope is None and self.template.is_literal else None
+
+    def _lock_of(self, function: str, scopes: list[str]) -> str:
         named = self.name or function
         lock = self.layout.lock(self._host_id, named, scopes, self.level, listener=self.mode == "listener")
         if self.limit is not None:
@@ -173,9 +184,20 @@ class Declaration:
         return Place(account, self.options.container, self.options.http)
 
     def _address(self, call: Call) -> Address:
+        place, known = self._place, self._last.get(call.lock)
+        if known is not None and known.place is place:
+            return known
         from singleton.process.address import Address
 
-        return Address.of(self._place, call.lock, self.options, self.layout.stamp())
+        address = Address.of(place, call.lock, self.options, self.layout.stamp())
+        self._last.clear()
+        self._last[call.lock] = address
+        return address
+
+    @cached_property
+    def _last(self) -> dict[str, Address]:
+        """The last lock's address: one object for the same lock again, so that it is soon found to be equal."""
+        return {}
 
     def _addresses(self, call: Call) -> tuple[Address, ...]:
         """Return the address of its lock, and that of the lock's old name where it is taken as well.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from singleton.base.errors import LockNotAcquired
@@ -42,7 +42,7 @@ _A_MOMENT: Final = 0.05
 """Seconds by which a timer may come before its time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WaitLimit:
     """For how long an invocation may wait for locks.
 
@@ -57,7 +57,7 @@ class WaitLimit:
         """Return the limit of an app. It reads host.json: ask once."""
         return cls(function_timeout(app_dir, settings))
 
-    @property
+    @cached_property
     def seconds(self) -> float:
         """Seconds after its begin at which an invocation waits no longer."""
         if self.timeout is None:

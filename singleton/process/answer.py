@@ -9,10 +9,11 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import contextvars
+    from collections.abc import Callable, Generator
 
 _T = TypeVar("_T")
 
@@ -96,9 +97,7 @@ class Answer(Generic[_T]):
         """Wait until it is done, as ``result``. A cancellation of the caller leaves it as it is."""
         waking = _Waking(asyncio.get_running_loop())
         self.when_done(waking)
-        if waking.woken.done():
-            await asyncio.sleep(0)  # whoever waits can be cancelled, however soon the answer is there
-        await waking.woken
+        await waking
         return self.result()
 
     def _end(self, error: BaseException | None) -> None:
@@ -126,22 +125,54 @@ class Answer(Generic[_T]):
 
 
 class _Waking:
-    """Wakes who awaits an answer on this loop: an object, where two functions and what they know would be seven."""
+    """What a task waits for: a future of another kind (see ``asyncio.isfuture``).
 
-    __slots__ = ("_loop", "woken")
+    asyncio's own would be told on its loop, which would wake the task a round later.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_context", "_is_cancelled", "_loop", "_message", "_wake_task")
+
+    _context: contextvars.Context
+    _message: object
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._asyncio_future_blocking = False
+        self._is_cancelled = False
         self._loop = loop
-        self.woken: asyncio.Future[None] = loop.create_future()
+        self._wake_task: Callable[[_Waking], object] | None = None
 
     def __call__(self) -> None:
         """The answer is there; it was given on whichever thread."""
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - get_running_loop raises where there is none
-            self._wake()
+            self._loop.call_soon(self._wake)
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
                 self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        if not self.woken.done():
-            self.woken.set_result(None)
+        if self._wake_task is not None:
+            self._context.run(self._wake_task, self)
+
+    # --- what a task asks of a future ---------------------------------------------------------------------------------
+
+    def __await__(self) -> Generator[Any, None, None]:
+        self._asyncio_future_blocking = True
+        yield self
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def add_done_callback(self, wake: Callable[[_Waking], object], *, context: contextvars.Context) -> None:
+        self._wake_task, self._context = wake, context
+
+    def cancel(self, msg: object = None) -> bool:
+        if self._is_cancelled or self._wake_task is None:
+            return False
+        self._is_cancelled, self._message = True, msg
+        self._loop.call_soon(self._wake)
+        return True
+
+    def result(self) -> None:
+        self._wake_task = None  # it wakes
+        if self._is_cancelled:
+            raise asyncio.CancelledError() if self._message is None else asyncio.CancelledError(self._message)

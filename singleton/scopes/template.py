@@ -45,9 +45,10 @@ class ScopeTemplate:
     Attributes:
         text: the template.
         paths: the dotted paths of its placeholders, but for those that a setting takes part in.
+        is_literal: whether it always comes to the same, as it has no settings and no placeholders.
     """
 
-    __slots__ = ("_dotnet", "_needs_values", "_pieces", "_subject", "paths", "text")
+    __slots__ = ("_dotnet", "_needs_values", "_pieces", "_subject", "is_literal", "paths", "text")
 
     def __init__(self, text: str, *, dotnet: bool = False, named: str = "scope_id", needs_values: bool = False) -> None:
         if not isinstance(text, str):
@@ -59,6 +60,7 @@ class ScopeTemplate:
         self._needs_values = needs_values
         self._subject = subject = f"{named} {quoted(text)}"
         self._pieces = _parse(_settings_masked(text, subject), subject)
+        self.is_literal = "%" not in text and all(isinstance(piece, str) for piece in self._pieces)
         self.paths = tuple(
             dict.fromkeys(
                 ".".join(piece.names)

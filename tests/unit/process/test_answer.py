@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextvars
 import threading
 
 import pytest
@@ -129,6 +130,93 @@ def test_a_coroutine_that_is_cancelled_leaves_it_as_it_is_however_soon_it_was_th
             await asyncio.wait({waiting})
             assert waiting.cancelled()
             assert not answer.cancelled
+
+    asyncio.run(main())
+
+
+def test_a_coroutine_is_awake_in_the_round_in_which_its_loop_hears_of_the_answer() -> None:
+    async def main() -> list[str]:
+        answer: Answer[None] = Answer()
+        assert answer.claim()
+        order: list[str] = []
+
+        async def wait() -> None:
+            await answer.awaited()
+            order.append("awake")
+
+        waiting = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        thread = threading.Thread(target=answer.give, args=(None,))
+        thread.start()
+        thread.join()
+        asyncio.get_running_loop().call_soon(order.append, "what came after it")
+        await waiting
+        await asyncio.sleep(0)
+        return order
+
+    assert asyncio.run(main()) == ["awake", "what came after it"]
+
+
+def test_a_coroutine_goes_on_in_its_own_context_whoever_answers_or_cancels() -> None:
+    whose: contextvars.ContextVar[str] = contextvars.ContextVar("whose", default="nobody's")
+    seen: list[str] = []
+
+    async def wait(answer: Answer[None]) -> None:
+        whose.set("the waiter's")
+        try:
+            await answer.awaited()
+        finally:
+            seen.append(whose.get())
+            whose.set("the waiter's, later")
+            await asyncio.sleep(0)
+            seen.append(whose.get())
+
+    async def main() -> None:
+        whose.set("the giver's")
+        for end in ("give", "give in a thread", "cancel"):
+            answer: Answer[None] = Answer()
+            assert answer.claim()
+            waiting = asyncio.create_task(wait(answer))
+            await asyncio.sleep(0)
+            if end == "cancel":
+                waiting.cancel()
+            elif end == "give":
+                answer.give(None)
+            else:
+                await asyncio.to_thread(answer.give, None)
+            await asyncio.wait({waiting})
+            assert waiting.cancelled() == (end == "cancel")
+            assert seen == ["the waiter's", "the waiter's, later"]
+            seen.clear()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("first", ["answered", "cancelled"])
+def test_a_coroutine_that_is_cancelled_as_the_answer_is_on_its_way_hears_of_the_cancellation_once(first: str) -> None:
+    async def main() -> None:
+        answer: Answer[int] = Answer()
+        assert answer.claim()
+        woken: list[object] = []
+
+        async def wait() -> None:
+            try:
+                await answer.awaited()
+            except asyncio.CancelledError as error:
+                woken.append(error.args)
+            await asyncio.sleep(0.01)
+            woken.append("not again")
+
+        waiting = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        if first == "answered":
+            answer.give(7)
+        assert waiting.cancel("enough")
+        if first == "cancelled":
+            answer.give(7)
+        await waiting
+        assert woken == [("enough",), "not again"]
+        assert answer.result() == 7
 
     asyncio.run(main())
 
