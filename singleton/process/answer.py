@@ -166,7 +166,7 @@ class _Waking:
         self._wake_task, self._context = wake, context
 
     def cancel(self, msg: object = None) -> bool:
-        if self._is_cancelled or self._wake_task is None:
+        if self._wake_task is None:  # a signal's handler cancels the task as it wakes: it sees to that itself
             return False
         self._is_cancelled, self._message = True, msg
         self._loop.call_soon(self._wake)

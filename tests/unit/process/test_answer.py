@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from singleton.process.answer import Answer
+from singleton.process.answer import Answer, _Waking
 
 
 def given(value: int) -> Answer[int]:
@@ -198,6 +198,7 @@ def test_a_coroutine_that_is_cancelled_as_the_answer_is_on_its_way_hears_of_the_
         answer: Answer[int] = Answer()
         assert answer.claim()
         woken: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, trouble: woken.append(trouble))
 
         async def wait() -> None:
             try:
@@ -217,6 +218,16 @@ def test_a_coroutine_that_is_cancelled_as_the_answer_is_on_its_way_hears_of_the_
         await waiting
         assert woken == [("enough",), "not again"]
         assert answer.result() == 7
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_by_a_signals_handler_as_the_task_wakes_is_left_to_the_task() -> None:
+    async def main() -> None:
+        waking = _Waking(asyncio.get_running_loop())
+        waking.add_done_callback(lambda _: None, context=contextvars.copy_context())
+        waking.result()
+        assert not waking.cancel()
 
     asyncio.run(main())
 
