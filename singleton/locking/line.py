@@ -113,7 +113,10 @@ class Line:
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
         alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)
         self._stand(waiter)
-        serve()
+        if since is None or loop.time() < waiter.deadline:
+            serve()
+        else:
+            self._time_is_up(waiter)  # it was up where he waited before
         try:
             await waiter.granted
             return waiter.take()

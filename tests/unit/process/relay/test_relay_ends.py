@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from tests.support.lock_thread import LockThread
-    from tests.support.relays import CountingStore
 
 
 def test_a_runner_whose_time_is_over_does_not_get_the_lock_though_nobody_has_told_him(
-    thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch, forever: None
+    thread: LockThread, forever: None
 ) -> None:
-    locks, give_back = LockClient(), store.release
+    locks = LockClient()
     got: list[Hold] = []
     told: list[LockNotAcquired] = []
 
@@ -34,11 +33,6 @@ def test_a_runner_whose_time_is_over_does_not_get_the_lock_though_nobody_has_tol
         except LockNotAcquired as error:
             told.append(error)
 
-    async def answered_later(*args: Any) -> None:
-        await soon(lambda: bool(got or told))  # a request takes its time, in which a time-out is told
-        await give_back(*args)
-
-    monkeypatch.setattr(store, "release", answered_later)
     with locks.lock(LOCK):
         waiting = threading.Thread(target=late)
         waiting.start()
