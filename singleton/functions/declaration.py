@@ -103,18 +103,7 @@ class Declaration:
         return Call(lock, function, invocation_id(context), arguments, self.mode, storage)
 
     def _lock(self, function: str, arguments: Mapping[str, Any]) -> str:
-        if self._always is None:
-            return self._lock_of(function, self._scopes(arguments))
-        if (lock := self._always.get(function)) is None:
-            lock = self._always[function] = self._lock_of(function, self._scopes(arguments))
-        return lock
-
-    @cached_property
-    def _always(self) -> dict[str, str] | None:
-        """The lock of each function, where all invocations have the same; None: the scope depends on them."""
-        return {} if self.scope is None and self.template.is_literal else None
-
-    def _lock_of(self, function: str, scopes: list[str]) -> str:
+        scopes = self._scopes(arguments)
         named = self.name or function
         lock = self.layout.lock(self._host_id, named, scopes, self.level, listener=self.mode == "listener")
         if self.limit is not None:
@@ -124,8 +113,8 @@ class Declaration:
         return lock
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
-        if self.scope is None and not self.scope_id:
-            return []
+        if self._always is not None:
+            return [*self._always]
         from singleton.functions.payload import BindingData, find_payload
         from singleton.layouts.naming import hashed_scope
         from singleton.scopes.scope import value_at
@@ -149,6 +138,16 @@ class Declaration:
                 )
             value = value_at(self.scope, payload.read(), message_id=payload.message_id, dotnet=self.layout.dotnet)
             scopes.append(value)
+        return [hashed_scope(scope) for scope in scopes] if self.scope_hash else scopes
+
+    @cached_property
+    def _always(self) -> list[str] | None:
+        """The scopes of all invocations; None: they depend on them, or on settings."""
+        if self.scope is not None or not self.template.is_literal:
+            return None
+        from singleton.layouts.naming import hashed_scope
+
+        scopes = [self.template.bind({}, {})] if self.scope_id else []
         return [hashed_scope(scope) for scope in scopes] if self.scope_hash else scopes
 
     @cached_property
