@@ -51,8 +51,8 @@ class Pace:
         return self.hosts * self.seconds / self.cpu
 
 
-def run_fleet(hosts: int, seconds: float, *, polling: bool = False) -> Pace:
-    """Let a fleet renew for so many seconds of virtual time; ``polling``: every other host waits for its neighbour."""
+def run_fleet(hosts: int, seconds: float, *, one_polls_of: int = 0) -> Pace:
+    """Let a fleet renew for so many seconds of virtual time; one host of so many waits for its neighbour's lock."""
     loop = VirtualLoop()  # type: ignore[abstract]
     service = Service(loop)
     network = Network(loop, random.Random(1), (0.002, 0.03))
@@ -83,7 +83,8 @@ def run_fleet(hosts: int, seconds: float, *, polling: bool = False) -> Pace:
         loop.call_at(_SETTLED, mark)
         loop.call_at(_SETTLED + seconds, mark)
         machines = [Machine(index, loop) for index in range(hosts)]
-        work = [poll(host) if polling and host.index % 2 else hold(host) for host in machines]
+        polls = [one_polls_of > 0 and host.index % one_polls_of == one_polls_of - 1 for host in machines]
+        work = [poll(host) if waits else hold(host) for host, waits in zip(machines, polls, strict=True)]
         tasks = [loop.create_task(each, context=host.context()) for each, host in zip(work, machines, strict=True)]
         await asyncio.gather(*tasks)
 
@@ -97,13 +98,19 @@ def bench_fleets(rounds: int) -> Rows:
     """A thousand hosts and ten thousand, in turn."""
     heading("Fleets under virtual time")
     say(machine())
-    small, large, mixed = [], [], []
+    small, large, tenth, half = [], [], [], []
     for _ in range(rounds):
         small.append(run_fleet(1_000, 300.0))
         large.append(run_fleet(10_000, 60.0))
-        mixed.append(run_fleet(1_000, 300.0, polling=True))
+        tenth.append(run_fleet(1_000, 300.0, one_polls_of=10))
+        half.append(run_fleet(1_000, 300.0, one_polls_of=2))
     rows: Rows = [("hosts", "host-seconds a second of one core", "µs a call")]
-    rows += [_row(paces, what) for paces, what in ((small, "renew"), (large, "renew"), (mixed, "half of them poll"))]
+    rows += [
+        _row(small, "renew"),
+        _row(large, "renew"),
+        _row(tenth, "one of ten polls"),
+        _row(half, "half of them poll"),
+    ]
     table(rows)
     factors = [one.host_seconds / ten.host_seconds for one, ten in zip(small, large, strict=True)]
     say(f"  A host-second of 10,000 hosts costs {statistics.median(factors):.2f} times one of 1,000.")
