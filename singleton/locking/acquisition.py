@@ -31,9 +31,21 @@ _RELEASE_PAUSE = 0.1
 
 @dataclass(slots=True)
 class Guess:
-    """Whether the blobs of locks that a process asks for the first time are missing, as the last of them was."""
+    """Whether the blobs of locks that a process asks for the first time are missing, as the last of them was.
+
+    Attributes:
+        missing: whether they are.
+        of_firsts: the same of the first names of each kind; it learns from the first answer of this one.
+    """
 
     missing: bool = False
+    of_firsts: Guess | None = None
+
+    def learn(self, missing: bool) -> None:  # noqa: FBT001 - what is learnt
+        """Note whether a blob was missing."""
+        self.missing = missing
+        if self.of_firsts is not None:
+            self.of_firsts.missing, self.of_firsts = missing, None
 
 
 class Acquisition:
@@ -172,7 +184,8 @@ class Acquisition:
         """
         guess, self._guess, created = self._guess, None, False
         if guess is not None and guess.missing:
-            guess.missing, created = await self._create(owner), True
+            created = True
+            guess.learn(await self._create(owner))
         while True:
             sent = self._turns.wheel.now()
             try:
@@ -187,7 +200,7 @@ class Acquisition:
                 return self._leased(sent), etag
             made, created = await self._create(owner), True
             if guess is not None:
-                guess.missing = made
+                guess.learn(made)
 
     async def _create(self, owner: str) -> bool:
         """Make the blob; tell whether it was missing."""

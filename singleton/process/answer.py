@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    import contextvars
     from collections.abc import Callable, Generator
 
 _T = TypeVar("_T")
@@ -130,13 +130,14 @@ class _Waking:
     asyncio's own would be told on its loop, which would wake the task a round later.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_context", "_is_cancelled", "_loop", "_message", "_wake_task")
+    __slots__ = ("_asyncio_future_blocking", "_context", "_here", "_is_cancelled", "_loop", "_message", "_wake_task")
 
     _context: contextvars.Context
     _message: object
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._asyncio_future_blocking = False
+        self._here = contextvars.copy_context()  # of the task: what wakes it is part of what it does
         self._is_cancelled = False
         self._loop = loop
         self._wake_task: Callable[[_Waking], object] | None = None
@@ -144,10 +145,10 @@ class _Waking:
     def __call__(self) -> None:
         """The answer is there; it was given on whichever thread."""
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - get_running_loop raises where there is none
-            self._loop.call_soon(self._wake)
+            self._loop.call_soon(self._wake, context=self._here)
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-                self._loop.call_soon_threadsafe(self._wake)
+                self._loop.call_soon_threadsafe(self._wake, context=self._here)
 
     def _wake(self) -> None:
         if self._wake_task is not None:
@@ -169,7 +170,7 @@ class _Waking:
         if self._wake_task is None:  # a signal's handler cancels the task as it wakes: it sees to that itself
             return False
         self._is_cancelled, self._message = True, msg
-        self._loop.call_soon(self._wake)
+        self._loop.call_soon(self._wake, context=self._here)
         return True
 
     def result(self) -> None:

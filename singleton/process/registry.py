@@ -7,7 +7,7 @@ import math
 import random
 import time
 import weakref
-from collections import OrderedDict, defaultdict, deque
+from collections import defaultdict, deque
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from singleton.base.both import parts_of
 from singleton.base.naming import log as _log
-from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
 from singleton.locking.section import Gate, Section, closed_error
 from singleton.locking.semaphore import Semaphore
@@ -26,7 +25,7 @@ from singleton.process.crowd import Crowd
 from singleton.process.dropped import end_dropped, give_back, lose_after, release_if_dropped, until_lost
 from singleton.process.longwaits import LongWait, WhoHas
 from singleton.process.reentry import suspected
-from singleton.process.remembered import IDLE_LOCKS, Remembered
+from singleton.process.remembered import IDLE_LOCKS, Guesses, Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +40,6 @@ if TYPE_CHECKING:
     from singleton.settings.place import Place
     from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
-
-
-_GUESSES = 256
-"""Kinds of locks of which is remembered whether they are new."""
 
 
 class Registry:
@@ -73,7 +68,7 @@ class Registry:
         self._turns: defaultdict[Place, Turns] = defaultdict(Turns)
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: Remembered[Address, Lock] = Remembered(keep)
-        self._guesses: OrderedDict[tuple[Place, str], Guess] = OrderedDict()
+        self._guesses = Guesses()
         self._gates: weakref.WeakValueDictionary[tuple[Place, str], Gate] = weakref.WeakValueDictionary()
         self._last_gates: deque[Gate] = deque(maxlen=keep)  # a client is closed, and another opened within a second
         self._semaphores: Remembered[tuple[Address, int], Semaphore] = Remembered(keep)
@@ -291,22 +286,13 @@ class Registry:
                 rng=self.rng,
                 stamp=address.stamp,
                 gate=gate,
-                guess=self._guess(address),
+                guess=self._guesses.of(address.place, address.name),
                 turns=self._turns[address.place],
                 wall=self.wall,
                 dropped=end_dropped,
             )
 
         return self._locks.known(address, make)
-
-    def _guess(self, address: Address) -> Guess:
-        """Return what is known of locks like this one: those of the same function, or slots of the same semaphore."""
-        like = address.place, address.name.rpartition("/")[0]
-        guess = self._guesses.pop(like, None) or Guess()
-        if len(self._guesses) >= _GUESSES:
-            self._guesses.popitem(last=False)
-        self._guesses[like] = guess
-        return guess
 
     def _semaphore(self, address: Address, limit: int) -> Semaphore:
         def slot(number: int) -> Lock:

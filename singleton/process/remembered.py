@@ -1,17 +1,23 @@
-"""What a process remembers of its locks while nobody uses them."""
+"""What a process remembers of its locks while nobody uses them, and of those that it has not asked for yet."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from singleton.locking.acquisition import Guess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from singleton.settings.place import Place
 
 IDLE_LOCKS: Final = 1024
 """Locks remembered while nobody uses them: a key that comes back saves one request."""
 _LOOKS: Final = 2
 """Of those remembered that are looked at when a new one comes: more of them than come."""
+_KINDS: Final = 256
+"""Kinds of names of which is remembered whether their blobs are missing."""
 
 
 class Idling(Protocol):
@@ -46,3 +52,41 @@ class Remembered(OrderedDict[_KeyT, _IdlingT]):
             self[key] = found
         self.move_to_end(key)
         return found
+
+
+class Guesses:
+    """Whether the blobs of locks that this process has not asked for yet are missing: a guess for each kind of names.
+
+    One function may get new scopes, and another one those that are there. The first name of a kind is guessed as the
+    first one of another kind was, so that names with a folder each are learnt of, too: ``order/7/pay``.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: OrderedDict[tuple[Place, str], Guess] = OrderedDict()
+        self._firsts: defaultdict[Place, Guess] = defaultdict(Guess)
+
+    def of(self, place: Place, name: str) -> Guess:
+        """Return the guess for names of this kind."""
+        kind = place, _kind(name)
+        guess = self._kinds.pop(kind, None)
+        if guess is None:
+            firsts = self._firsts[place]
+            guess = Guess(firsts.missing, firsts)
+            if len(self._kinds) >= _KINDS:
+                self._kinds.popitem(last=False)
+        self._kinds[kind] = guess
+        return guess
+
+
+def _kind(name: str) -> str:
+    """Return what the names of a function's locks have in common; of any other name its folder.
+
+    >>> _kind("locks/myapp/ship.42"), _kind("locks/myapp/~north"), _kind("orders/7")
+    ('locks/myapp/ship.', 'locks/myapp/~', 'orders/')
+    >>> _kind("locks/myapp/ship.42/slot-3")
+    'locks/myapp/ship./slot-'
+    """
+    lock, slot, _ = name.partition("/slot-")
+    folder, slash, last = lock.rpartition("/")
+    function, mark, _ = last.partition("~" if last.startswith("~") else ".")
+    return f"{folder}{slash}{function if mark else ''}{mark}{slot}"

@@ -6,9 +6,12 @@ import asyncio
 import concurrent.futures
 import contextvars
 import threading
+from contextlib import suppress
 
 import pytest
 
+from simulator.virtual.time.loop import VirtualLoop
+from simulator.virtual.time.machine import Machine
 from singleton.process.answer import Answer, _Waking
 
 
@@ -190,6 +193,31 @@ def test_a_coroutine_goes_on_in_its_own_context_whoever_answers_or_cancels() -> 
             seen.clear()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["give", "cancel"])
+def test_what_wakes_a_coroutine_is_part_of_what_it_does_and_stands_still_with_it(end: str) -> None:
+    machine, stopped = Machine(1, loop := VirtualLoop()), list[float]()  # type: ignore[abstract]
+
+    async def wait(answer: Answer[None]) -> None:
+        with suppress(asyncio.CancelledError):
+            await answer.awaited()
+        stopped.append(loop.now)
+
+    async def main() -> None:
+        answer: Answer[None] = Answer()
+        assert answer.claim()
+        waiting = loop.create_task(wait(answer), context=machine.context("user"))
+        await asyncio.sleep(1)
+        machine.block_user_loop(5)
+        if end == "give":
+            machine.context("locks").run(answer.give, None)
+        else:
+            waiting.cancel()
+        await waiting
+
+    loop.run_until_complete(main())
+    assert stopped == [6]
 
 
 @pytest.mark.parametrize("first", ["answered", "cancelled"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import random
 import tracemalloc
@@ -296,11 +297,23 @@ async def test_tokens_increase_within_the_process_when_the_blob_is_deleted_withi
 async def test_of_each_function_a_guess_of_its_own_says_what_is_asked_first() -> None:
     network = Network()
     registry = Registry(lambda _: network, random.Random(1))
-    calls = {}
-    for name in ("ship/1", "ship/2", "bill/1", "ship/3"):
+    for number in range(3):
+        await network.service.create(f"locks/app/bill.{number}")
+    first = {"ship": list[str](), "bill": list[str]()}
+    for number, function in itertools.product(range(3), first):
         network.requests.clear()
-        await _use(registry, name)
-        calls[name] = network.calls()
-    made_first = ["create", "acquire", "release"]
-    asked_first = ["acquire", "create", "acquire", "release"]
-    assert [*calls.values()] == [asked_first, made_first, asked_first, made_first]
+        await _use(registry, f"locks/app/{function}.{number}")
+        first[function].append(network.calls()[0])
+    assert first["ship"] == ["acquire", "create", "create"]
+    assert first["bill"] == ["create", "acquire", "acquire"], "the first is guessed as the other's first was"
+
+
+@virtual
+@pytest.mark.parametrize("name", ["order/{}/pay", "locks/app/ship.{}/slot-0", "order-{}", "locks/app/~{}"])
+async def test_of_names_in_a_series_the_second_is_known_to_be_new_as_the_first_was(name: str) -> None:
+    network = Network()
+    registry = Registry(lambda _: network, random.Random(1))
+    for number in range(3):
+        network.requests.clear()
+        await _use(registry, name.format(number))
+        assert network.calls() == [*(["acquire"] if number == 0 else []), "create", "acquire", "release"]
