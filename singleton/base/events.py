@@ -173,7 +173,10 @@ def _since(name: str, begun: float | None, at: float) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Call:
-    """One invocation under a guard: which lock it needs, and who asks. ``storage``: the worker's, for its threads."""
+    """One invocation under a guard: which lock it needs, and who asks.
+
+    ``storage``: the worker's, for its threads; ``scope``: what the lock's scope came to, where that may be shown.
+    """
 
     lock: str
     function: str
@@ -181,6 +184,7 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=lambda: _NONE, repr=False)
     mode: Use = "function"
     storage: Any = field(default=None, repr=False, compare=False)
+    scope: str = field(default="", repr=False, compare=False)
     times: Times = field(default_factory=Times, init=False, repr=False, compare=False)
 
     @property

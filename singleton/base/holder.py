@@ -15,8 +15,8 @@ class Holder:
 
     A process records itself when it makes the blob, or gets the lock after another one; and each hold that lasts until
     a renewal of its lease, after half a lease period at most. Until then ``renewed`` is False: ``host`` and ``pid`` are
-    those of the holder, and ``owner``, ``function`` and ``token`` may be those of an earlier hold of that process. With
-    ``fencing_tokens`` off nothing is recorded; then an earlier holder may stand here.
+    those of the holder, and ``owner``, ``function``, ``scope`` and ``token`` may be those of an earlier hold of that
+    process. With ``fencing_tokens`` off nothing is recorded; then an earlier holder may stand here.
 
     Attributes:
         lock: name of the lock's blob.
@@ -24,6 +24,7 @@ class Holder:
         host: the machine: the instance id in Azure, else its name.
         pid: id of the process there.
         function: the function whose invocation asked, where one did.
+        scope: what the lock's scope came to there, 200 characters at most; None where it has none, or a hashed one.
         since: when its hold began, by the service's clock, whole seconds; None where ``renewed`` is False.
         recorded: when this was written, by the service's clock, whole seconds.
         renewed: whether it has had the lock for longer than half a lease period. None: not recorded, by this version or
@@ -36,6 +37,7 @@ class Holder:
     host: str | None = None
     pid: int | None = None
     function: str | None = None
+    scope: str | None = None
     since: datetime | None = None
     recorded: datetime | None = None
     renewed: bool | None = None

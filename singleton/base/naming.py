@@ -35,15 +35,23 @@ class Invocation:
         id: as the host calls it; None: nobody's.
         function: name of its function; "" where it is not known.
         storage: the worker's ``context.thread_local_storage``, where there is one.
+        scope: what the scope of its lock came to; "" where there is none, or it is not to be shown.
         since: when it began, by the lock thread's clock; None: it has not come there yet.
         over: whether it has ended: nothing is logged in its name any more.
     """
 
-    __slots__ = ("function", "id", "over", "since", "storage")
+    __slots__ = ("function", "id", "over", "scope", "since", "storage")
 
-    def __init__(self, id: str | None = None, storage: Any = None, function: str = "") -> None:  # noqa: A002 - what it is
+    def __init__(
+        self,
+        id: str | None = None,  # noqa: A002 - what it is
+        storage: Any = None,
+        function: str = "",
+        scope: str = "",
+    ) -> None:
         self.id = id or None
         self.function = function
+        self.scope = scope
         self.storage = storage
         self.since: float | None = None
         self.over = False

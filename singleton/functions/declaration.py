@@ -98,12 +98,12 @@ class Declaration:
             from singleton.functions.deferring import check_message
 
             check_message(function, self.trigger, arguments)
-        lock = self._lock(function, arguments)
-        storage = getattr(context, "thread_local_storage", None)
-        return Call(lock, function, invocation_id(context), arguments, self.mode, storage)
-
-    def _lock(self, function: str, arguments: Mapping[str, Any]) -> str:
         scopes = self._scopes(arguments)
+        lock, shown = self._lock(function, scopes), "" if self.scope_hash else ".".join(scopes)
+        storage = getattr(context, "thread_local_storage", None)
+        return Call(lock, function, invocation_id(context), arguments, self.mode, storage, shown)
+
+    def _lock(self, function: str, scopes: list[str]) -> str:
         named = self.name or function
         lock = self.layout.lock(self._host_id, named, scopes, self.level, listener=self.mode == "listener")
         if self.limit is not None:
@@ -208,7 +208,8 @@ class Declaration:
         address = self._address(call)
         if self.also is None:
             return (address,)
-        old = self.also._address(Call(self.also._lock(call.function, call.arguments), call.function, call.owner))  # noqa: SLF001 - one more of our kind
+        lock = self.also._lock(call.function, self.also._scopes(call.arguments))  # noqa: SLF001 - one more of our kind
+        old = self.also._address(Call(lock, call.function, call.owner))  # noqa: SLF001
         if old.blob == address.blob:
             raise ConfigurationError(
                 f"also= on {self.function} names the lock that the function has anyway: {call.lock!r} in the container "

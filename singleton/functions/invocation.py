@@ -52,7 +52,7 @@ def in_its_name(
     """Make what is logged while ``run`` runs a call go out in the name of its invocation."""
 
     async def named(self: _SelfT, call: Call, /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        with UnderWay(Invocation(call.owner, call.storage, call.function)):
+        with UnderWay(Invocation(call.owner, call.storage, call.function, call.scope)):
             return await run(self, call, *args, **kwargs)
 
     return named

@@ -20,29 +20,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import time
 from typing import TYPE_CHECKING
 
-from singleton.base.naming import current
 from singleton.base.state import MOST_STATE
 from singleton.stores.mark import MARK_KEY, written_mark
 from singleton.stores.protocol import NOTHING, BlobState, ContentStore, LeaseStore, StoreFailure
 from singleton.stores.stamps import (
     EPOCH_KEY,
     EPOCHS_A_SECOND,
-    FUNCTION_KEY,
-    HELD_KEY,
-    HOST_KEY,
-    OWNER_KEY,
-    PID_KEY,
     Highest,
     epoch_in,
-    header_safe,
     kept_in,
     recorded_epoch,
+    signature,
     tells_of_content,
-    this_host,
     unsigned,
     without_content,
 )
@@ -311,16 +303,7 @@ class FencingCounter:
 
     def _signed(self, others: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
         """Return metadata of others with the owner, and without an epoch."""
-        signed = {**others}
-        if self.counts:
-            signed[HOST_KEY] = header_safe(this_host())
-            signed[PID_KEY] = str(os.getpid())
-            signed[HELD_KEY] = f"{max(held, 0.1):.1f}" if held else "0"
-            if (asking := current()) is not None and asking.function:
-                signed[FUNCTION_KEY] = header_safe(asking.function)
-        if owner:
-            signed[OWNER_KEY] = header_safe(owner)
-        return signed
+        return {**others, **signature(owner, held, counts=self.counts)}
 
     @property
     def spent(self) -> bool:

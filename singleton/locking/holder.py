@@ -18,6 +18,7 @@ from singleton.stores.stamps import (
     HOST_KEY,
     OWNER_KEY,
     PID_KEY,
+    SCOPE_KEY,
     metadata_value,
     recorded_epoch,
 )
@@ -65,6 +66,7 @@ def recorded(name: str, state: BlobState) -> Holder:
         host=metadata_value(state, HOST_KEY),
         pid=int(pid) if pid.isascii() and pid.isdigit() and len(pid) < 20 else None,
         function=metadata_value(state, FUNCTION_KEY),
+        scope=metadata_value(state, SCOPE_KEY),
         since=None if written is None or held == 0 else written - timedelta(seconds=int(held or 0.0)),
         recorded=written,
         renewed=None if held is None else held > 0,

@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from singleton.base.naming import current
 from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept
 from singleton.stores.mark import MARK_KEY
 from singleton.stores.protocol import NOTHING, StoreFailure
@@ -26,10 +27,12 @@ PID_KEY = "SingletonPid"
 """The key of the owner's process id there."""
 FUNCTION_KEY = "SingletonFunction"
 """The key of the function whose invocation asked, where one did."""
+SCOPE_KEY = "SingletonScope"
+"""The key of what the lock's scope came to in that invocation: the lock's name has it escaped, or cut."""
 HELD_KEY = "SingletonHeld"
 """The key of how many seconds the owner's hold had lasted when it was written; 0 when it had just begun."""
 STAMP_KEYS = frozenset(
-    key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, HELD_KEY, MARK_KEY)
+    key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY)
 )
 """All that a stamp writes, in lower case. A blob with other metadata keeps something else as well."""
 CONTENT_KEYS: Final = frozenset(key.lower() for key in (STATE_KEY, UNTIL_KEY))
@@ -48,6 +51,26 @@ class Highest:
 def this_host() -> str:
     """Name the machine that this process runs on, as an operator would look for it."""
     return os.environ.get("WEBSITE_INSTANCE_ID") or socket.gethostname() or "?"
+
+
+def signature(owner: str, held: float, *, counts: bool) -> dict[str, str]:
+    """Return what a stamp writes of who has the lock, but for the epoch; without ``counts`` that is the owner alone.
+
+    ``held``: for how many seconds; 0: from now on.
+    """
+    signed = {}
+    if counts:
+        signed[HOST_KEY] = header_safe(this_host())
+        signed[PID_KEY] = str(os.getpid())
+        signed[HELD_KEY] = f"{max(held, 0.1):.1f}" if held else "0"
+        asking = current()
+        if asking is not None and asking.function:
+            signed[FUNCTION_KEY] = header_safe(asking.function)
+        if asking is not None and asking.scope:
+            signed[SCOPE_KEY] = header_safe(asking.scope)
+    if owner:
+        signed[OWNER_KEY] = header_safe(owner)
+    return signed
 
 
 def tells_of_content(key: str) -> bool:
