@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from simulator.virtual.search.appbodies import remarks
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.worlds.outcome import told
+from singleton.base.events import subscribe
 from singleton.functions.guard import Guard
 from tests.broken.locks import BROKEN
 from tests.simulation.bugs import bug
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.faults import Fault
     from simulator.virtual.worlds.outcome import Run
-    from singleton.base.events import Call
+    from singleton.base.events import Call, LockEvent
 
 HEAD = """
 import asyncio, os, sys, time
@@ -330,6 +332,11 @@ def test_a_broken_promise_that_does_not_come_back_says_so(folder: Path) -> None:
     app = written(folder, SHIP.replace("app =", "done = []\napp ="), once)
     # In the first world the first body meets a loss.
     code, output = explored(app, "--scenarios", "20", "--seed", "2")
+    heard: list[LockEvent] = []
+    unsubscribe = subscribe(heard.append)
+    gc.collect()
+    unsubscribe()
+    assert heard == [], "a body that can't be cancelled ends with its world"
     assert code == 1
     assert "It did not come back: the same world was run again, and every promise was kept." in output
     assert "The app's bodies do not do the same each time" in output

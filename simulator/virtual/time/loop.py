@@ -178,6 +178,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Return the tasks that have not ended, each with its host, in order; drop the others. See ``Tasks``."""
         return self._tasks.leftover()
 
+    def close_tasks(self) -> None:
+        """Close the tasks that have not ended though they were cancelled, before they are collected as others run."""
+        for task in self.leftover_tasks():
+            with contextlib.suppress(RuntimeError):  # it ignores this, too
+                task.get_coro().close()  # type: ignore[union-attr]
+
     # --- running ------------------------------------------------------------------------------------------------------
 
     def run_until_complete(self, future: Coroutine[Any, Any, _T]) -> _T:  # type: ignore[override]

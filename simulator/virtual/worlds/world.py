@@ -322,6 +322,7 @@ class World:
             machine.revive()
         with suppress(Stuck, Deadlock), watched(_BURIAL):
             self.loop.run_until_complete(self._end_tasks())
+            self.loop.close_tasks()
 
     async def _end_tasks(self) -> None:
         this = asyncio.current_task()
