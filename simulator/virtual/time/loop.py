@@ -182,7 +182,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Close the tasks that have not ended though they were cancelled, before they are collected as others run."""
         for task in self.leftover_tasks():
             with contextlib.suppress(RuntimeError):  # it ignores this, too
-                task.get_coro().close()  # type: ignore[union-attr]
+                task.get_coro().close()
 
     # --- running ------------------------------------------------------------------------------------------------------
 
