@@ -44,8 +44,9 @@ class LockClient(OperatorClient):
             identity; or a connection string; or the account's blob URL, with ``credential``; or a function that makes
             an ``azure.storage.blob.aio.ContainerClient`` for a container's name. It is called on the lock thread, which
             uses and closes the client; make it with ``retry_total=0``.
-        credential: what ``azure.storage.blob.aio`` takes; an identity from ``azure.identity.aio``. The lock thread uses
-            it, so keep it for this.
+        credential: an identity from ``azure.identity``, which is asked for tokens on a thread of its own, or from
+            ``azure.identity.aio``, which the lock thread uses, so keep it for this; or the account's key as text, an
+            ``AzureNamedKeyCredential`` or an ``AzureSasCredential``. It stays yours, and is not closed with the client.
         options: container, lease period, polling and so on; ``SingletonOptions()`` by default.
         failover: after how many seconds of a holder's silence another process may take a lock, from 2 to 10; 0: off.
             Default: what the options say. Semaphores don't go with it.

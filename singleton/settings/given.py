@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -40,7 +39,7 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
     """Return what was given in place of a connection.
 
     Raises:
-        ConfigurationError: a credential without a URL that it may be sent to, or one that is not for asyncio.
+        ConfigurationError: a credential without a URL that it may be sent to, or what is no credential.
     """
     if callable(connection):
         if credential is not None:
@@ -57,14 +56,8 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
         )
     url = checked_url(connection, "connection")
     _check_credential(credential)
-    get_token = getattr(credential, "get_token", None)
-    if get_token is not None and not url.startswith("https:"):
+    if hasattr(credential, "get_token") and not url.startswith("https:"):
         raise ConfigurationError("connection is not an https URL: an identity's token is only sent over https")
-    if get_token is not None and not inspect.iscoroutinefunction(get_token):
-        raise ConfigurationError(
-            f"credential has the type {type(credential).__name__}, which is not for asyncio: take it from "
-            "azure.identity.aio"
-        )
     if "?" in url:
         raise ConfigurationError("connection has a query (a SAS), and credential is given as well: keep one of them")
     return GivenAccount(url, credential)
@@ -72,11 +65,17 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
 
 def _check_credential(credential: object) -> None:
     """Refuse what azure-storage-blob would, and what can't be compared: equal credentials share their connections."""
-    known = isinstance(credential, str) or any(
-        hasattr(credential, member) for member in ("get_token", "signature", "named_key")
+    if isinstance(credential, type):
+        raise ConfigurationError(
+            f"credential is the class {credential.__name__}: give an object, {credential.__name__}(…)"
+        )
+    known = (
+        isinstance(credential, str)
+        or callable(getattr(credential, "get_token", None))
+        or any(hasattr(credential, member) for member in ("signature", "named_key"))
     )
     if not known or not isinstance(credential, Hashable):
         raise ConfigurationError(
-            f"credential has the type {type(credential).__name__}: give an identity from azure.identity.aio, the "
-            "account's key as text, an AzureNamedKeyCredential or an AzureSasCredential"
+            f"credential has the type {type(credential).__name__}: give an identity from azure.identity or "
+            "azure.identity.aio, the account's key as text, an AzureNamedKeyCredential or an AzureSasCredential"
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from singleton.base.errors import ConfigurationError
+from singleton.process.opening.threaded import ThreadedCredential, blocks
 from singleton.settings.given import GivenAccount
 from singleton.settings.storagestring import parse_connection_string
 from singleton.stores.access import Access, AccountKey, Signature, Token
@@ -47,6 +48,8 @@ def _way_to(account: StorageAccount | GivenAccount, open_credential: Callable[[C
 def _given(account: GivenAccount) -> Access:
     """Return the way in by a credential of azure-core's, or by a key or signature as text."""
     credential: Any = account.credential
+    if blocks(credential):
+        return Token(ThreadedCredential(credential), close=True)
     if hasattr(credential, "get_token"):
         return Token(credential)
     if hasattr(credential, "named_key"):

@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.process.opening.identity import open_credential
+from singleton.process.opening.threaded import ThreadedCredential, blocks
 from singleton.settings.given import GivenAccount, GivenClients
 from singleton.stores.azure_blob import AzureBlobLeaseStore, quiet_logger
 
@@ -62,9 +63,10 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
 
     _load_the_rest_of_the_sdk()
     options = {**_ONCE, "logger": quiet_logger(), **transport}
-    own = None
+    own: Any = None
     if isinstance(account, GivenAccount):
-        service = BlobServiceClient(account.endpoint, credential=account.credential, **options)
+        own = ThreadedCredential(account.credential) if blocks(account.credential) else None
+        service = BlobServiceClient(account.endpoint, credential=own or account.credential, **options)
     elif account.connection_string is not None:
         service = BlobServiceClient.from_connection_string(account.connection_string, **options)
     else:

@@ -220,8 +220,8 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="asked twice under a user's credential",
         file=OPENING,
-        old="credential=account.credential, **options)\n    elif",
-        new="credential=account.credential, **transport)\n    elif",
+        old="credential=own or account.credential, **options)\n    elif",
+        new="credential=own or account.credential, **transport)\n    elif",
         breaks="behind two answers of 503 an acquire is ten seconds late: the SDK asks again by itself",
         by=("tests/unit/process/test_opening.py",),
         why="worlds open their stores by a connection string",

@@ -354,6 +354,12 @@ class SyncIdentity:
     def get_token(self, *scopes: str) -> None: ...
 
 
+class NoIdentity:
+    """It has the word, and gives nothing."""
+
+    get_token = "token"
+
+
 URL = "https://orders.blob.core.windows.net"
 
 
@@ -367,7 +373,13 @@ URL = "https://orders.blob.core.windows.net"
         (URL, object(), "credential has the type object: give an identity"),
         (URL, {"account_name": "orders", "account_key": "c2VjcmV0"}, "the type dict: .* AzureNamedKeyCredential"),
         ("http://orders.blob.core.windows.net", Identity(), "is not an https URL"),
-        (URL, SyncIdentity(), r"SyncIdentity, which is not for asyncio: take it from azure\.identity\.aio"),
+        (
+            URL,
+            NoIdentity(),
+            r"NoIdentity: give an identity from azure\.identity or azure\.identity\.aio, the account's key",
+        ),
+        (URL, SyncIdentity, r"credential is the class SyncIdentity: give an object, SyncIdentity\(…\)"),
+        ("http://orders.blob.core.windows.net", SyncIdentity(), "is not an https URL"),
         (f"{URL}?sv=2024&sig=c2VjcmV0", Identity(), "has a query \\(a SAS\\)"),
         ("https://", Identity(), "is not a URL"),
         (lambda _: None, Identity(), "with a function that makes clients"),
@@ -381,8 +393,8 @@ def test_what_is_no_way_to_an_account(kind: Kind, connection: Any, credential: A
     assert "c2VjcmV0" not in str(caught.value)
 
 
-def test_equal_credentials_share_a_store_and_show_nothing(thread: LockThread) -> None:
-    identity = Identity()
+@pytest.mark.parametrize("identity", [Identity(), SyncIdentity()], ids=["for asyncio", "not for asyncio"])
+def test_equal_credentials_share_a_store_and_show_nothing(thread: LockThread, identity: object) -> None:
     for _ in range(2):
         with LockClient(URL, credential=identity, options=OPTIONS).lock("reports"):
             pass

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MINE = LEASED["x-ms-lease-id"]
 SECRET = "aHVzaC1odXNo"
 """The key, the signature or the token. The account's signature of a request is secret as well."""
-WAYS = ["key", "signature", "token"]
+WAYS = ["key", "signature", "token", "token from a thread"]
 
 
 class Credential:
@@ -45,11 +45,23 @@ class Credential:
         return self._act(secret) if self._act else SimpleNamespace(token=secret, expires_on=time.time() + 3600)
 
 
+class Blocking:
+    """Does the same, and is not for asyncio."""
+
+    def __init__(self, act: Callable[[str], object] | None = None) -> None:
+        self._act = act
+
+    def get_token(self, *_: str, **__: Any) -> object:
+        secret = SECRET
+        return self._act(secret) if self._act else SimpleNamespace(token=secret, expires_on=time.time() + 3600)
+
+
 def account(server: ScriptedServer, way: str) -> GivenAccount:
     credential: dict[str, object] = {
         "key": AzureNamedKeyCredential("made", SECRET),
         "signature": AzureSasCredential(f"sv=1&sig={SECRET}"),
         "token": Credential(),
+        "token from a thread": Blocking(),
     }
     return GivenAccount(StorageAccount(server.connection_string).endpoint, credential[way])
 
@@ -161,14 +173,18 @@ def raises(failure: Exception | str) -> object:
     ],
     ids=["nothing", "a dictionary", "another token", "without an end", "an error"],
 )
-async def test_nor_does_a_credential_that_gives_no_token(act: Callable[[str], object]) -> None:
-    async with aclosing(opened(GivenAccount("http://127.0.0.1:1/made", Credential(act)))) as store:
+@pytest.mark.parametrize("kind", [Credential, Blocking])
+async def test_nor_does_a_credential_that_gives_no_token(
+    kind: type[Credential | Blocking], act: Callable[[str], object]
+) -> None:
+    async with aclosing(opened(GivenAccount("http://127.0.0.1:1/made", kind(act)))) as store:
         assert_nothing_secret(await failure_of(store.acquire("job", MINE, 15)))
 
 
-async def test_why_an_identity_gives_no_token_is_told() -> None:
+@pytest.mark.parametrize("kind", [Credential, Blocking])
+async def test_why_an_identity_gives_no_token_is_told(kind: type[Credential | Blocking]) -> None:
     act = lambda _: raises(ClientAuthenticationError("no identity is assigned"))  # noqa: E731
-    async with aclosing(opened(GivenAccount("http://127.0.0.1:1/made", Credential(act)))) as store:
+    async with aclosing(opened(GivenAccount("http://127.0.0.1:1/made", kind(act)))) as store:
         failures = await asyncio.gather(*(failure_of(store.acquire("job", MINE, 15)) for _ in range(2)))
     assert failures[0] is not failures[1]
     for failure in failures:

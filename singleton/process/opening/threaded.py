@@ -1,0 +1,124 @@
+"""Token credentials that are not for asyncio, such as ``azure.identity.DefaultAzureCredential``, on the lock thread.
+
+They block while they ask for a token, so they are called on a thread of their own. It is a daemon thread: a credential
+that hangs keeps no process alive. It is none of the loop's pool, whose threads look up hosts. It is kept from call to
+call, because an interpreter that ends starts no more threads, while locks may still be held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import queue
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Jobs: TypeAlias = queue.SimpleQueue[Callable[[], None] | None]
+
+_PATIENCE: Final = 55.0
+"""Seconds after which a call counts as stuck: who asks then begins another. A ``Token`` gives up soon after that."""
+
+
+def blocks(credential: object) -> bool:
+    """Say whether this is a token credential that is not for asyncio."""
+    get_token = getattr(credential, "get_token", None)
+    return get_token is not None and not inspect.iscoroutinefunction(get_token)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    asked: tuple[str, tuple[str, ...], dict[str, Any]]
+    since: float
+    answer: asyncio.Future[Any]
+
+
+class ThreadedCredential:
+    """A token credential that blocks, as one for asyncio. Use it on one loop.
+
+    Who asks for the same thing while a call is under way gets its answer, too. Who gives up leaves the call as it is.
+    The credential stays its owner's: ``close`` ends the thread only.
+    """
+
+    def __init__(self, credential: Any) -> None:
+        self._credential = credential
+        self._call: _Call | None = None
+        self._jobs: _Jobs | None = None
+        self._closed = False
+        if hasattr(credential, "get_token_info"):
+            self.get_token_info = partial(self._ask, "get_token_info")
+
+    async def get_token(self, *scopes: str, **keywords: Any) -> Any:
+        """Return what the credential's ``get_token`` returns."""
+        return await self._ask("get_token", *scopes, **keywords)
+
+    async def close(self) -> None:
+        """End the thread, when its call has ended; don't wait for that."""
+        self._closed = True
+        self._dismiss()
+
+    async def _ask(self, method: str, *scopes: str, **keywords: Any) -> Any:
+        if self._closed:
+            raise RuntimeError("the store that this credential was for is closed")
+        asked = method, scopes, keywords
+        now = asyncio.get_running_loop().time()
+        call = self._call
+        if call is None or call.answer.done() or call.asked != asked or now - call.since >= _PATIENCE:
+            call = self._begin(_Call(asked, now, asyncio.get_running_loop().create_future()))
+        await asyncio.wait({call.answer})
+        return call.answer.result()
+
+    def _begin(self, call: _Call) -> _Call:
+        """Have a call made: on the thread that there is, or on another one if that is busy."""
+        method, scopes, keywords = call.asked
+        ask = partial(getattr(self._credential, method), *scopes, **keywords)
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        jobs = self._free_thread()
+        jobs.put(partial(context.run, _make, ask, loop, call.answer))
+        call.answer.add_done_callback(lambda answer: answer.exception())  # it counts as seen if nobody waits any more
+        self._call, self._jobs = call, jobs
+        return call
+
+    def _free_thread(self) -> _Jobs:
+        """Return the jobs of a thread that is free; where the interpreter starts no more of them, of the busy one."""
+        busy = self._call is not None and not self._call.answer.done()
+        if self._jobs is not None and not busy:
+            return self._jobs
+        jobs: _Jobs = queue.SimpleQueue()
+        try:
+            threading.Thread(target=_run, args=(jobs,), name="singleton-credential", daemon=True).start()
+        except RuntimeError:
+            if self._jobs is None:
+                raise
+            return self._jobs
+        self._dismiss()
+        return jobs
+
+    def _dismiss(self) -> None:
+        if self._jobs is not None:
+            self._jobs.put(None)
+
+
+def _run(jobs: _Jobs) -> None:
+    while (job := jobs.get()) is not None:
+        job()
+        del job  # it has the last token
+
+
+def _make(ask: Callable[[], Any], loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any]) -> None:
+    """Call the credential, on its thread, and tell the loop what came of it."""
+    try:
+        tell = partial(answer.set_result, ask())
+    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
+        if isinstance(error, StopIteration) or not isinstance(error, Exception):
+            # No future takes the first, and the others, as SystemExit, would end the lock thread.
+            error = RuntimeError(f"{type(error).__name__} from the credential")
+        tell = partial(answer.set_exception, error)
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(tell)
