@@ -10,7 +10,7 @@ import pytest
 
 from singleton import ConfigurationError, LockClient, LockNotAcquired, ScopeError, current_hold, singleton
 from singleton.settings.options import SingletonOptions
-from singleton.stores.stamps import EPOCH_KEY, FUNCTION_KEY, HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY
+from singleton.stores.stamps import EPOCH_KEY, FUNCTION_KEY, HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY, SCOPE_KEY
 from singleton.testing.states import written
 from tests.support.lock_thread import FOREIGN, Context, LockThread, a_job, an_app, call, guard_of
 
@@ -129,7 +129,7 @@ def test_in_the_dequeueable_layout_holds_have_tokens(thread: LockThread) -> None
     assert tokens[0] is not None
     assert tokens[1] is not None
     assert tokens[1] > tokens[0]
-    assert set(metadata(thread, "1")) == {HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY, FUNCTION_KEY}
+    assert set(metadata(thread, "1")) == {HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY}
 
 
 @NAMES
