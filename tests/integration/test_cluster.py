@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -88,6 +89,15 @@ class Cluster:
             )
 
 
+@pytest.fixture(autouse=True)
+def settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have small chunks, and take back after the test what worlds set."""
+    monkeypatch.setattr(explore, "_CHUNK", 5)
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
+    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "-1")
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path)
@@ -103,10 +113,6 @@ def explored(cluster: Cluster, progress: Callable[[Summary], Any] = lambda _: No
 def test_two_workers_one_of_them_killed_find_what_one_machine_finds(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
-    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "-1")
-    monkeypatch.setattr(explore, "_CHUNK", 5)
     monkeypatch.setattr(spread, "_CONNECT", 0.5)
     with pytest.raises(ClusterError, match="has no workers: start some with `dask worker tcp://127"):
         explored(cluster)
@@ -134,3 +140,30 @@ def test_two_workers_one_of_them_killed_find_what_one_machine_finds(
     monkeypatch.setattr(spread, "_ASK", "__import__('no_such_simulator')")
     with pytest.raises(ClusterError, match=r"can't load the simulator .*no_such_simulator.*: install this package"):
         explored(cluster)
+
+
+def test_workers_killed_one_after_the_other_find_what_one_machine_finds_though_dask_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spread, "_CONNECT", 30.0)
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
+    alone = replace(explore.explore(PLAN, lambda _: None), elapsed=0.0)
+    sent: list[int] = []
+    with closing(Cluster(tmp_path)) as cluster:
+        cluster.add_worker()
+        cluster.add_worker()
+
+        def progress(summary: Summary) -> None:
+            if summary.scenarios <= 10:
+                cluster.workers[-2].kill()
+                cluster.add_worker()
+
+        def send(client: Any, chunk: tuple[Plan, int, int]) -> Any:
+            sent.append(chunk[1])
+            return as_it_is(client, chunk)
+
+        as_it_is = spread._send
+        monkeypatch.setattr(spread, "_send", send)
+        assert explored(cluster, progress) == alone
+    assert set(sent) == set(range(0, 40, 5))
+    assert len(sent) > 8, "Dask gave up none"

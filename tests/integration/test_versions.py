@@ -1,16 +1,25 @@
-"""Versions of this package side by side on the same locks: each is made from the history of this repository."""
+"""Versions of this package side by side on the same locks.
+
+The wheels in ``versions/`` are older versions, without the simulator. One was made of its commit like this::
+
+    git archive COMMIT | tar x -C FOLDER
+    sed -i '/^packages/s/, "simulator"//; /= "simulator.[cs]/d' FOLDER/pyproject.toml
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct COMMIT) pip wheel --no-deps -w tests/integration/versions/VERSION FOLDER
+
+- ``stamps-always``: c21e7c9b289a33acf0bcda5263d0a73bad37c635, the last that stamped its blob at each acquisition
+- ``stamps-seldom``: a8080497b0c4f35668b68b88947d07ab06ff8dcd, the last that had only the SDK
+"""
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import tarfile
 import time
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -24,11 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-BEFORE: Final = {
-    "stamps-always": "c21e7c9b289a33acf0bcda5263d0a73bad37c635",
-    "stamps-seldom": "a8080497b0c4f35668b68b88947d07ab06ff8dcd",
-}
-"""Versions before this one: the last that stamped its blob at each acquisition, and the last that had only the SDK."""
+WHEELS: Final = Path(__file__).parent / "versions"
+BEFORE: Final = ("stamps-always", "stamps-seldom")
 NOW: Final = "now"
 ALL: Final = (*BEFORE, NOW)
 EACH: Final = 2
@@ -173,15 +179,11 @@ def newest() -> dict[str, Any]:
 def packages(tmp_path: Path) -> dict[str, Path]:
     """Return a folder for each version, which has the package as it was."""
     folders = {NOW: ROOT}
-    for version, commit in BEFORE.items():
-        command = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, "singleton"]
-        try:
-            archive = subprocess.run(command, capture_output=True, check=True).stdout
-        except (OSError, subprocess.CalledProcessError):
-            pytest.skip(f"this clone's history does not have {commit}, the version {version!r}")
+    for version in BEFORE:
+        (wheel,) = (WHEELS / version).glob("*.whl")
         folders[version] = tmp_path / version
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            tar.extractall(folders[version], filter="data")
+        with zipfile.ZipFile(wheel) as package:
+            package.extractall(folders[version])
     return folders
 
 

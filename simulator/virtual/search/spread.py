@@ -1,7 +1,8 @@
 """Run the scenarios of ``explore`` on a Dask cluster.
 
-The cluster's scheduler gives them to its workers, and again to others when one ends. Their findings come back in the
-order of the scenarios, so that they are those of one machine.
+The cluster's scheduler gives them to its workers, and again to others when one ends. After some such ends it gives
+them up; then this process sends them again. Their findings come back in the order of the scenarios, so that they are
+those of one machine.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +31,8 @@ _LOOK: Final = 2.0
 _AHEAD: Final = 8
 """Chunks under way for each thread of the cluster: a slow chunk does not hold up the others."""
 _RETRIES: Final = 2
+_SENDS: Final = 5
+"""Times that a chunk is sent before its own scenarios are held to be what ends its workers."""
 _ASK: Final = "__import__('simulator.virtual.search.errand', fromlist=['version']).version()"
 
 
@@ -98,41 +102,78 @@ def _must_be_ours(said: str, who: str) -> None:
         )
 
 
+@dataclass(slots=True)
+class _Sent:
+    """A chunk under way."""
+
+    chunk: tuple[Plan, int, int]
+    future: Any
+    times: int = 1
+
+
 def _in_order(client: Any, plan: Plan, threads: int) -> Iterator[Summary]:
     left = iter(chunks(plan))
-    under_way: deque[tuple[Any, tuple[Plan, int, int]]] = deque()
+    under_way: deque[_Sent] = deque()
     while True:
         for chunk in islice(left, max(0, _AHEAD * threads - len(under_way))):
-            asked = client.submit(errand.carry_out, errand.version(), chunk, pure=False, retries=_RETRIES)
-            under_way.append((asked, chunk))
+            under_way.append(_Sent(chunk, _send(client, chunk)))
         if not under_way:
             return
-        future, chunk = under_way.popleft()
-        yield _answer(client, future, chunk)
+        yield _first_answer(client, under_way)
+        under_way.popleft()
 
 
-def _answer(client: Any, future: Any, chunk: tuple[Plan, int, int]) -> Summary:
-    """Wait for as long as there are workers."""
+def _send(client: Any, chunk: tuple[Plan, int, int]) -> Any:
+    return client.submit(errand.carry_out, errand.version(), chunk, pure=False, retries=_RETRIES)
+
+
+def _first_answer(client: Any, under_way: deque[_Sent]) -> Summary:
+    """Wait for the first chunk for as long as there are workers; send again all that were given up."""
+    first = under_way[0]
     alone_since: float | None = None
-    while not future.done():
+    while (part := _answer(first)) is None:
+        for sent in under_way:
+            if sent.times < _SENDS and _given_up(sent):
+                sent.future = _send(client, sent.chunk)
+                sent.times += 1
         with suppress(TimeoutError):
-            future.exception(timeout=_LOOK)
-        if future.done() or client.nthreads():
+            first.future.exception(timeout=_LOOK)
+        if first.future.done() or client.nthreads():
             alone_since = None
         elif alone_since is None:
             alone_since = time.monotonic()
         elif time.monotonic() - alone_since > _ALONE:
             raise ClusterError(f"all workers have gone, and none came back within {_ALONE:g} s")
-    try:
-        part = future.result()
-    except Exception as error:
-        _, start, end = chunk
-        told = f"{type(error).__name__}: {_first_line(error)}"
-        raise ClusterError(f"scenarios {start} to {end - 1} can't be run on the workers ({told})") from error
     if isinstance(part, Summary):
         return part
     _must_be_ours(part, "a worker that has joined")
     raise AssertionError("a worker refuses its own version")
+
+
+def _answer(sent: _Sent) -> Summary | str | None:
+    """Return None as long as there is no answer, and where the chunk is to be sent again."""
+    if not sent.future.done():
+        return None
+    try:
+        part: Summary | str = sent.future.result()
+    except Exception as error:
+        _, start, end = sent.chunk
+        why = f"{type(error).__name__}: {_first_line(error)}"
+        told = f"scenarios {start} to {end - 1} can't be run on the workers ({why})"
+        if not isinstance(error, _dask().KilledWorker):
+            raise ClusterError(told) from error
+        if sent.times < _SENDS:
+            return None
+        raise ClusterError(
+            f"{told}. They were sent {sent.times} times; each time the workers that had them ended. Look at what these "
+            "workers wrote, and at the memory of their machines"
+        ) from error
+    return part
+
+
+def _given_up(sent: _Sent) -> bool:
+    """Say whether too many workers ended with this chunk, as Dask counts."""
+    return sent.future.status == "error" and isinstance(sent.future.exception(), _dask().KilledWorker)
 
 
 def _first_line(error: BaseException) -> str:
