@@ -477,3 +477,26 @@ def test_a_callback_that_cancels_itself_and_then_fails_is_reported() -> None:
 
     loop.run_until_complete(main())
     assert [type(each["exception"]) for each in loop.errors] == [ValueError]
+
+
+def test_tasks_that_are_left_are_closed_whatever_they_raise_at_it() -> None:
+    loop, ended = VirtualLoop(), list[str]()  # type: ignore[abstract]
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="")
+
+    async def endless(name: str) -> None:
+        token = variable.set(name)
+        try:
+            while True:
+                await asyncio.sleep(1)
+        finally:
+            ended.append(name)
+            variable.reset(token)  # which is refused outside its task
+
+    async def main() -> None:
+        for name in ("one", "two"):
+            loop.create_task(endless(name))
+        await asyncio.sleep(2)
+
+    loop.run_until_complete(main())
+    loop.close_tasks()
+    assert ended == ["one", "two"]
