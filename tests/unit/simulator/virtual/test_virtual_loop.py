@@ -486,8 +486,7 @@ def test_tasks_that_are_left_are_closed_whatever_they_raise_at_it() -> None:
     async def endless(name: str) -> None:
         token = variable.set(name)
         try:
-            while True:
-                await asyncio.sleep(1)
+            await asyncio.Event().wait()
         finally:
             ended.append(name)
             variable.reset(token)  # which is refused outside its task
