@@ -116,7 +116,6 @@ class Declaration:
         if self._always is not None:
             return [*self._always]
         from singleton.functions.payload import BindingData, find_payload
-        from singleton.layouts.naming import hashed_scope
         from singleton.scopes.scope import value_at
 
         found: list[Payload | None] = []
@@ -138,17 +137,22 @@ class Declaration:
                 )
             value = value_at(self.scope, payload.read(), message_id=payload.message_id, dotnet=self.layout.dotnet)
             scopes.append(value)
-        return [hashed_scope(scope) for scope in scopes] if self.scope_hash else scopes
+        return self._named(scopes)
 
     @cached_property
     def _always(self) -> list[str] | None:
         """The scopes of all invocations; None: they depend on them, or on settings."""
         if self.scope is not None or not self.template.is_literal:
             return None
+        return self._named([self.template.bind({}, {})] if self.scope_id else [])
+
+    def _named(self, scopes: list[str]) -> list[str]:
+        """Return what stands for these scopes in a lock's name."""
+        if not self.scope_hash:
+            return scopes
         from singleton.layouts.naming import hashed_scope
 
-        scopes = [self.template.bind({}, {})] if self.scope_id else []
-        return [hashed_scope(scope) for scope in scopes] if self.scope_hash else scopes
+        return [hashed_scope(scope) for scope in scopes]
 
     @cached_property
     def _host_id(self) -> str:
@@ -183,20 +187,9 @@ class Declaration:
         return Place(account, self.options.container, self.options.http)
 
     def _address(self, call: Call) -> Address:
-        place, known = self._place, self._last.get(call.lock)
-        if known is not None and known.place is place:
-            return known
         from singleton.process.address import Address
 
-        address = Address.of(place, call.lock, self.options, self.layout.stamp())
-        self._last.clear()
-        self._last[call.lock] = address
-        return address
-
-    @cached_property
-    def _last(self) -> dict[str, Address]:
-        """The last lock's address: one object for the same lock again, so that it is soon found to be equal."""
-        return {}
+        return Address.of(self._place, call.lock, self.options, self.layout.stamp())
 
     def _addresses(self, call: Call) -> tuple[Address, ...]:
         """Return the address of its lock, and that of the lock's old name where it is taken as well.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.core.credentials import AccessToken
 from azure.core.exceptions import ServiceRequestError
-from azure.core.pipeline.transport import AsyncHttpTransport
 
 from singleton.process.opening.stores import open_queue, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenAccount
 from singleton.stores.protocol import StoreFailure
+from tests.support.transport import NoTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ QUEUES = "https://shop.queue.core.windows.net"
 KEY = "AccountName=shop;AccountKey=bm90IGEga2V5;DefaultEndpointsProtocol=https;EndpointSuffix=core.windows.net"
 
 
-class Nowhere(AsyncHttpTransport[Any, Any]):
+class Nowhere(NoTransport):
     """A transport on which no request gets through, and that counts them."""
 
     def __init__(self) -> None:
@@ -34,18 +34,6 @@ class Nowhere(AsyncHttpTransport[Any, Any]):
     async def send(self, request: Any, **_: Any) -> Any:
         self.sent += 1
         raise ServiceRequestError(f"{request.method} did not get through")
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
 
 
 class Credential:

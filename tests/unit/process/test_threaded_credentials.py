@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from azure.core.credentials import AccessToken, AccessTokenInfo
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
-from azure.core.pipeline.transport import AsyncHttpTransport
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions, StorageDenied, StorageUnavailable
 from singleton.process.opening import threaded
@@ -30,6 +29,7 @@ from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure, within
 from tests.support.lock_thread import LockThread
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer
+from tests.support.transport import NoTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ class Credential:
         self.closed = True
 
 
-class Recording(AsyncHttpTransport[Any, Any]):
+class Recording(NoTransport):
     """The SDK's way to nowhere: no request gets through. It knows with which tokens they came."""
 
     def __init__(self) -> None:
@@ -84,18 +84,6 @@ class Recording(AsyncHttpTransport[Any, Any]):
     async def send(self, request: Any, **_: Any) -> Any:
         self.bearers.append(request.headers["Authorization"])
         raise ServiceRequestError("did not get through")
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
 
 
 @dataclass

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from azure.core.pipeline.transport import AsyncHttpTransport
 
 from singleton.operating.keeping import keeping_of
 from singleton.process.opening.stores import open_container, open_queue, open_through_sdk
@@ -18,6 +17,7 @@ from singleton.stores.messages import MessageStore
 from singleton.stores.protocol import LeaseStore, NoteStore, StoreFailure
 from singleton.stores.sending.connections import Connections
 from tests.support.arm import parsed
+from tests.support.transport import NoTransport
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -47,17 +47,11 @@ RIGHTS: Mapping[tuple[str, str, str], str] = {
 }
 
 
-class Wire(AsyncHttpTransport[Any, Any]):
+class Wire(NoTransport):
     """Keeps what is sent, and answers nothing."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, str]] = []
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def __aexit__(self, *_: object) -> None: ...
 
     async def send(self, request: Any, **_: Any) -> Any:
         self.sent.append((request.method, request.url))

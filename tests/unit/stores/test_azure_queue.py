@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.core.exceptions import HttpResponseError
-from azure.core.pipeline.transport import AsyncHttpTransport
 
 from singleton.process.opening.stores import open_queue
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
+from tests.support.transport import NoTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,18 +18,12 @@ if TYPE_CHECKING:
 STRING = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=c2VjcmV0;QueueEndpoint=http://127.0.0.1:1/a"
 
 
-class Wire(AsyncHttpTransport[Any, Any]):
+class Wire(NoTransport):
     """Keeps the request, and fails."""
 
     def __init__(self, error: Exception) -> None:
         self.requests: list[Any] = []
         self._error = error
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def __aexit__(self, *_: object) -> None: ...
 
     async def send(self, request: Any, **_: Any) -> Any:
         self.requests.append(request)

@@ -9,38 +9,42 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, LockClient
-from singleton.base.errors import LockClosed, LockNotAcquired
+from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.process.calls import Phase
 from tests.support.relays import LOCK, begun_outside, eventually, running, soon
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from singleton.base.hold import Hold
     from tests.support.lock_thread import LockThread
+
+
+def late(locks: LockClient, ends: list[object], timeout: float | None = None) -> threading.Thread:
+    """Begin to ask for the lock in a thread; ``ends`` gets the hold, or the error."""
+
+    def ask() -> None:
+        try:
+            ends.append(locks.acquire(LOCK, timeout=timeout, owner="late"))
+        except SingletonError as error:
+            ends.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread
 
 
 def test_a_runner_whose_time_is_over_does_not_get_the_lock_though_nobody_has_told_him(
     thread: LockThread, forever: None
 ) -> None:
-    locks = LockClient()
-    got: list[Hold] = []
-    told: list[LockNotAcquired] = []
-
-    def late() -> None:
-        try:
-            got.append(locks.acquire(LOCK, timeout=5, owner="late"))
-        except LockNotAcquired as error:
-            told.append(error)
-
+    locks, ends = LockClient(), list[object]()
     with locks.lock(LOCK):
-        waiting = threading.Thread(target=late)
-        waiting.start()
+        waiting = late(locks, ends, timeout=5)
         eventually(lambda: running(thread) == 1)
         thread.push_clock(5.5)
     waiting.join(10)
-    assert not got
-    assert "within 0:00:05" in str(told[0])
+    (error,) = ends
+    assert isinstance(error, LockNotAcquired)
+    assert "within 0:00:05" in str(error)
     assert thread.leased() == set()
 
 
@@ -73,26 +77,19 @@ def test_a_runner_whose_move_to_the_lock_thread_is_cancelled_before_it_begins_is
     thread: LockThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where the loop of a test, on which the locks are, ends in that moment."""
-    locks, begin, closed = LockClient(), thread.runtime._begun, list[LockClosed]()
+    locks, begin, ends = LockClient(), thread.runtime._begun, list[object]()
 
     def cancelled(coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = begin(coro)
         task.cancel()
         return task
 
-    def wait() -> None:
-        try:
-            locks.acquire(LOCK, owner="late")
-        except LockClosed as error:
-            closed.append(error)
-
     with locks.lock(LOCK):
-        waiting = threading.Thread(target=wait)
-        waiting.start()
+        waiting = late(locks, ends)
         eventually(lambda: running(thread) == 1)
         with monkeypatch.context() as patch:
             patch.setattr(thread.runtime, "_begun", cancelled)
             thread.push_clock(2)
             waiting.join(10)
-    assert closed
+    assert [type(end) for end in ends] == [LockClosed]
     assert [event.kind for event in thread.events if event.owner == "late"] == ["waiting", "failed"]
