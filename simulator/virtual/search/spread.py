@@ -28,6 +28,8 @@ _CONNECT: Final = 10.0
 _ALONE: Final = 60.0
 """Seconds to wait for a worker when all have gone."""
 _LOOK: Final = 2.0
+_FETCH: Final = 10.0
+"""Seconds to fetch an answer from its worker before looking whether it is still there."""
 _AHEAD: Final = 8
 """Chunks under way for each thread of the cluster: a slow chunk does not hold up the others."""
 _RETRIES: Final = 2
@@ -138,7 +140,7 @@ def _first_answer(client: Any, under_way: deque[_Sent]) -> Summary:
                 sent.times += 1
         with suppress(TimeoutError):
             first.future.exception(timeout=_LOOK)
-        if first.future.done() or client.nthreads():
+        if client.nthreads():
             alone_since = None
         elif alone_since is None:
             alone_since = time.monotonic()
@@ -155,8 +157,10 @@ def _answer(sent: _Sent) -> Summary | str | None:
     if not sent.future.done():
         return None
     try:
-        part: Summary | str = sent.future.result()
+        part: Summary | str = sent.future.result(timeout=_FETCH)
     except Exception as error:
+        if isinstance(error, TimeoutError) and sent.future.status != "error":
+            return None  # its worker ended before it was fetched: another one runs the chunk
         _, start, end = sent.chunk
         why = f"{type(error).__name__}: {_first_line(error)}"
         told = f"scenarios {start} to {end - 1} can't be run on the workers ({why})"

@@ -28,8 +28,8 @@ KILLED = KilledWorker("a task", LAST, 3)
 class Future:
     """What comes of a chunk, once it is ready."""
 
-    def __init__(self, end: Summary | Exception, ready: Callable[[], bool]) -> None:
-        self._end, self._ready = end, ready
+    def __init__(self, end: Summary | Exception, ready: Callable[[], bool], fetched: Callable[[], bool]) -> None:
+        self._end, self._ready, self._fetched = end, ready, fetched
 
     @property
     def status(self) -> str:
@@ -46,7 +46,10 @@ class Future:
             raise TimeoutError
         return None if isinstance(self._end, Summary) else self._end
 
-    def result(self) -> Summary:
+    def result(self, timeout: float | None = None) -> Summary:
+        assert timeout is not None, "it would wait for ever for a worker that has gone"
+        if not self._fetched():
+            raise TimeoutError
         if isinstance(self._end, Summary):
             return self._end
         raise self._end
@@ -61,8 +64,11 @@ class Cluster:
         broken: int | None = None,
         error: Exception = KILLED,
         ready: Callable[[int], bool] = lambda _: True,
+        fetched: Callable[[], bool] = lambda: True,
+        threads: int = 1,
     ) -> None:
         self._ends, self._broken, self._error, self._ready = ends, broken, error, ready
+        self._fetched, self._threads = fetched, threads
         self.sent: Counter[int] = Counter()
 
     def submit(self, function: object, version: str, chunk: tuple[Plan, int, int], **more: object) -> Future:
@@ -73,10 +79,10 @@ class Cluster:
         broken = start if number == self._broken else None
         part = Summary(scenarios=end - start, virtual_seconds=float(start), broken=broken)
         ended = self.sent[number] <= self._ends.get(number, 0)
-        return Future(self._error if ended else part, lambda: self._ready(number))
+        return Future(self._error if ended else part, lambda: self._ready(number), self._fetched)
 
     def nthreads(self) -> dict[str, int]:
-        return {"tcp://one": 1}
+        return {"tcp://one": self._threads} if self._threads else {}
 
     def explored(self) -> tuple[Summary, list[int]]:
         seen: list[int] = []
@@ -125,3 +131,24 @@ def test_an_error_of_the_chunk_itself_ends_the_run_at_once() -> None:
     with pytest.raises(ClusterError, match=r"^scenarios 20 to 29 can't .*\(RuntimeError: the process .* code -9\)$"):
         cluster.explored()
     assert cluster.sent[2] == 1
+
+
+def test_an_answer_whose_worker_ended_before_it_was_fetched_is_waited_for() -> None:
+    tries = itertools.count()
+    calm, slow = Cluster({}), Cluster({}, fetched=lambda: next(tries) % 3 == 2)
+    assert slow.explored() == calm.explored()
+    assert slow.sent == calm.sent
+
+
+def test_an_answer_whose_worker_ended_before_it_was_fetched_is_not_waited_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spread, "_ALONE", 0.0)
+    with pytest.raises(ClusterError, match=r"^all workers have gone, and none came back within 0 s$"):
+        Cluster({}, fetched=lambda: False, threads=0).explored()
+
+
+def test_a_chunk_that_ran_out_of_time_by_itself_ends_the_run_at_once() -> None:
+    cluster = Cluster({2: 1}, error=TimeoutError("no answer"))
+    with pytest.raises(ClusterError, match=r"^scenarios 20 to 29 can't .*\(TimeoutError: no answer\)$"):
+        cluster.explored()
