@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.simulation.listening import Watcher
+from tests.simulation.scenes import Scene
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.simulation.scenes import Host
 
 FUNCTIONS = """
 import asyncio, time
@@ -76,3 +81,27 @@ def test_no_promise_is_broken_whatever_strikes(tmp_path: Path) -> None:
     wanted = ("terms as a listener", "bodies together under a listener", "messages put back", "messages done")
     assert [state for state in wanted if not reached[state]] == []
     assert reached["leases of dead hosts that expired"] > 0
+
+
+@pytest.mark.parametrize(("told", "blamed"), [(45.0, False), (62.0, True)])
+def test_a_listener_whose_lease_was_taken_believes_that_until_its_bodies_have_ended_and_it_has_asked_again(
+    told: float, blamed: bool
+) -> None:
+    """A body ends after 14 s, a release may get no answer for 5 s, it asks 15 s later, and has its answer in 10 s."""
+
+    async def part(host: Host) -> None:
+        watcher = Watcher(host)
+        watcher.says("waiting")
+        seat = watcher.leads(await host.take())
+        watcher.says("body_started", "another", hold=seat, token=7)
+        await host.until(5.0)
+        watcher.says("lost", reason="broken")
+        await host.until(19.0)
+        watcher.says("body_ended", "another", hold=seat, token=7, reason="lost")
+        await host.until(told)
+        watcher.invoked()
+        watcher.says("contended", "inv", reason="skip")
+
+    scene = Scene()
+    scene.a.plays(part, seconds=told + 1.0)
+    assert ("no without a word" in scene.found()) == blamed

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 _NEVER: Final = -math.inf
 _A_MOMENT: Final = 0.01
+"""Seconds in which the lock thread reports what it knows."""
 _QUICK: Final = 1.0
 """Seconds within which an answer comes. A later one may come after the end of its attempt."""
-"""Seconds in which the lock thread reports what it knows."""
 _AFTER_LOSS: Final = 60.0
 """Seconds for which a candidate without a recovery interval does not ask for a lock that was taken away."""
 _ANSWERED: Final = 5.0
@@ -167,8 +167,7 @@ class Listening:
 
     def invoked(self, machine: Machine, owner: str, function: str) -> None:
         """Take the beginning of an invocation."""
-        guard = self._guards.get(function)
-        if guard is None:
+        if (guard := self._guards.get(function)) is None:
             return
         one = _Invocation(machine, owner, function, self.evidence.loop.now)
         self._invocations[machine.name, owner] = one
@@ -290,10 +289,12 @@ class Listening:
         return leads is not None and leads < one.since and one.machine.name not in self._closing
 
     def _knows_for(self, candidate: _Candidate) -> float:
-        """Return for how many seconds a candidate may believe an answer."""
-        drift = self.evidence.bounds.drift
+        """Return for how many seconds a candidate may believe an answer; its interval begins after its last release."""
+        drift, waits = self.evidence.bounds.drift, 0.0
+        if candidate.taken > candidate.told_no:
+            waits = min(max(0.0, candidate.busy - candidate.taken), self.evidence.bounds.period) + _ANSWERED
         if candidate.recovery is not None:
-            return (candidate.recovery + ONCE) * drift + STALE
+            return (waits + candidate.recovery + ONCE) * drift + STALE
         return math.inf if candidate.timeout is not None else _LONGEST_TRY * drift + STALE
 
     def _is_over(self, candidate: _Candidate, since: float) -> bool:
