@@ -127,7 +127,7 @@ def _row(paces: Sequence[Pace], what: str) -> tuple[str, ...]:
     )
 
 
-def bench_scenarios(rounds: int) -> None:
+def bench_scenarios(rounds: int) -> Rows:
     """Scenarios of ``explore``, with one process and with two, in turn."""
     heading("Scenarios of `singleton-sim explore --hosts 5 --faults all`")
     say(machine())
@@ -135,14 +135,14 @@ def bench_scenarios(rounds: int) -> None:
     for number in range(rounds):
         for jobs, measured in rates.items():
             measured.append(_scenarios_a_second(jobs, number))
-    table(
-        [
-            ("jobs", "scenarios a second"),
-            *((str(jobs), f"{statistics.median(measured):.1f}") for jobs, measured in rates.items()),
-        ]
-    )
-    factors = [two / one for one, two in zip(rates[1], rates[2], strict=True)]
-    say(f"  Two processes do {statistics.median(factors):.2f} times what one does.")
+    factor = statistics.median(two / one for one, two in zip(rates[1], rates[2], strict=True))
+    rows: Rows = [("`explore --jobs`", "scenarios a second", "to one")]
+    rows += [
+        (str(jobs), f"{statistics.median(measured):.1f}", f"{factor if jobs == 2 else 1:.2f}")
+        for jobs, measured in rates.items()
+    ]
+    table(rows)
+    return rows
 
 
 def _scenarios_a_second(jobs: int, seed: int) -> float:
@@ -162,9 +162,7 @@ def _scenarios_a_second(jobs: int, seed: int) -> float:
 
 def main(rounds: int = 3) -> Tables:
     """Run both."""
-    rows = bench_fleets(rounds)
-    bench_scenarios(rounds)
-    return {"virtual": rows}
+    return {"virtual": bench_fleets(rounds), "scenarios": bench_scenarios(rounds)}
 
 
 if __name__ == "__main__":

@@ -54,7 +54,13 @@ _REPORT: Final = click.option(
 @click.option(
     "--faults", default="all", metavar="KINDS", help="Kinds of faults: all, none, or names with commas between them."
 )
-@click.option("--workload", default="all", metavar="NAMES", help="Workloads: all, or names with commas between them.")
+@click.option(
+    "--workload",
+    default="all",
+    metavar="NAMES",
+    help="Workloads: all, or names with commas between them. Not in all: outbox, rows, ordered, images "
+    "(all,images has both).",
+)
 @click.option("--seed", default=1, help="The same seed gives the same worlds.")
 @click.option("--jobs", default=os.cpu_count() or 1, help="How many processes run them.")
 @click.option(

@@ -146,9 +146,14 @@ def _way_to(scheme: str, host: str) -> Connections | Proxied:
 
 
 def proxy_for(scheme: str, host: str) -> str | None:
-    """Return the proxy that the environment names for a host (``HTTPS_PROXY``, ``NO_PROXY`` and their like)."""
+    """Return the proxy that the environment names for a host (``HTTPS_PROXY``, ``NO_PROXY`` and their like).
+
+    One without a scheme is asked over HTTP, as curl and requests do.
+    """
     found = getproxies().get(scheme)
-    return None if not found or proxy_bypass(host) else found
+    if not found or proxy_bypass(host):
+        return None
+    return found if "://" in found else f"http://{found}"
 
 
 def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> StoreFailure:

@@ -18,7 +18,8 @@ from simulator.cli import cli, main
 from simulator.virtual.faults import KINDS
 from simulator.virtual.oracle.moments import MOMENTS
 from simulator.virtual.search import counts
-from simulator.virtual.search.workloads import WORKLOADS
+from simulator.virtual.search.explore import kinds_named
+from simulator.virtual.search.workloads import NAMED, WORKLOADS
 from tests.simulation.bugs import bug
 
 if TYPE_CHECKING:
@@ -150,6 +151,20 @@ def test_progress_on_a_terminal_is_a_bar(sim: Callable[..., tuple[int, str]], mo
     assert "exploring" in output
     assert "30/30" in output
     assert "virtual hours" in output
+
+
+def test_workloads_that_are_not_in_all_can_be_named_beside_it() -> None:
+    assert kinds_named(["all", "images"], WORKLOADS, NAMED) == (*WORKLOADS, "images")
+    assert kinds_named(["crowd", "all"], WORKLOADS, NAMED) == (
+        "crowd",
+        *(name for name in WORKLOADS if name != "crowd"),
+    )
+
+
+def test_the_help_names_the_workloads_that_are_not_in_all(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["explore", "--help"])
+    assert f"Not in all: {', '.join(NAMED)} (" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

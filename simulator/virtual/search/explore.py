@@ -173,19 +173,18 @@ def load_story(path: Path) -> Story:
 
 
 def kinds_named(names: Sequence[str], known: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the kinds that an option names: ``all``, ``none``, or a list, in which there may be ``more``.
+    """Return the kinds that an option names: ``none``, or a list of ``all`` that are known, single ones, and ``more``.
 
     Raises:
         ValueError: a name is unknown.
     """
-    if list(names) == ["all"]:
-        return tuple(known)
     if list(names) == ["none"]:
         return ()
     for name in names:
-        if name not in (*known, *more):
+        if name not in ("all", *known, *more):
             raise ValueError(f"{name!r} is unknown: give all, none, or some of: {', '.join([*known, *more])}")
-    return tuple(names)
+    named = [each for name in names for each in (known if name == "all" else (name,))]
+    return tuple(dict.fromkeys(named))
 
 
 def _python() -> str:

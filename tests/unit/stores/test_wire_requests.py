@@ -269,6 +269,7 @@ async def test_requests_go_through_the_proxy_that_the_environment_names(monkeypa
     [
         ({}, "https", "a.blob.core.windows.net", None),
         ({"https_proxy": "http://p:1"}, "https", "a.blob.core.windows.net", "http://p:1"),
+        ({"https_proxy": "p:1"}, "https", "a.blob.core.windows.net", "http://p:1"),
         ({"https_proxy": "http://p:1"}, "http", "127.0.0.1:10000", None),
         ({"https_proxy": "http://p:1", "no_proxy": ".windows.net"}, "https", "a.blob.core.windows.net", None),
         ({"http_proxy": "http://p:1", "no_proxy": "127.0.0.1"}, "http", "127.0.0.1:10000", None),
