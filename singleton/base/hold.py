@@ -141,6 +141,7 @@ class LossSignal:
         self._lease = None
         with self._guard:
             self._ended = True
+            self._callbacks.clear()  # they know the hold, which knows this: a cycle that only a collection would free
             waiters, self._waiters = self._waiters, []
         for wake in waiters:
             _call(wake)

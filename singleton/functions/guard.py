@@ -203,12 +203,16 @@ class Guard(Declaration):
         if self.limit is None:
             await self._name_holder(call, contended, locks, waited, policy)
         if policy != "skip":
-            raise contended
+            try:
+                raise contended
+            finally:
+                del contended  # of its traceback, which would be kept until a collection
         _log.info(
             "%s skipped: lock %s is held by another invocation%s",
             *(call.function, contended.lock or call.lock, contended.whose),
             extra={**call.fields, **fields_of(contended.holder)},
         )
+        del contended
         return None
 
     async def _name_holder(

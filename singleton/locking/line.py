@@ -129,6 +129,7 @@ class Line:
                 alarm.cancel()
             self._leave(waiter)
             self._wake()
+            del waiter  # of the error's traceback, which would be kept until a collection
 
     def _stand(self, waiter: Waiter) -> None:
         """Take a place in line: at its end, but before those who came later and were here sooner."""

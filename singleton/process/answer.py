@@ -97,8 +97,11 @@ class Answer(Generic[_T]):
         """Wait until it is done, as ``result``. A cancellation of the caller leaves it as it is."""
         waking = _Waking(asyncio.get_running_loop())
         self.when_done(waking)
-        await waking
-        return self.result()
+        try:
+            await waking
+            return self.result()
+        finally:
+            del self  # of the error's traceback
 
     def _end(self, error: BaseException | None) -> None:
         self._error = error

@@ -72,6 +72,7 @@ class Calls:
         finally:
             for runner in running:
                 runner.returned()
+            del answer, running[:]  # of the error's traceback, which would be kept until a collection
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
@@ -86,6 +87,7 @@ class Calls:
         finally:
             for runner in running:
                 runner.returned()
+            del answer, running[:]
 
     def release(self, hold: Hold) -> None:
         """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
@@ -275,7 +277,10 @@ class Calls:
 
     def _wait(self, answer: Answer[_T]) -> _T:
         """Block the calling thread until there is an answer."""
-        return answer.result()
+        try:
+            return answer.result()
+        finally:
+            del answer  # of the error's traceback
 
     def _soon(self, callback: Callable[[], object]) -> None:
         """Call this on the loop."""

@@ -43,6 +43,7 @@ class _Cancelling:
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         self._is_over = True
         self._remove()
+        del self._remove  # it knows this block: a cycle that only a collection would free
         if self._ours and self._task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError):
             try:
                 self._hold.raise_if_lost()

@@ -71,6 +71,8 @@ class Door:
             if stay.expired():
                 self.check(name)
             raise
+        finally:
+            del stay, entry  # of the error's traceback: they know this task, which has the error
 
     def when_closed(self, call: Callable[[], None]) -> None:
         """Call this on the running loop when the door is closed, after those who wait behind it were told."""
