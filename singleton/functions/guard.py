@@ -202,18 +202,17 @@ class Guard(Declaration):
             tell("contended", call, reason="timeout" if policy == "wait" else policy)
         if self.limit is None:
             await self._name_holder(call, contended, locks, waited, policy)
-        if policy != "skip":
-            try:
+        try:
+            if policy != "skip":
                 raise contended
-            finally:
-                del contended  # of its traceback, which would be kept until a collection
-        _log.info(
-            "%s skipped: lock %s is held by another invocation%s",
-            *(call.function, contended.lock or call.lock, contended.whose),
-            extra={**call.fields, **fields_of(contended.holder)},
-        )
-        del contended
-        return None
+            _log.info(
+                "%s skipped: lock %s is held by another invocation%s",
+                *(call.function, contended.lock or call.lock, contended.whose),
+                extra={**call.fields, **fields_of(contended.holder)},
+            )
+            return None
+        finally:
+            del contended  # of its traceback, which would be kept until a collection
 
     async def _name_holder(
         self, call: Call, error: LockNotAcquired, locks: Locks, waited: float | None, policy: Policy

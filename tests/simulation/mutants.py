@@ -723,15 +723,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="wait skips",
         file=GUARD,
-        old='        if policy != "skip":\n            raise contended\n',
+        old='            if policy != "skip":\n                raise contended\n',
         new="",
         breaks="a message is deleted although nothing was done",
     ),
     Mutant(
         name="skip fails",
         file=GUARD,
-        old='        if policy != "skip":\n            raise contended\n',
-        new="        raise contended\n",
+        old='            if policy != "skip":\n                raise contended\n',
+        new="            raise contended\n",
         breaks="a timer that finds the lock held is reported as a failure",
     ),
     Mutant(

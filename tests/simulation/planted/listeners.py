@@ -147,8 +147,8 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="the refusal of the second wait is skipped",
         file=GUARD,
-        old='        if policy != "skip":\n            raise contended\n',
-        new='        if policy == "raise" or waited == 0:\n            raise contended\n',
+        old='            if policy != "skip":\n                raise contended\n',
+        new='            if policy == "raise" or waited == 0:\n                raise contended\n',
         breaks="an invocation that did not get the lock ends as a success without its body",
     ),
     Mutant(
