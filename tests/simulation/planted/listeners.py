@@ -143,6 +143,7 @@ LISTENERS: tuple[Mutant, ...] = (
         old="        return self.options.lock_acquisition_timeout if self.timeout is None else self.timeout\n",
         new="        return self.options.lock_acquisition_timeout\n",
         breaks="an invocation waits for longer than its time-out",
+        among="listener",
     ),
     Mutant(
         name="the refusal of the second wait is skipped",
