@@ -223,7 +223,9 @@ async def judged(request: Awaitable[_T]) -> _T:
         failure = _failure(error)
         failure.__cause__ = Said(error)
     except Exception as error:  # noqa: BLE001 - an OSError, or a ValueError over an answer that makes no sense
-        failure = StoreFailure(detail=f"{type(error).__name__}{_NETRC if _TWO_SIGNATURES in str(error) else ''}")
+        what = type(error).__name__
+        twice = _TWO_SIGNATURES in str(error)  # which does not end by itself, as an answer that never came might
+        failure = StoreFailure(401, None, what + _NETRC) if twice else StoreFailure(detail=what)
     raise failure
 
 

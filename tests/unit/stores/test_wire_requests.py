@@ -245,8 +245,9 @@ async def test_where_the_sdk_reads_a_netrc_file_its_error_names_it(
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     async with ScriptedServer(ACQUIRED) as server:
         store = open_through_sdk(StorageAccount(server.connection_string), "locks")
-        with pytest.raises(StoreFailure, match=r"~/\.netrc has an entry .* set http to 'direct'"):
+        with pytest.raises(StoreFailure, match=r"~/\.netrc has an entry .* set http to 'direct'") as caught:
             await store.acquire("job", MINE, 15)
+        assert caught.value.meaning == "denied", "it would be tried again for ever"
         await store.aclose()
 
 
