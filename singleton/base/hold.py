@@ -130,18 +130,22 @@ class LossSignal:
         self._guard = threading.Lock()
         self._reason = "closed"
 
-    def freeze(self) -> None:
-        """End the signal with its hold: what the clock says later is no loss, and nobody waits for one any more."""
+    def freeze(self, *, kept: bool = False) -> None:
+        """End the signal with its hold: what the clock says later is no loss, and nobody waits for one any more.
+
+        ``kept``: its lock is kept for a while, and callbacks are called if that is lost.
+        """
         if (reason := self.reason) is not None:
             self.fire(reason)
-        self.finish()
+        self.finish(kept=kept)
 
-    def finish(self) -> None:
+    def finish(self, *, kept: bool = False) -> None:
         """End the signal with a hold that is known to be good."""
         self._lease = None
         with self._guard:
             self._ended = True
-            self._callbacks.clear()  # they know the hold, which knows this: a cycle that only a collection would free
+            if not kept:
+                self._callbacks.clear()  # they know the hold, which knows this: only a collection would free them
             waiters, self._waiters = self._waiters, []
         for wake in waiters:
             _call(wake)

@@ -168,11 +168,12 @@ class Guard(Declaration):
         """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
         tell("waiting", call)
         _ = self._told
+        # What is kept of an error has no traceback, whose frames would keep it until a collection.
         waited, others, late = self.wait, Waiting(), 0.0
         try:
             return await locks.call_async(self._acquisition(call, self.wait, others))
         except LockNotAcquired as error:
-            contended = error
+            contended = error.with_traceback(None)
         except StorageUnavailable as error:
             late, contended = others.seconds, LockNotAcquired(str(error), lock=error.lock)
             if waited != 0 or callable(self.on_contention) or not (self.waits is None or self.waits > late):
@@ -182,7 +183,7 @@ class Guard(Declaration):
             try:
                 return await locks.call_async(self._acquisition(call, patience and patience - late))
             except LockNotAcquired as error:
-                contended = error
+                contended = error.with_traceback(None)
             if is_full(contended):
                 policy = self.when_full
             else:
@@ -197,7 +198,7 @@ class Guard(Declaration):
             try:
                 return await locks.call_async(self._acquisition(call, waited))
             except LockNotAcquired as error:
-                contended = error
+                contended = error.with_traceback(None)
         else:
             tell("contended", call, reason="timeout" if policy == "wait" else policy)
         if self.limit is None:
@@ -212,7 +213,7 @@ class Guard(Declaration):
             )
             return None
         finally:
-            del contended  # of its traceback, which would be kept until a collection
+            del contended  # of its traceback
 
     async def _name_holder(
         self, call: Call, error: LockNotAcquired, locks: Locks, waited: float | None, policy: Policy

@@ -175,7 +175,7 @@ class Registry:
         if due is None or due <= asyncio.get_running_loop().time() or hold.lost.is_set():
             await give_back(hold)
         elif hold not in self._tails:
-            hold.lost.freeze()  # its lock is kept, and it is over
+            hold.lost.freeze(kept=True)  # it is over
             self._tails.add(hold)
             self.accompany(asyncio.get_running_loop().create_task(self._release_at(due, hold)))
 

@@ -28,7 +28,7 @@ _CONNECT: Final = 10.0
 _ALONE: Final = 60.0
 """Seconds to wait for a worker when all have gone."""
 _LOOK: Final = 2.0
-_FETCH: Final = 10.0
+_FETCH: Final = 60.0
 """Seconds to fetch an answer from its worker before looking whether it is still there."""
 _AHEAD: Final = 8
 """Chunks under way for each thread of the cluster: a slow chunk does not hold up the others."""

@@ -169,8 +169,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a frozen hold tells no loss",
         file="singleton/base/hold.py",
-        old="        if (reason := self.reason) is not None:\n            self.fire(reason)\n        self.finish()",
-        new="        self.finish()",
+        old="        if (reason := self.reason) is not None:\n            self.fire(reason)\n        self.finish(",
+        new="        self.finish(",
         breaks="a hold that is frozen after its deadline never tells that it was lost",
         by=("tests/unit/base/test_hold.py",),
         why="it takes a section that ends in the step in which its lease expires, before the timer",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost, SingletonOptions
+from singleton.base.events import subscribe
 from singleton.process.answer import Answer
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
@@ -82,6 +83,21 @@ async def test_a_block_that_takes_longer_or_fails() -> None:
         assert set(service.leased()) == {JOB}
         await eventually(lambda: not service.leased())
         assert now() < failed + 10.1
+
+
+@virtual
+async def test_that_its_lock_is_lost_while_it_is_kept_is_told() -> None:
+    service = MemoryLeaseStore()
+    told: list[tuple[str, str | None]] = []
+    unsubscribe = subscribe(lambda event: told.append((event.kind, event.reason)))
+    with InlineHost(service).here() as locks:
+        async with locks.lock(JOB, at_least=60) as hold:
+            hold.lost.add_callback(lambda reason: told.append(("callback", reason)))
+        await service.break_(JOB)
+        await until(50)
+    unsubscribe()
+    assert told[2:] == [("lost", "broken"), ("callback", "broken"), ("released", None)]
+    assert hold.lost.reason == "broken"
 
 
 @virtual
