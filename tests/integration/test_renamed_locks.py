@@ -88,6 +88,12 @@ class Fleet:
             assert time.monotonic() < end, had
             time.sleep(0.1)
 
+    def until_all_scopes_had(self, version: str, *, since: int) -> None:
+        end = time.monotonic() + PATIENCE
+        while {line.scope for line in self.lines()[since:] if line.version == version} < {*version_of_app.SCOPES}:
+            assert time.monotonic() < end, self.lines()[since:]
+            time.sleep(0.1)
+
 
 def overlaps(lines: list[Line], killed: frozenset[int] = frozenset()) -> int:
     """Count those who were inside while another one was, of the same scope."""
@@ -136,6 +142,8 @@ def test_two_deployments_one_after_the_other_leave_no_gap_and_tokens_increase_ov
                 os.kill(victim.pid, signal.SIGKILL)
                 killed.add(victim.pid)
                 fleet.until_each_had_enough("old", "both", since=len(fleet.lines()))
+            # The killed one may have left a lease that keeps them from one of the locks until it lapses.
+            fleet.until_all_scopes_had("both", since=len(fleet.lines()))
             for functions in ("sync", "async"):
                 last.enter_context(fleet.running("new", functions))
             fleet.until_each_had_enough("both", "new", since=len(fleet.lines()))
