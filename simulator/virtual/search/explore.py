@@ -173,7 +173,9 @@ def load_story(path: Path) -> Story:
 
 
 def kinds_named(names: Sequence[str], known: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the kinds that an option names: ``none``, or a list of ``all`` that are known, single ones, and ``more``.
+    """Return the kinds that an option names: ``none``, or a list, in which ``all`` stands for those ``known``.
+
+    Those of ``more`` are not in ``all``.
 
     Raises:
         ValueError: a name is unknown.
