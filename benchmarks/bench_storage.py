@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks import ours, rivals
 from benchmarks.measuring import Contestant, heading, in_turns, machine, say, table
 from simulator.azurite.server import Azurite
-from simulator.faults.proxy import ProxyThread
+from simulator.proxy.proxy import ProxyThread
 from singleton.process.opening.stores import open_container
 from singleton.settings.connection import StorageAccount
 

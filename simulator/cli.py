@@ -20,7 +20,7 @@ import click
 
 from simulator.check_cli import check
 from simulator.explore_cli import explore, replay
-from simulator.nemesis.plan import ALL
+from simulator.faults.real import ALL
 from simulator.program import PROGRAM, called_as, version
 from simulator.real.run import Outcome, Trouble, run
 from simulator.real.signals import Interrupt, Signals

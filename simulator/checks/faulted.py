@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from simulator.checks.exclusion import Overlap
     from simulator.history.facts import History
-    from simulator.history.faults import Fault, FaultKind
+    from simulator.history.strike import Strike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class FaultReport:
     """
 
     id: int
-    kind: FaultKind
+    kind: str
     at: float
     seconds: float | None
     hosts: tuple[str, ...]
@@ -71,7 +71,7 @@ def report_faults(history: History, caught: Sequence[Overlap]) -> tuple[FaultRep
     )
 
 
-def _excused(history: History, caught: Sequence[Overlap]) -> Iterator[tuple[list[Fault], str, str]]:
+def _excused(history: History, caught: Sequence[Overlap]) -> Iterator[tuple[list[Strike], str, str]]:
     """Yield what went wrong, with the faults behind it."""
     for overlap in caught:
         faults = behind_overlap(history, overlap.first, overlap.second)
@@ -97,17 +97,17 @@ def _excused(history: History, caught: Sequence[Overlap]) -> Iterator[tuple[list
                 yield faults, "repeated message", "repeated messages"
 
 
-def _stood(history: History, overlap: Overlap) -> list[Fault]:
+def _stood(history: History, overlap: Overlap) -> list[Strike]:
     pair = (overlap.first, overlap.second)
     return [fault for body in pair for fault in _of(history, "pause", body.host, body.start - 60, overlap.second.start)]
 
 
-def _ended(history: History, host: str, t: float) -> list[Fault]:
+def _ended(history: History, host: str, t: float) -> list[Strike]:
     """Return the kill or the drain by which a host ended."""
     return _of(history, "kill", host, t - 1, t + 1) or _of(history, "drain", host, t - 60, t)
 
 
-def _of(history: History, kind: FaultKind, host: str, start: float, end: float) -> list[Fault]:
+def _of(history: History, kind: str, host: str, start: float, end: float) -> list[Strike]:
     return [
         fault
         for fault in history.faults

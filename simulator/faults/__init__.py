@@ -1,4 +1,5 @@
-"""Faults between clients and storage: rules (what goes wrong with which requests) and the proxy that applies them.
+"""The vocabulary of faults: kinds, fields, words, and the effects that a fault may have.
 
-Nothing here knows locks, hosts or checks: the proxy is between a client and any storage.
+Three rooms carry faults out: `virtual/faults` in worlds, `nemesis` on real hosts, `proxy` on requests. The vocabulary
+imports none of the three.
 """

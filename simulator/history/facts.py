@@ -16,8 +16,8 @@ from simulator.history.stops import covered
 from simulator.history.traffic import Traffic
 
 if TYPE_CHECKING:
-    from simulator.history.faults import Fault
     from simulator.history.stops import Pause, Standstill
+    from simulator.history.strike import Strike
 
 Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "acquired", "contended", "open"]
 """How a body, a call or a wait ended: by itself, or with its host's death or the run."""
@@ -252,7 +252,7 @@ class History:
     invisible_left: dict[str, int] = field(default_factory=dict)
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
     traffic: Traffic = field(default_factory=Traffic)
-    faults: list[Fault] = field(default_factory=list)  # of a nemesis, in the order of their beginnings
+    faults: list[Strike] = field(default_factory=list)  # of a nemesis, in the order of their beginnings
     began: dict[str, float] = field(default_factory=dict)  # when a host was ready
     stopping: dict[str, float] = field(default_factory=dict)  # when a host was told to end
     unreachable: dict[tuple[str, str], float] = field(default_factory=dict)  # queues that a host can't poll, since when

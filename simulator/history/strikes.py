@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from simulator.faults.real import KINDS
 from simulator.history.deeds import about_of
 from simulator.history.facts import Drain, Held
-from simulator.history.faults import FAULT_KINDS, Fault
 from simulator.history.journal import Record
 from simulator.history.stops import Pause
+from simulator.history.strike import Strike
 
 if TYPE_CHECKING:
     from simulator.history.facts import History
-    from simulator.history.faults import FaultKind
 
 
 class Strikes:
@@ -43,9 +43,9 @@ class Strikes:
             return  # one of a virtual world: there any fault excuses what it may cause (`History.rough`)
         kind = record.text("kind")
         told: dict[str, Any] = {name: record.text(name) for name in ("lock", "way", "aim", "meant", "what")}
-        fault = Fault(
+        fault = Strike(
             id=int(record.get("id")),
-            kind=cast("FaultKind", kind) if kind in FAULT_KINDS else "unknown",
+            kind=kind if kind in KINDS else "unknown",
             hosts=tuple(record.get("hosts") or ()),
             start=record.t,
             seconds=record.get("seconds"),

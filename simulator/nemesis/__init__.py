@@ -1,5 +1,5 @@
-"""What goes wrong while real hosts run: kinds of faults, plans of them, and the nemesis that strikes where it hurts.
+"""Faults of real hosts are struck here: plans, aims, the nemesis, and the wires by which hosts reach the storage.
 
-It knows hosts by their names, locks by their blobs, and requests. Processes, journals of hosts and verdicts may not
-enter: `simulator/real` gives it a field to strike.
+The nemesis knows hosts by their names, locks by their blobs, and requests. Processes, journals of hosts and verdicts
+may not enter: `simulator/real` gives it a field to strike.
 """

@@ -13,20 +13,18 @@ import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from simulator.faults.rules import PassOn
-from simulator.nemesis.fault import Aim, Fault, Mark
+from simulator.faults.real import REQUESTS, Aim, Mark, RealFault
+from simulator.proxy.rules import PassOn
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping
 
-    from simulator.faults.exchange import Exchange, Request
-    from simulator.faults.rules import Action, Rule
     from simulator.nemesis.field import Field
     from simulator.nemesis.wires import Wire
+    from simulator.proxy.exchange import Exchange, Request
+    from simulator.proxy.rules import Action, Rule
 
-REQUESTS: Final[Mapping[Aim, str]] = {"renewal": "renew", "release": "release", "waiters": "acquire"}
-"""The request for which an aim lies in wait."""
 HELD_BACK: Final = 1.5
 """Seconds for which a request is held back, at most: a host that is not struck must not lose its lease by it."""
 
@@ -100,7 +98,7 @@ def lock_in(path: str, locks: frozenset[str]) -> str:
 class Aiming:
     """Looks for whom a fault shall strike, until it finds somebody."""
 
-    def __init__(self, fault: Fault, field: Field, rng: random.Random) -> None:
+    def __init__(self, fault: RealFault, field: Field, rng: random.Random) -> None:
         """Begin to look."""
         self.fault = fault
         self.aim: Aim = fault.aim

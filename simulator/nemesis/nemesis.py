@@ -11,13 +11,14 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from simulator.nemesis.aims import REQUESTS, Aiming
-from simulator.nemesis.fault import Done
+from simulator.faults.real import REQUESTS
+from simulator.nemesis.aims import Aiming
+from simulator.nemesis.strikes import OVER, FaultHandle, begin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simulator.nemesis.fault import Fault, Mark, Ongoing
+    from simulator.faults.real import Mark, RealFault
     from simulator.nemesis.field import Field
 
 WORKING: Final = 2
@@ -36,16 +37,16 @@ class Underway:
     """A fault that has begun: under which number, on whom, and until when."""
 
     id: int
-    fault: Fault
+    fault: RealFault
     mark: Mark
-    ongoing: Ongoing
+    strike: FaultHandle
     until: float
 
 
 class Nemesis:
     """Carries a plan out, step by step; the caller makes the steps."""
 
-    def __init__(self, plan: Sequence[Fault], field: Field, *, seed: int, every: float = PATIENCE) -> None:
+    def __init__(self, plan: Sequence[RealFault], field: Field, *, seed: int, every: float = PATIENCE) -> None:
         """Prepare; ``start`` begins. Where faults come ``every`` second or so, none waits for its moment for long."""
         self._patience = min(PATIENCE, 2 * every)
         self._plan = sorted(plan, key=lambda fault: fault.at)
@@ -71,7 +72,7 @@ class Nemesis:
         self._field.tend()
         now = self._field.now()
         for each in [*self._underway]:
-            if now >= each.until or each.ongoing.is_over():
+            if now >= each.until or each.strike.is_over():
                 self._end(each)
         self._choose(now)
         for aiming, since in [*self._aiming.items()]:
@@ -83,7 +84,7 @@ class Nemesis:
         self.undo()
         self._field.tend()
         for each in [*self._underway]:
-            if each.ongoing.is_over():
+            if each.strike.is_over():
                 self._end(each)
         if self._underway or self._field.absent():
             return False
@@ -93,7 +94,7 @@ class Nemesis:
         return True
 
     def undo(self) -> None:
-        """Strike no more, and end all faults that can be ended."""
+        """FaultHandle no more, and end all faults that can be ended."""
         self._plan = []
         for aiming in self._aiming:
             aiming.end()
@@ -112,14 +113,14 @@ class Nemesis:
                 self._plan.remove(fault)
                 self._aiming[self._aiming_at(fault)] = now
 
-    def _aiming_at(self, fault: Fault) -> Aiming:
+    def _aiming_at(self, fault: RealFault) -> Aiming:
         aiming = Aiming(fault, self._field, self._random)
         if fault.aim in REQUESTS and not self._field.locking:
             aiming.lower(fault.easiest)  # nobody sends such requests
         return aiming
 
     def _aim(self, aiming: Aiming, now: float, waited: float) -> bool:
-        """Strike if it is the moment; tell whether nothing is left to do."""
+        """FaultHandle if it is the moment; tell whether nothing is left to do."""
         mark = aiming.look(self._spared(), self._room())
         if mark is not None and self._strike(aiming, mark, now):
             return True
@@ -132,7 +133,7 @@ class Nemesis:
         return False
 
     def _strike(self, aiming: Aiming, mark: Mark, now: float) -> bool:
-        fault, seconds = aiming.fault, aiming.fault.length(self._field)
+        fault, seconds = aiming.fault, aiming.fault.length(self._field.lease())
         self._number += 1
         number = self._number
 
@@ -151,24 +152,24 @@ class Nemesis:
                 what=fault.words(mark, seconds),
             )
 
-        ongoing = fault.begin(self._field, mark, tell)
-        if ongoing is None:
+        strike = begin(fault, self._field, mark, tell)
+        if strike is None:
             self._number -= 1
             if mark.aim not in {"holder", "anybody"}:
                 aiming.lower(fault.easiest)  # the moment is over
             return False
         aiming.end(drop=fault.stops)
         until = math.inf if seconds is None else now + seconds
-        begun = Underway(number, fault, mark, ongoing, until)
+        begun = Underway(number, fault, mark, strike, until)
         self._underway.append(begun)
-        if isinstance(ongoing, Done):
+        if strike is OVER:
             self._end(begun)
         return True
 
     def _end(self, each: Underway) -> None:
         self._underway.remove(each)
-        each.ongoing.end()
-        self._field.write("fault_ended", host=each.mark.hosts[0], id=each.id, hits=each.ongoing.hits)
+        each.strike.end()
+        self._field.write("fault_ended", host=each.mark.hosts[0], id=each.id, hits=each.strike.hits())
 
     def _spared(self) -> frozenset[str]:
         return frozenset(host for each in self._underway if not each.fault.everybody for host in each.mark.hosts)

@@ -7,18 +7,14 @@ import random
 from dataclasses import MISSING, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.nemesis import hosts, network, operator
-from simulator.nemesis.fault import AIMS, KINDS, Fault
+from simulator.faults.fault import JSON_TYPES
+from simulator.faults.real import ACTIONS, AIMS, ALL, KINDS, RealFault
 from singleton.base.words import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-__all__ = ["ALL", "PlanError", "chosen", "draw_plan", "hosts", "network", "operator", "read_plan"]
-
-ALL: Final = ("kill", "pause", "partition", "lose", "delay", "duplicate", "throttle", "error", "break", "drain")
-"""All kinds, in the order in which people are told of them."""
 NOT_ON_WINDOWS: Final = frozenset({"drain"})
 """There a process can't be asked to end from outside."""
 JITTER: Final = 0.25
@@ -26,8 +22,7 @@ LAST: Final = 2.0
 """Seconds before the end of the work in which nothing new strikes."""
 _FORM: Final = '[{"at": 10, "kind": "partition", "host": "host-2", "seconds": 20}, …]'
 _WORDS: Final = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
-_TYPES: Final[dict[str, tuple[type, ...]]] = {"float": (float, int), "int": (int,), "bool": (bool,), "str": (str,)}
-_VALUES: Final[dict[str, Sequence[Any]]] = {"aim": AIMS, "status": (503, 429), "action": tuple(operator.ACTIONS)}
+_VALUES: Final[dict[str, Sequence[Any]]] = {"aim": AIMS, "status": (503, 429), "action": tuple(ACTIONS)}
 
 
 class PlanError(ValueError):
@@ -55,7 +50,7 @@ def chosen(text: str) -> tuple[str, ...]:
     return ALL if "all" in words else tuple(kind for kind in ALL if kind in words)
 
 
-def draw_plan(kinds: Sequence[str], *, every: float, duration: float, seed: int) -> list[Fault]:
+def draw_plan(kinds: Sequence[str], *, every: float, duration: float, seed: int) -> list[RealFault]:
     """Draw a fault about every so many seconds, and each kind equally often: like cards of a shuffled deck.
 
     The second one breaks the lease of a lock that is about to be renewed, if leases may be broken. So a short run, too,
@@ -63,7 +58,7 @@ def draw_plan(kinds: Sequence[str], *, every: float, duration: float, seed: int)
     """
     rng = random.Random(f"nemesis {seed}")
     deck: list[str] = []
-    plan: list[Fault] = []
+    plan: list[RealFault] = []
     at = every * rng.uniform(1 - JITTER, 1)
     while at <= duration - min(LAST, duration / 4):
         if not deck:
@@ -77,7 +72,7 @@ def draw_plan(kinds: Sequence[str], *, every: float, duration: float, seed: int)
     return plan
 
 
-def read_plan(path: Path) -> list[Fault]:
+def read_plan(path: Path) -> list[RealFault]:
     """Read a plan: a JSON list of faults, each with ``at``, ``kind``, and what else its kind has.
 
     Raises:
@@ -96,7 +91,7 @@ def read_plan(path: Path) -> list[Fault]:
     return sorted((_fault(entry, f"fault {number}") for number, entry in enumerate(raw, 1)), key=lambda each: each.at)
 
 
-def _fault(entry: object, where: str) -> Fault:
+def _fault(entry: object, where: str) -> RealFault:
     if not isinstance(entry, dict):
         raise PlanError(f"{where}: it must be an object: {_FORM}")
     values = dict(entry)
@@ -129,7 +124,7 @@ def _fault(entry: object, where: str) -> Fault:
     return fault
 
 
-def _check(cls: type[Fault], name: str, value: object, kind: str, where: str) -> None:
+def _check(cls: type[RealFault], name: str, value: object, kind: str, where: str) -> None:
     """Check one value of a plan's fault."""
     base = kind.removesuffix(" | None")
     allowed: Iterable[Any] = _VALUES.get(name, ())
@@ -145,7 +140,7 @@ def _check(cls: type[Fault], name: str, value: object, kind: str, where: str) ->
         raise PlanError(f"{where}: {cls.kind} strikes one host at a time: leave {name} out")
     if allowed and value not in allowed:
         raise PlanError(f'{where}: "{name}" is {quoted(value)}: it must be one of {", ".join(map(str, allowed))}')
-    types = _TYPES.get(base)
+    types = JSON_TYPES.get(base)
     if types is not None and (not isinstance(value, types) or isinstance(value, bool) != (base == "bool")):
         raise PlanError(f'{where}: "{name}" is {quoted(value)}: it must be {_WORDS[base]}')
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -156,7 +151,7 @@ def _check(cls: type[Fault], name: str, value: object, kind: str, where: str) ->
             raise PlanError(f'{where}: "{name}" is {quoted(value)}: it must be a number from {least} to {most}')
 
 
-def kinds_of(plan: Iterable[Fault]) -> tuple[str, ...]:
+def kinds_of(plan: Iterable[RealFault]) -> tuple[str, ...]:
     """Return the kinds in a plan."""
     found = {fault.kind for fault in plan}
     return tuple(kind for kind in ALL if kind in found)

@@ -11,13 +11,13 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from simulator.faults.board import HOST
-from simulator.faults.proxy import FaultProxy
+from simulator.proxy.board import HOST
+from simulator.proxy.proxy import FaultProxy
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from simulator.faults.rules import Action, Match, Rule
+    from simulator.proxy.rules import Action, Match, Rule
 
 T = TypeVar("T")
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
+from simulator.faults.real import ALL
 from simulator.nemesis.aims import lane_of
-from simulator.nemesis.plan import ALL, NOT_ON_WINDOWS, PlanError, chosen, draw_plan, kinds_of, read_plan
+from simulator.nemesis.plan import NOT_ON_WINDOWS, PlanError, chosen, draw_plan, kinds_of, read_plan
 from singleton.settings.durations import Limits
 
 if TYPE_CHECKING:
-    from simulator.nemesis.fault import Fault
+    from simulator.faults.real import RealFault
 
 MOST_HOSTS: Final = 100
 MOST_PAUSES: Final = 100
@@ -164,7 +165,7 @@ class Scenario:
             kinds |= dict.fromkeys(NOT_ON_WINDOWS, "on Windows no process can be asked to end")
         return kinds
 
-    def nemesis(self) -> list[Fault]:
+    def nemesis(self) -> list[RealFault]:
         """Return the plan of the faults: the user's, or the one that the seed draws.
 
         Raises:
@@ -189,7 +190,7 @@ class Scenario:
             self._check_names(fault)
         return plan
 
-    def _check_names(self, fault: Fault) -> None:
+    def _check_names(self, fault: RealFault) -> None:
         names = [f"host-{number}" for number in range(1, self.hosts + 1)]
         if fault.host and lane_of(fault.host) not in names:
             raise ScenarioError(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simulator.faults.real import ALL
 from simulator.history.journal import read_journal
 from simulator.nemesis.aims import lane_of
-from simulator.nemesis.plan import ALL
 from tests.cli.apps import SMALL, write_app
 
 if TYPE_CHECKING:

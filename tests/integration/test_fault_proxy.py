@@ -23,8 +23,8 @@ from azure.storage.blob import BlobClient, BlobLeaseClient, ContainerClient
 from azure.storage.blob.aio import BlobClient as AsyncBlobClient
 from azure.storage.queue import QueueClient
 
-from simulator.faults.proxy import FaultProxy, ProxyThread
-from simulator.faults.rules import (
+from simulator.proxy.proxy import FaultProxy, ProxyThread
+from simulator.proxy.rules import (
     Answer,
     Delay,
     DelayReply,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from simulator.azurite.server import Azurite
-    from simulator.faults.exchange import Exchange
+    from simulator.proxy.exchange import Exchange
 
 QUICK: dict[str, Any] = {"retry_total": 0, "connection_timeout": 5}
 NAME = "locks/a host/Fünktion.x%2Fy"

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from azure.storage.queue.aio import QueueClient
 
-from simulator.faults.proxy import FaultProxy
-from simulator.faults.rules import Answer, DropReply, DropRequest, Hang, everything
 from simulator.host.app.hostjson import QueueOptions
 from simulator.host.triggers.azure_queue import AzureQueues
 from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.monitor import BlobStatusStore
 from simulator.host.triggers.queue import QueueListener
+from simulator.proxy.proxy import FaultProxy
+from simulator.proxy.rules import Answer, DropReply, DropRequest, Hang, everything
 
 if TYPE_CHECKING:
     from simulator.azurite.server import Azurite
-    from simulator.faults.rules import Action
     from simulator.host.triggers.messages import Message
+    from simulator.proxy.rules import Action
 
 TROUBLES: Final[tuple[Action, ...]] = (
     Answer(500, "InternalError"),

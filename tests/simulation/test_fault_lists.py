@@ -8,14 +8,30 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from simulator.virtual.faults import KINDS, Fault
-from simulator.virtual.faults.contents import StateDisturbed
-from simulator.virtual.faults.hosts import BlockedLoop, Crash, Drift, Operator, Pause, PauseBetweenSteps, ShutDown
-from simulator.virtual.faults.inboxes import LogsDisturbed, OneLogRequest
-from simulator.virtual.faults.network import Fading, Failing, Lossy, OneMessage, Partition, Slow
-from simulator.virtual.faults.queues import OF_MESSAGES, OneQueueRequest
-from simulator.virtual.faults.silences import BreaksInVain, HolderDies, ShortPause, Silenced
-from simulator.virtual.faults.strange import BlockedLog, FailingCredentials, StrangeError
+from simulator.virtual.faults import KINDS, WorldFault
+from simulator.virtual.faults.hosts import (
+    BlockedLoop,
+    Crash,
+    Drift,
+    HolderDies,
+    Operator,
+    Pause,
+    PauseBetweenSteps,
+    ShortPause,
+    ShutDown,
+)
+from simulator.virtual.faults.network import Fading, Failing, Lossy, Partition, Slow
+from simulator.virtual.faults.requests import (
+    OF_MESSAGES,
+    BreaksInVain,
+    LogsDisturbed,
+    OneLogRequest,
+    OneMessage,
+    OneQueueRequest,
+    Silenced,
+    StateDisturbed,
+)
+from simulator.virtual.faults.store import BlockedLog, FailingCredentials, StrangeError
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import tell
 from tests.simulation.bugs import bug
@@ -37,7 +53,7 @@ def tenths(least: float, most: float) -> st.SearchStrategy[float]:
 WHEN = {"at": tenths(0, 60), "host": st.integers(0, HOSTS - 1)}
 LASTING = {**WHEN, "seconds": tenths(0.5, 40)}
 NETWORK = {**LASTING, "everybody": st.booleans()}
-BY_KIND: dict[type[Fault], st.SearchStrategy[Any]] = {
+BY_KIND: dict[type[WorldFault], st.SearchStrategy[Any]] = {
     Crash: st.builds(Crash, **WHEN),
     ShutDown: st.builds(ShutDown, **WHEN),
     Pause: st.builds(Pause, **LASTING),
@@ -124,7 +140,7 @@ WORKLOADS = (
 )
 
 
-def scenario(faults: list[Fault], *, seed: int = 1, workload: str = "mutex") -> Scenario:
+def scenario(faults: list[WorldFault], *, seed: int = 1, workload: str = "mutex") -> Scenario:
     ordered = tuple(sorted(faults, key=lambda fault: fault.at))
     return Scenario(seed=seed, hosts=HOSTS, workload=workload, faults=ordered)
 
@@ -135,7 +151,7 @@ def test_every_kind_of_fault_is_drawn() -> None:
 
 @settings(max_examples=40, phases=[Phase.generate, Phase.shrink], **SETTINGS)
 @given(st.integers(0, 999), st.sampled_from(WORKLOADS), FAULTS)
-def test_whatever_strikes_breaks_no_promise(seed: int, workload: str, faults: list[Fault]) -> None:
+def test_whatever_strikes_breaks_no_promise(seed: int, workload: str, faults: list[WorldFault]) -> None:
     planned = scenario(faults, seed=seed, workload=workload)
     run = planned.run()
     assert not run.violations, "\n".join(tell(planned, run))
@@ -145,7 +161,7 @@ def test_whatever_strikes_breaks_no_promise(seed: int, workload: str, faults: li
 def test_a_planted_bug_is_found_and_shrunk_to_one_fault() -> None:
     """Seed 1 has long bodies; a host that is cut off for longer than a lease shows that its deadline is ignored."""
 
-    def breaks(faults: list[Fault]) -> bool:
+    def breaks(faults: list[WorldFault]) -> bool:
         return bool(scenario(faults, seed=1).run().violations)
 
     with bug("deadline ignored"):

@@ -26,7 +26,7 @@ from tests.support.world import foreign_id, held, lock_on, settled, virtual
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from simulator.virtual.faults import Fault
+    from simulator.virtual.faults import WorldFault
 
 PERIOD = 15.0
 POLL = 5.0
@@ -82,7 +82,7 @@ def write(story: Story, who: str) -> None:
 
 
 def play(
-    *jobs: tuple[int, float, str, Callable[[Story], Coroutine[None, None, None]]], faults: Sequence[Fault] = ()
+    *jobs: tuple[int, float, str, Callable[[Story], Coroutine[None, None, None]]], faults: Sequence[WorldFault] = ()
 ) -> Story:
     """Run jobs: on which host, after how many seconds, whose, and what it does inside."""
     world = World(1, 1 + max(host for host, *_ in jobs), faults, shuffle=False)

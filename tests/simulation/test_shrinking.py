@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simulator.virtual.faults.hosts import BlockedLoop, Crash, Pause
-from simulator.virtual.faults.network import Lossy, OneMessage, Partition
+from simulator.virtual.faults.network import Lossy, Partition
+from simulator.virtual.faults.requests import OneMessage
 from simulator.virtual.oracle.evidence import Violation
 from simulator.virtual.search import shrink as shrinking
 from simulator.virtual.search.scenario import Scenario

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.virtual.faults import KINDS, Fault, fault_from
+from simulator.virtual.faults import KINDS, WorldFault, fault_from
 from simulator.virtual.faults.hosts import Crash, Pause
-from simulator.virtual.faults.network import Fading, OneMessage, Partition, Slow
+from simulator.virtual.faults.network import Fading, Partition, Slow
+from simulator.virtual.faults.requests import OneMessage
 from simulator.virtual.search.explore import Plan
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import promises, tell
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LINE = re.compile(r" *\d+\.\d{3} s  [^ ].*[^.]\.")
 
 
-def story_of(name: str, *faults: Fault, hosts: int = 3, workload: str = "mutex") -> list[str]:
+def story_of(name: str, *faults: WorldFault, hosts: int = 3, workload: str = "mutex") -> list[str]:
     """Return the story of the first world with these faults that a planted bug breaks."""
     with bug(name):
         for seed in range(100):

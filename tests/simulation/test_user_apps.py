@@ -32,7 +32,7 @@ from tests.simulation.bugs import bug
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.virtual.faults import Fault
+    from simulator.virtual.faults import WorldFault
     from simulator.virtual.worlds.outcome import Run
     from singleton.base.events import Call, LockEvent
 
@@ -89,7 +89,7 @@ def written(folder: Path, head: str, body: str = "") -> str:
     return str(folder)
 
 
-def live(app: str, *faults: Fault, hosts: int = 2, messages: userapp.Own = ()) -> Run:
+def live(app: str, *faults: WorldFault, hosts: int = 2, messages: userapp.Own = ()) -> Run:
     return Scenario(seed=7, hosts=hosts, workload="mutex", app=app, messages=messages, faults=faults).run()
 
 
@@ -223,7 +223,7 @@ def test_messages_that_can_not_be_used_end_with_2_and_one_line(
 
 
 @pytest.mark.parametrize("fault", [*CUT, Operator(at=20.0, host=0, action="steal")], ids=["expired", "stolen"])
-def test_a_body_that_swallows_its_cancellation_is_named_and_the_lock_is_not(folder: Path, fault: Fault) -> None:
+def test_a_body_that_swallows_its_cancellation_is_named_and_the_lock_is_not(folder: Path, fault: WorldFault) -> None:
     run = live(written(folder, SHIP, STUBBORN), fault, hosts=3)
     assert [violation.check for violation in run.violations] == [IGNORED]
     assert "the body of 'ship' on host-" in run.violations[0].text

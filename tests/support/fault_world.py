@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient
 
-from simulator.faults.proxy import ProxyThread
+from simulator.proxy.proxy import ProxyThread
 from singleton import LockClient, LockLost, SingletonOptions, current_hold, singleton
 from tests.support.lock_thread import Context, an_app
 

@@ -1,4 +1,4 @@
-"""What the faults of a nemesis excuse: one statement for each kind, and who is meant by it, where and when.
+"""Which faults excuse what went wrong: for whom, where and when. `simulator/faults` says what each kind may cause.
 
 Everything here is a pure function of a `History`. Without faults nothing is excused. No check may be imported.
 """

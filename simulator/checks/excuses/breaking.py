@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simulator.history.facts import Deed, History
-    from simulator.history.faults import Fault
+    from simulator.history.strike import Strike
 
 CALL: Final = 5.0
 """Seconds that the renewal may take by which a holder learns that its lease was ended."""
@@ -21,7 +21,7 @@ _SAID: Final = 0.5
 """Seconds in which a loss is told after it is known."""
 
 
-def exposing(history: History, deed: Deed, t: float) -> list[Fault]:
+def exposing(history: History, deed: Deed, t: float) -> list[Strike]:
     """Return the breaks of a lease that its host had, if it can't know them at this time."""
     return [
         fault
@@ -30,7 +30,7 @@ def exposing(history: History, deed: Deed, t: float) -> list[Fault]:
     ]
 
 
-def telling(history: History, deed: Deed, told: float) -> list[Fault]:
+def telling(history: History, deed: Deed, told: float) -> list[Strike]:
     """Return the breaks of which its host was told at this time."""
     return [
         fault
@@ -39,7 +39,7 @@ def telling(history: History, deed: Deed, told: float) -> list[Fault]:
     ]
 
 
-def knows_at(history: History, deed: Deed, fault: Fault) -> float:
+def knows_at(history: History, deed: Deed, fault: Strike) -> float:
     """Return when the host of a lease that was broken knows it, at the latest."""
     told = [
         got.until
@@ -50,7 +50,7 @@ def knows_at(history: History, deed: Deed, fault: Fault) -> float:
     return min(latest, *(t + _SAID for t in told)) if told else latest
 
 
-def untold(history: History) -> Iterator[tuple[Acquisition, Fault, float]]:
+def untold(history: History) -> Iterator[tuple[Acquisition, Strike, float]]:
     """Yield holds that lasted on after their lease was broken: how long, beyond what the host could not help."""
     for fault in history.faults:
         if fault.kind != "break":
@@ -63,7 +63,7 @@ def untold(history: History) -> Iterator[tuple[Acquisition, Fault, float]]:
                 yield got, fault, min(got.until, history.end) - fault.start
 
 
-def _latest(history: History, deed: Deed, fault: Fault) -> float:
+def _latest(history: History, deed: Deed, fault: Strike) -> float:
     """Return when the next renewal after a break has an answer: later if its host is cut off or stands still."""
     function = history.function(deed.function)
     due = fault.start + function.renewal_in(deed.mode) + CALL
@@ -74,11 +74,11 @@ def _latest(history: History, deed: Deed, fault: Fault) -> float:
     return due + idle + history.stood(deed.host, deed.worker or 1, fault.start, due + lease)
 
 
-def _breaks(history: History, lock: str) -> Iterator[Fault]:
+def _breaks(history: History, lock: str) -> Iterator[Strike]:
     yield from (fault for fault in history.faults if fault.kind == "break" and _is_of(fault, lock))
 
 
-def _is_of(fault: Fault, lock: str, blob: str = "") -> bool:
+def _is_of(fault: Strike, lock: str, blob: str = "") -> bool:
     return fault.lock == blob or (fault.lock == lock if blob else lock in {fault.lock, semaphore_of(fault.lock)})
 
 
@@ -86,7 +86,7 @@ def _theirs(history: History, deed: Deed) -> Iterator[Acquisition]:
     yield from (got for got in history.acquisitions if (got.lock, got.host) == (deed.lock, deed.host))
 
 
-def _rests_on(history: History, deed: Deed, fault: Fault) -> bool:
+def _rests_on(history: History, deed: Deed, fault: Strike) -> bool:
     """Tell whether a deed was done under the lease that was broken.
 
     Its hold began before, or its process handed the lease on to it, or it was about to hear that it has the lease.
@@ -117,7 +117,7 @@ def _handed_by(hold: Acquisition, others: list[Acquisition]) -> Acquisition | No
     return next((got for got in near if abs(hold.t - got.until) <= ASKED), None)
 
 
-def _was_granted(history: History, hold: Acquisition, fault: Fault) -> bool:
+def _was_granted(history: History, hold: Acquisition, fault: Strike) -> bool:
     """Tell whether a waiter may have had the lease already, and heard of it shortly after the break."""
     late = hindered(history, hold.host, fault.start, hold.t)
     late += history.stood(hold.host, hold.worker or 1, fault.start, hold.t)
@@ -127,7 +127,7 @@ def _was_granted(history: History, hold: Acquisition, fault: Fault) -> bool:
     return any(wait.start <= fault.start <= wait.end and wait.ending == "acquired" for wait in waits)
 
 
-def _was_held(history: History, fault: Fault, host: str) -> Iterator[bool]:
+def _was_held(history: History, fault: Strike, host: str) -> Iterator[bool]:
     """Yield for each hold of other hosts at the time of the break that it was that one whose lease was broken.
 
     A host that stood still, or whose lease was broken before, may have lost it and not know that.

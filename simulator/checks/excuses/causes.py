@@ -14,7 +14,7 @@ from simulator.history.stops import covered
 
 if TYPE_CHECKING:
     from simulator.history.facts import History, Invocation, Message, Section
-    from simulator.history.faults import Fault
+    from simulator.history.strike import Strike
 
 _TRY_ONCE: Final = 10.0
 """Seconds for which a single attempt asks a storage that fails (docs/guarantees.md)."""
@@ -24,7 +24,7 @@ _ENDS: Final = 2.0
 """Seconds in which an async body ends after it was told."""
 
 
-def behind_loss(history: History, section: Section) -> list[Fault]:
+def behind_loss(history: History, section: Section) -> list[Strike]:
     """Return the faults by which the lock of a body was lost, as it was told.
 
     A lease expires under its holder if the storage can't be reached for a third of it. It is broken, stolen or gone
@@ -39,7 +39,7 @@ def behind_loss(history: History, section: Section) -> list[Fault]:
     return faults if is_long(history, section, section.told) else []
 
 
-def behind_failure(history: History, call: Invocation) -> list[Fault]:
+def behind_failure(history: History, call: Invocation) -> list[Strike]:
     """Return the faults by which an invocation failed with an error of the lock."""
     if call.blames == "LockLost":
         mine = [each for each in history.sections if (each.host, each.owner) == (call.host, call.id)]
@@ -83,13 +83,13 @@ def _patience(history: History, call: Invocation) -> float:
     return min(_PATIENCE, max(function.gives_up_after, _TRY_ONCE))
 
 
-def behind_return(history: History, message: Message, call: Invocation) -> list[Fault]:
+def behind_return(history: History, message: Message, call: Invocation) -> list[Strike]:
     """Return the faults by which a message came back that a host had received: it could not renew or delete it."""
     received = max((t for t, host in message.receipts if host == call.host and t <= call.start), default=call.start)
     return hindering(history, call.host, received - ASKED, call.end + ASKED)
 
 
-def behind_overlap(history: History, first: Section, second: Section) -> list[Fault]:
+def behind_overlap(history: History, first: Section, second: Section) -> list[Strike]:
     """Return the faults by which a body began while another was inside.
 
     Either an operator had ended the lease of one of them, and it could not know that yet. Or the first was told before

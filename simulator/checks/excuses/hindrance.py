@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses.statements import STATEMENTS, Statement
+from simulator.faults.real import effects_of
 from simulator.history.facts import Wait
 from simulator.history.stops import covered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from simulator.faults.effects import Effects
     from simulator.history.facts import Acquisition, History
-    from simulator.history.faults import Fault
+    from simulator.history.strike import Strike
 
 ASKED: Final = 2.0
 """Seconds for which a request may be under way, or its answer told late, on a busy machine."""
 
 
-def hindering(history: History, host: str, start: float, end: float) -> list[Fault]:
+def hindering(history: History, host: str, start: float, end: float) -> list[Strike]:
     """Return the faults that hindered a host's requests at some time between these two, or had just done so."""
-    return [fault for fault in _of(history, host) if STATEMENTS[fault.kind].hinders and _meets(fault, start, end)]
+    return [fault for fault in _of(history, host) if effects_of(fault.kind).hinders and _meets(fault, start, end)]
 
 
 def hindered(history: History, host: str, start: float, end: float) -> float:
@@ -37,9 +38,9 @@ def by_when(history: History, host: str, start: float, seconds: float) -> float:
     return end
 
 
-def span(fault: Fault) -> tuple[float, float]:
+def span(fault: Strike) -> tuple[float, float]:
     """Return from when to when a fault may have effects."""
-    return fault.start, fault.end + STATEMENTS[fault.kind].after
+    return fault.start, fault.end + effects_of(fault.kind).after
 
 
 def leased_until(history: History, deed: Acquisition | Wait, start: float, end: float) -> float:
@@ -51,9 +52,9 @@ def leased_until(history: History, deed: Acquisition | Wait, start: float, end: 
     lease = history.function(deed.function).lease_in(deed.mode)
     asked = isinstance(deed, Wait)
     late = [
-        min(span(fault)[1], end + STATEMENTS[fault.kind].after)
+        min(span(fault)[1], end + effects_of(fault.kind).after)
         for fault in _of(history, deed.host)
-        if _may_lease(STATEMENTS[fault.kind], asked=asked) and _meets(fault, start, end)
+        if _may_lease(effects_of(fault.kind), asked=asked) and _meets(fault, start, end)
     ]
     return max(late) + lease if late else -math.inf
 
@@ -74,19 +75,19 @@ def free_later(history: History, lock: str, start: float, end: float) -> float:
     )
 
 
-def _may_lease(statement: Statement, *, asked: bool) -> bool:
-    return statement.unseen if asked else statement.leases
+def _may_lease(effects: Effects, *, asked: bool) -> bool:
+    return effects.unseen if asked else effects.leases
 
 
-def _of(history: History, host: str) -> Iterator[Fault]:
+def _of(history: History, host: str) -> Iterator[Strike]:
     yield from (fault for fault in history.faults if host in fault.hosts and not _has_missed(fault))
 
 
-def _has_missed(fault: Fault) -> bool:
+def _has_missed(fault: Strike) -> bool:
     """Tell whether a fault is over and met nothing: no request, and no connection to reset."""
-    return fault.end < math.inf and not fault.hits and not STATEMENTS[fault.kind].resets
+    return fault.end < math.inf and not fault.hits and not effects_of(fault.kind).resets
 
 
-def _meets(fault: Fault, start: float, end: float) -> bool:
+def _meets(fault: Strike, start: float, end: float) -> bool:
     since, until = span(fault)
     return since <= end and until >= start

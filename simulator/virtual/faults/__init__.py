@@ -1,42 +1,25 @@
 """What goes wrong in virtual worlds. Each kind is a class that strikes, and can be drawn, told, saved and shrunk.
 
-To add a kind, write a class in a module here. Worlds and judges may not enter.
+To add a kind, write a class in a module here, and its kind in `ORDER`. Worlds and judges may not enter.
 """
 
 from __future__ import annotations
 
-from simulator.virtual.faults import network
+from typing import Final
 
-# isort: split
-# In this order: the order of KINDS decides what a seed means.
-from simulator.virtual.faults import hosts
+from simulator.virtual.faults import hosts, network, requests, store
+from simulator.virtual.faults.fault import KINDS, Lasting, WorldFault, fault_from
 
-# isort: split
-from simulator.virtual.faults import queues
+__all__ = ["KINDS", "ORDER", "Lasting", "WorldFault", "fault_from", "hosts", "network", "requests", "store"]
 
-# isort: split
-from simulator.virtual.faults import strange
+ORDER: Final = (
+    *("partition", "lossy network", "slow network", "failing service", "fading network", "one message"),
+    *("crash", "pause", "pause between steps", "blocked loop", "shut down", "clock drift", "operator"),
+    *("queue request", "strange error", "failing credentials", "blocked log"),
+    *("silenced", "holder dies", "breaks in vain", "short pause"),
+    *("state disturbed", "logs disturbed", "log request"),
+)
+"""The order of `KINDS`, which decides what a seed means."""
 
-# isort: split
-from simulator.virtual.faults import silences
-
-# isort: split
-from simulator.virtual.faults import contents
-
-# isort: split
-from simulator.virtual.faults import inboxes
-from simulator.virtual.faults.fault import KINDS, Fault, Lasting, fault_from
-
-__all__ = [
-    "KINDS",
-    "Fault",
-    "Lasting",
-    "contents",
-    "fault_from",
-    "hosts",
-    "inboxes",
-    "network",
-    "queues",
-    "silences",
-    "strange",
-]
+for _kind in ORDER:
+    KINDS[_kind] = KINDS.pop(_kind)

@@ -1,32 +1,31 @@
-"""A fault: a frozen record of when, where, how long, how much.
+"""A fault of a virtual world: a record that can strike a world.
 
-It can strike a world, be drawn at random, and be told in words. Its JSON are its fields. A list of faults is a story
-that can be shrunk and replayed.
+The JSON of a fault has its fields. A list of faults is a story that can be shrunk and replayed.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
+from abc import abstractmethod
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from simulator.faults.fault import JSON_TYPES, Fault, drawn
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from simulator.virtual.storage.network import Network, Passage
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
 
-_JSON: Final[dict[str, tuple[type, ...]]] = {"float": (float, int), "int": (int,), "bool": (bool,), "str": (str,)}
-"""What a field of a type may be in JSON."""
-KINDS: dict[str, type[Fault]] = {}
+KINDS: dict[str, type[WorldFault]] = {}
 """All kinds, by name; a class with a kind enters itself."""
 
 
 class Target(Protocol):
-    """What faults strike: the part of a world that they need."""
+    """The part of a world that faults need."""
 
     loop: VirtualLoop
     machines: list[Machine]
@@ -40,11 +39,6 @@ class Target(Protocol):
     def spoil_log(self, index: int, seconds: float, /, *, raises: bool) -> None: ...
 
 
-def drawn(default: Any, draw: Callable[[random.Random], Any]) -> Any:
-    """Make a field of a fault that is drawn in this way."""
-    return field(default=default, metadata={"draw": draw})
-
-
 def about(*lengths: float, spread: float = 0.2) -> Any:
     """Make a field for a length: about one of these."""
     return drawn(10.0, lambda rng: round(rng.choice(lengths) * rng.uniform(1 - spread, 1 + spread), 3))
@@ -56,10 +50,10 @@ def sometimes(share: float) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault(ABC):
+class WorldFault(Fault):
     """Something that goes wrong at ``at`` seconds on host number ``host``."""
 
-    kind: ClassVar[str]
+    kinds: ClassVar[dict[str, type[Any]]] = KINDS
     said: ClassVar[str] = ""
     """The sentence for it, without its end; ``{0}`` is the fault."""
     from_start: ClassVar[bool] = False
@@ -67,24 +61,17 @@ class Fault(ABC):
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {}
     """The values that a field may have, if they are few."""
     of: ClassVar[tuple[str, ...]] = ()
-    """The workloads that it concerns; none: all."""
-    at: float
+    """The workloads that have faults of this kind; empty: all."""
     host: int = 0
-
-    def __init_subclass__(cls, kind: str = "") -> None:
-        if kind:
-            cls.kind = kind
-        if "kind" in vars(cls):  # also when dataclass makes the class once more, for its slots
-            KINDS[cls.kind] = cls
 
     @classmethod
     def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
         """Make a random one that strikes one of ``hosts`` hosts before ``until``."""
-        draws = {each.name: each.metadata["draw"] for each in fields(cls) if "draw" in each.metadata}
+        draws = cls.draws()
         # Their order decides what a seed means: the length, place and time, the rest; at the end, whether all are
         # struck.
         early = {name: draws.pop(name)(rng) for name in ("seconds",) if name in draws}
-        at, host = round(rng.uniform(0, until), 3), rng.randrange(hosts)
+        at, host = place_and_time(rng, hosts, until)
         rest = {name: draws[name](rng) for name in sorted(draws, key=lambda name: name == "everybody")}
         return cls(at=at, host=host, **early, **rest)
 
@@ -101,13 +88,9 @@ class Fault(ABC):
         """Say what happens, in a sentence without its end."""
         return self.said.format(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data."""
-        return {"kind": self.kind, **asdict(self)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lasting(Fault):
+class Lasting(WorldFault):
     """A fault of some length."""
 
     seconds: float = about(0.5, 2, 5, 8, 14, 16, 20, 40)
@@ -117,7 +100,12 @@ class Lasting(Fault):
         return self.at + self.seconds
 
 
-def fault_from(data: dict[str, Any]) -> Fault:
+def place_and_time(rng: random.Random, hosts: int, until: float) -> tuple[float, int]:
+    """Draw when a fault strikes, and which host."""
+    return round(rng.uniform(0, until), 3), rng.randrange(hosts)
+
+
+def fault_from(data: dict[str, Any]) -> WorldFault:
     """Make a fault from its JSON data.
 
     Raises:
@@ -133,7 +121,7 @@ def fault_from(data: dict[str, Any]) -> Fault:
         raise ValueError(f"fault {kind!r}: {error}") from None
     for each in fields(fault):
         value = getattr(fault, each.name)
-        if type(value) not in _JSON[str(each.type)]:
+        if type(value) not in JSON_TYPES[str(each.type)]:
             raise ValueError(f"fault {kind!r}: {each.name} is {value!r}, which is no {each.type}")
         allowed = fault.allowed.get(each.name)
         if allowed is not None and value not in allowed:
@@ -142,7 +130,7 @@ def fault_from(data: dict[str, Any]) -> Fault:
 
 
 def befallen(passage: Passage, fate: str, seconds: float) -> bool:
-    """Apply a fate that any request may have; tell whether this is such a fate."""
+    """Apply a fate of the vocabulary; tell whether this is such a fate."""
     passage.reset = fate.endswith("reset")
     match fate:
         case "request lost" | "request reset":

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from simulator.virtual.faults.fault import Fault, Lasting, about, drawn
+from simulator.faults.fault import drawn
+from simulator.virtual.faults.fault import Lasting, WorldFault, about, place_and_time
 
 if TYPE_CHECKING:
     import random
@@ -15,13 +16,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crash(Fault, kind="crash"):
+class Crash(WorldFault, kind="crash"):
     """SIGKILL: nothing of the process runs again."""
 
     said: ClassVar[str] = "host-{0.host} is killed"
 
     def strike(self, world: Target) -> None:
         world.crash(self.host)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HolderDies(WorldFault, kind="holder dies"):
+    """SIGKILL of a host that has a lock then."""
+
+    of: ClassVar[tuple[str, ...]] = ("failover", "ordered")
+    said: ClassVar[str] = "who has lock number {0.lock} is killed"
+    lock: int = drawn(0, lambda rng: rng.randrange(3))
+
+    def strike(self, world: Target) -> None:
+        kill_a_holder(world, self.lock)
+
+
+def kill_a_holder(world: Target, number: int) -> None:
+    """Kill a host that has a lock; ``number`` chooses the lock."""
+    tenures = sorted(world.service.tenures(), key=lambda each: each.lock)
+    holders = [each.machine.index for each in tenures if each.machine is not None]
+    if holders:
+        world.crash(holders[number % len(holders)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +72,15 @@ class PauseBetweenSteps(Lasting, kind="pause between steps"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShortPause(PauseBetweenSteps, kind="short pause"):
+    """A process stands still for about as long as a touch is valid."""
+
+    of: ClassVar[tuple[str, ...]] = ("failover",)
+    seconds: float = about(0.7, 1.4, 1.9, 2.2, 3, 5, 11)
+    steps: int = drawn(1, lambda rng: rng.randrange(1, 40))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedLoop(Lasting, kind="blocked loop"):
     """A user function that blocks its event loop; the lock thread runs on."""
 
@@ -61,7 +91,7 @@ class BlockedLoop(Lasting, kind="blocked loop"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShutDown(Fault, kind="shut down"):
+class ShutDown(WorldFault, kind="shut down"):
     """SIGTERM: the process closes its locks, and ends."""
 
     said: ClassVar[str] = "host-{0.host} is told to stop"
@@ -71,7 +101,7 @@ class ShutDown(Fault, kind="shut down"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift(Fault, kind="clock drift"):
+class Drift(WorldFault, kind="clock drift"):
     """A clock that runs fast or slow, from the start; by at most a fifteenth, which is tolerated.
 
     With ``everybody`` every second host's clock is as fast as the others' are slow.
@@ -108,7 +138,7 @@ _ACTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operator(Fault, kind="operator"):
+class Operator(WorldFault, kind="operator"):
     """An operator breaks the lease of a lock, at once or with notice, steals it, deletes its blob, or labels it."""
 
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"action": tuple(_ACTS)}
@@ -118,7 +148,8 @@ class Operator(Fault, kind="operator"):
     @classmethod
     def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
         action = rng.choice(list(_ACTS))
-        return cls(at=round(rng.uniform(0, until), 3), host=0, action=action, lock=rng.randrange(hosts))
+        at, lock = place_and_time(rng, hosts, until)
+        return cls(at=at, host=0, action=action, lock=lock)
 
     def strike(self, world: Target) -> None:
         world.operate(self.action, self.lock)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from simulator.virtual.faults.fault import Fault, Lasting, about, befallen, drawn, sometimes
+from simulator.faults.fault import drawn
+from simulator.virtual.faults.fault import Lasting, about, place_and_time, sometimes
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping, Sequence
 
     from simulator.virtual.faults.fault import Target
     from simulator.virtual.storage.network import Passage, Request
@@ -132,7 +131,8 @@ class Fading(NetworkFault, kind="fading network"):
 
     @classmethod
     def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
-        at, host, slow_for = round(rng.uniform(0, until), 3), rng.randrange(hosts), round(rng.uniform(2, 9), 3)
+        at, host = place_and_time(rng, hosts, until)
+        slow_for = round(rng.uniform(2, 9), 3)
         seconds = round(slow_for + rng.uniform(10, 25), 3)
         return cls(at=at, host=host, seconds=seconds, slow_for=slow_for, everybody=rng.random() < 0.6)
 
@@ -146,93 +146,3 @@ class Fading(NetworkFault, kind="fading network"):
         rest = round(self.seconds - self.slow_for, 3)
         then = f", and then all is lost for {rest:g} s" if rest > 0 else ""
         return f"replies to {self.whose} are late for {min(self.slow_for, self.seconds):g} s{then}"
-
-
-_FATES: Final = {
-    "request lost": "is lost",
-    "reply lost": "is carried out, and its reply is lost",
-    "request reset": "is lost by a reset",
-    "reply reset": "is carried out, and its reply is lost by a reset",
-    "late": "arrives {} s late",
-    "reply late": "is answered {} s late",
-    "twice": "and what follows under its lease arrive twice, {} s apart",
-}
-_STATUSES: Final = ("500", "503", "429", "403")
-_CALLS: Final = ("acquire", "acquire", "renew", "renew", "release", "release", "write", "read", "create")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneMessage(Fault, kind="one message"):
-    """One request of a kind, the next that the host sends, is lost, late, doubled, or answered with an error."""
-
-    allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": _CALLS, "fate": (*_FATES, *_STATUSES)}
-    call: str = "acquire"
-    fate: str = "reply lost"
-    seconds: float = 0.0
-
-    @classmethod
-    def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
-        at, host = round(rng.uniform(0, until), 3), rng.randrange(hosts)
-        fate = rng.choice([*_FATES, *_FATES, *_STATUSES])
-        seconds = round(rng.uniform(0.5, 10.0), 3)
-        return cls(at=at, host=host, call=rng.choice(_CALLS), fate=fate, seconds=seconds)
-
-    def strike(self, world: Target) -> None:
-        rules = world.network.rules
-
-        def rule(request: Request, passage: Passage) -> None:
-            if request.machine.index == self.host and request.call == self.call:
-                rules.remove(rule)
-                self._befall(passage)
-                if self.fate == "twice" and request.lease_id is not None:
-                    rules.append(partial(self._again, request.lease_id))
-
-        rules.append(rule)
-
-    def _again(self, lease_id: str, request: Request, passage: Passage) -> None:
-        """Let requests under that lease arrive once more, after others may have held the lock."""
-        if request.lease_id == lease_id:
-            self._befall(passage)
-
-    def _befall(self, passage: Passage) -> None:
-        if not befallen(passage, self.fate, self.seconds):
-            status = self.fate
-            passage.answer = StoreFailure(int(status), None, "simulated", self.seconds if status == "503" else None)
-
-    def words(self) -> str:
-        what = _FATES.get(self.fate, f"is answered {self.fate}").format(f"{self.seconds:g}")
-        return f"host-{self.host}'s next {self.call} {what}"
-
-
-DISTURBANCES: Final = {
-    "request lost": "are lost",
-    "reply lost": "are carried out, and the replies are lost",
-    "late": "arrive {0:g} s late",
-    "reply late": "are answered {0:g} s late",
-    "twice": "arrive twice, {0:g} s apart",
-    "503": "are answered 503",
-}
-"""What may happen to requests, by name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disturbed(NetworkFault):
-    """One kind of requests goes wrong in one way."""
-
-    names: ClassVar[Mapping[str, str]] = {}
-    """The requests, by their calls."""
-    call: str = ""
-    fate: str = drawn("late", lambda rng: rng.choice(("late", "late", "reply lost", *DISTURBANCES)))
-    delay: float = drawn(1.0, lambda rng: round(rng.choice((0.3, 1.0, 3.0, 6.0, 15.0)) * rng.uniform(0.5, 1.5), 3))
-
-    def concerns(self, request: Request) -> bool:
-        """Tell whether the rule is about this request."""
-        return (self.everybody or request.machine.index == self.host) and self.call == request.call
-
-    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
-        if not befallen(passage, self.fate, self.delay):
-            passage.answer = StoreFailure(503, None, "simulated")
-
-    def words(self) -> str:
-        happens = DISTURBANCES[self.fate].format(self.delay)
-        return f"{self.names[self.call]} of {self.whose} {happens} for {self.seconds:g} s"

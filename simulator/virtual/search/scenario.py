@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.faults import KINDS, Fault, fault_from
+from simulator.virtual.faults import KINDS, WorldFault, fault_from
 from simulator.virtual.search.workloads import NAMED, WORKLOADS, start_workload
 from simulator.virtual.worlds.world import World
 
@@ -38,7 +38,7 @@ class Scenario:
     seed: int
     hosts: int
     workload: str
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[WorldFault, ...] = ()
     app: str = ""
     messages: tuple[tuple[str, str], ...] = ()
     sdk: bool = False
@@ -83,7 +83,7 @@ class Scenario:
         start_workload(self.workload, world)
         return world.run()
 
-    def without(self, index: int, *instead: Fault) -> Scenario:
+    def without(self, index: int, *instead: WorldFault) -> Scenario:
         """Return the scenario without one of its faults, or with another in its place."""
         return replace(self, faults=(*self.faults[:index], *instead, *self.faults[index + 1 :]))
 

@@ -48,7 +48,7 @@ from singleton.process.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from simulator.virtual.faults import Fault
+    from simulator.virtual.faults import WorldFault
     from simulator.virtual.worlds.outcome import Account
 
 _TAIL = 17.0
@@ -68,7 +68,7 @@ class World:
     """Make it, let a workload start its tasks with ``start``, then ``run``."""
 
     def __init__(
-        self, seed: int, hosts: int, faults: Sequence[Fault], *, shuffle: bool = True, sdk: bool = False
+        self, seed: int, hosts: int, faults: Sequence[WorldFault], *, shuffle: bool = True, sdk: bool = False
     ) -> None:
         self.rng_faults = _stream(seed, "faults")
         self.rng_work = _stream(seed, "work")
@@ -261,7 +261,7 @@ class World:
         if pending:
             self.oracle.blame("does not close", f"{len(pending)} hosts could not close their locks")
 
-    def _strike(self, fault: Fault) -> None:
+    def _strike(self, fault: WorldFault) -> None:
         self.note("world", "fault", kind=fault.kind, words=fault.words())
         fault.strike(self)
         self.oracle.reached[f"fault: {fault.kind}"] += 1

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from simulator.checks.excuses.statements import STATEMENTS
 from simulator.checks.verdict import Verdict, judge
-from simulator.history.faults import FAULT_KINDS
+from simulator.faults.effects import UNKNOWN
+from simulator.faults.real import ALL, KINDS, effects_of
 from tests.support.journals import TIMER, Story, key_lock
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_nothing_else_explains_that_thread(faults: tuple[tuple[float, float, str
     assert all(not fault.excused for fault in verdict.faults)
 
 
-@pytest.mark.parametrize("kind", sorted(FAULT_KINDS - {"break", "pause"}))
+@pytest.mark.parametrize("kind", sorted({*ALL} - {"break", "pause"}))
 def test_no_fault_excuses_an_overlap_in_which_the_first_was_told_after_the_second_began(kind: str) -> None:
     story = fleet(**{"async": False})
     story.fault(2.0, 30.0, kind, "host-1", "host-2", lock=A)
@@ -675,7 +675,7 @@ def test_a_message_that_runs_again_without_such_a_fault_is_a_violation(
     assert "1 message ran twice although nobody had been killed" in run_again(*faults).violations
 
 
-@pytest.mark.parametrize("kind", sorted(FAULT_KINDS))
+@pytest.mark.parametrize("kind", sorted(ALL))
 def test_no_fault_excuses_a_message_that_is_lost_or_stuck(kind: str) -> None:
     def left(ids: list[str]) -> tuple[str, ...]:
         story = fleet()
@@ -995,13 +995,14 @@ def test_kinds_that_did_not_strike_are_named() -> None:
 
 
 def test_each_kind_has_a_statement() -> None:
-    assert set(STATEMENTS) == {*FAULT_KINDS, "unknown"}
+    assert {kind for kind in KINDS if effects_of(kind).may} == set(ALL)
+    assert effects_of("unknown") is UNKNOWN
 
 
 def test_the_docs_say_what_each_kind_excuses_in_the_same_words() -> None:
     page = (Path(__file__).parents[4] / "docs" / "how-to" / "faults.md").read_text("utf-8")
-    for kind in FAULT_KINDS:
-        assert f"| `{kind}` | {STATEMENTS[kind].may} | {STATEMENTS[kind].still} |" in page  # type: ignore[index]
+    for kind in ALL:
+        assert f"| `{kind}` | {effects_of(kind).may} | {effects_of(kind).still} |" in page
 
 
 def test_the_verdict_has_a_report_of_each_fault() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from simulator.history.faults import Fault
 from simulator.history.historian import read_history
+from simulator.history.strike import Strike
 from tests.support.journals import TIMER, Story
 
 
@@ -14,7 +14,7 @@ def test_a_fault_is_in_the_history_with_its_times_and_its_hits() -> None:
     number = story.fault(3.0, 9.0, "partition", "host-1", "host-2", way="requests", seconds=6.0, hits=12)
     history = read_history(story.end(20.0))
     assert history.faults == [
-        Fault(
+        Strike(
             id=number,
             kind="partition",
             hosts=("host-1", "host-2"),

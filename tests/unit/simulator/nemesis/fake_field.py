@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from simulator.faults.exchange import Request
 from simulator.nemesis.field import Field, Holding, Wanting
 from simulator.nemesis.wires import Wire
+from simulator.proxy.exchange import Request
 
 if TYPE_CHECKING:
     import asyncio

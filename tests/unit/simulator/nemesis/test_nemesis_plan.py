@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.nemesis.fault import KINDS, Mark
-from simulator.nemesis.plan import ALL, PlanError, chosen, draw_plan, read_plan
+from simulator.faults.real import ALL, KINDS, Mark
+from simulator.nemesis.plan import PlanError, chosen, draw_plan, read_plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from simulator.faults.rules import Hang
+from simulator.faults.real import ALL, KINDS
 from simulator.nemesis.aims import lock_in
-from simulator.nemesis.fault import KINDS
 from simulator.nemesis.field import Holding, Wanting
 from simulator.nemesis.nemesis import GIVEN_UP, PATIENCE, Nemesis
-from simulator.nemesis.plan import ALL, draw_plan
+from simulator.nemesis.plan import draw_plan
+from simulator.proxy.rules import Hang
 from tests.unit.simulator.nemesis.fake_field import SHIP, FakeField, asked
 
 if TYPE_CHECKING:
-    from simulator.faults.exchange import Exchange
-    from simulator.nemesis.fault import Fault
+    from simulator.faults.real import RealFault
+    from simulator.proxy.exchange import Exchange
 
 
-def fault(kind: str, at: float = 1.0, **fields: Any) -> Fault:
+def fault(kind: str, at: float = 1.0, **fields: Any) -> RealFault:
     return KINDS[kind](at=at, **fields)
 
 
-def striking(field: FakeField, *faults: Fault, seed: int = 1) -> Nemesis:
+def striking(field: FakeField, *faults: RealFault, seed: int = 1) -> Nemesis:
     nemesis = Nemesis(faults, field, seed=seed)
     nemesis.start()
     return nemesis

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
-
-FaultKind = Literal[
-    "kill", "pause", "partition", "lose", "delay", "duplicate", "throttle", "error", "break", "drain", "unknown"
-]
-"""What a fault does. ``unknown`` is a kind that this version does not know: it excuses nothing."""
-FAULT_KINDS: Final[frozenset[str]] = frozenset(
-    {"kill", "pause", "partition", "lose", "delay", "duplicate", "throttle", "error", "break", "drain"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Strike:
     """One fault of a nemesis.
 
     Attributes:
         id: its number, from 1.
-        kind: what it does.
+        kind: what it does; ``unknown`` is a kind that this version does not know, and excuses nothing.
         hosts: whom it hits.
         lock: the path of a lock's blob, if it is about one lock.
         way: of a partition: what does not get through, ``both``, ``requests`` or ``replies``.
@@ -35,7 +26,7 @@ class Fault:
     """
 
     id: int
-    kind: FaultKind
+    kind: str
     hosts: tuple[str, ...] = ()
     lock: str = ""
     way: str = ""

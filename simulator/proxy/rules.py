@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
-from simulator.faults import wire
-from simulator.faults.exchange import Exchange, Request
+from simulator.proxy import wire
+from simulator.proxy.exchange import Exchange, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,3 +181,32 @@ class Drip:
             raw = raw[self.length :]
             await asyncio.sleep(self.interval)
         await exchange.reply(replace(reply, raw=raw))
+
+
+_ANSWERS: Final = {
+    "500": ("InternalError", "The fault proxy fails."),
+    "503": ("ServerBusy", "The fault proxy throttles."),
+    "429": ("TooManyRequests", "The fault proxy throttles."),
+}
+
+
+def action_of(fate: str, seconds: float) -> Action:
+    """Return what is done to a request of this fate (`simulator.faults`), with the seconds that belong to the fate."""
+    match fate:
+        case "request lost":
+            return Hang()
+        case "reply lost":
+            return Hang(forward=True)
+        case "request reset":
+            return DropRequest()
+        case "reply reset":
+            return DropReply()
+        case "late":
+            return Delay(seconds)
+        case "reply late":
+            return DelayReply(seconds)
+        case "twice":
+            return Twice(seconds)
+    headers = {"retry-after": f"{seconds:g}"} if seconds else {}
+    code, message = _ANSWERS[fate]
+    return Answer(int(fate), code, headers, message)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from simulator.faults import wire
+from simulator.proxy import wire
 
 CHUNKED = b"4;name=value\r\nWiki\r\n6\r\npedia \r\n0\r\nTrailer: x\r\n\r\n"
 

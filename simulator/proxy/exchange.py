@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from simulator.faults import wire
+from simulator.proxy import wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping

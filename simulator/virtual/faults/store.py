@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from simulator.virtual.faults.fault import Lasting, about, drawn, sometimes
+from simulator.faults.fault import drawn
+from simulator.virtual.faults.fault import Lasting, about, sometimes
 from simulator.virtual.faults.network import NetworkFault
 from singleton.stores.protocol import StoreFailure
 

@@ -21,10 +21,10 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from simulator.faults import wire
-from simulator.faults.board import HOST, Board
-from simulator.faults.exchange import Exchange, reset
-from simulator.faults.rules import Match, PassOn, everything
+from simulator.proxy import wire
+from simulator.proxy.board import HOST, Board
+from simulator.proxy.exchange import Exchange, reset
+from simulator.proxy.rules import Match, PassOn, everything
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -11,13 +11,13 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from simulator.faults.exchange import Request
-from simulator.faults.rules import Action, Match, Rule, everything
+from simulator.proxy.exchange import Request
+from simulator.proxy.rules import Action, Match, Rule, everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.faults import wire
+    from simulator.proxy import wire
 
 HOST = "127.0.0.1"
 
