@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import click
 
-from simulator.appcheck.against import renamed
-from simulator.appcheck.asking import CheckFailed, Unchecked, report_on
-from simulator.appcheck.printing import lines
-from simulator.appcheck.sarif import sarif
+from simulator.appcheck.command.child import CheckFailed, Unchecked, report_on
+from simulator.appcheck.command.comparison import renamed
+from simulator.appcheck.command.sarif import sarif
+from simulator.appcheck.command.text_report import lines
+from simulator.appcheck.rules import RULES
 from simulator.program import PROGRAM, version
 from singleton.base.words import did_you_mean, quoted
-from singleton.checking.rules import RULES
 
 FOUND: Final = 1
 USAGE: Final = 2

@@ -2,9 +2,9 @@
 
 Installs the project (editable) with the extras that are asked for, at the versions of constraints.txt, and does
 nothing when that was done before for the same pyproject.toml and constraints.txt. The simulator is a distribution of
-its own, which no registry has at the version of this checkout: what asks for the extra `sim` gets it from here. Runs on
-the standard library alone, keeps pip quiet, and shows that it is alive: one line on a terminal, a line every few
-seconds elsewhere.
+its own, which no registry has at the version of this checkout: the extras `check` and `sim` get the simulator from
+here. Runs on the standard library alone, keeps pip quiet, and shows that it is alive: one line on a terminal, a line
+every few seconds elsewhere.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SIMULATOR = ROOT / "distributions" / "sim"
 # What an extra brings along, so that `make demo` after `make test` installs nothing.
 INCLUDES = {
-    "dask": {"sim"},
+    "sim": {"check"},
+    "dask": {"check", "sim"},
     "docs": {"sql"},
-    "test": {"sim", "dask", "docs", "identity", "otel", "sql"},
-    "dev": {"sim", "dask", "docs", "identity", "otel", "sql", "test", "lint"},
+    "test": {"check", "sim", "dask", "docs", "identity", "otel", "sql"},
+    "dev": {"check", "sim", "dask", "docs", "identity", "otel", "sql", "test", "lint"},
 }
 # The editable install is built in the environment itself: one set of pinned versions, no second download.
 BUILD = ("hatchling", "editables")
@@ -175,7 +176,7 @@ def install(folder: Path, extras: Sequence[str]) -> None:
         quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
         pinned = ["--constraint", str(ROOT / "constraints.txt")]
         projects = [f"{ROOT}[{','.join(extras)}]"]
-        if "sim" in included(set(extras)):
+        if "check" in included(set(extras)):
             projects.append(str(SIMULATOR))
         editable = [argument for project in projects for argument in ("--editable", project)]
         run([*pip, "install", *quiet, *pinned, *BUILD], progress)

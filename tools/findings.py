@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from singleton.checking.rules import RULES
+from simulator.appcheck.rules import RULES
 from tools.reference import rewritten, table
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "check.md"

@@ -1,4 +1,6 @@
-"""``singleton-sim check``: imports an app in a process of its own, has it checked, and shows what was found.
+"""The check of an app: reads functions and settings, runs nothing, and finds what would fail at run time only.
 
-No storage, no host and no run may enter.
+``singleton.testing.check_app`` calls the check in the user's process. So the modules here import ``singleton`` and the
+standard library, and no other room of the simulator; the extra ``[check]`` brings no more. The command is in
+``command/``.
 """

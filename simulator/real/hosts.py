@@ -10,8 +10,6 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-import psutil
-
 from simulator.history.journal import Tail
 from simulator.program import HOST
 
@@ -19,12 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    import psutil
+
 STOPPED_WITHIN: Final = 2.0
 TAIL: Final = 4096
 LINES: Final = 3
 TEMPORARY: Final = "temporary"
 _WINDOWS: Final = os.name == "nt"
-_STILL: Final = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 
 
 class Host:
@@ -80,10 +79,13 @@ class Host:
 
     def suspend(self) -> bool:
         """Stop host and workers at once, and return when they stand still; False if that can't be done."""
+        import psutil  # only a run of hosts needs psutil, and has asked for it before (`simulator.real.run`)
+
+        still = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
         try:
             self._signal("SIGSTOP", psutil.Process.suspend)
             deadline = time.monotonic() + STOPPED_WITHIN
-            while not _WINDOWS and not all(process.status() in _STILL for process in self._processes()):
+            while not _WINDOWS and not all(process.status() in still for process in self._processes()):
                 if time.monotonic() > deadline:
                     self.resume()
                     return False
@@ -95,6 +97,8 @@ class Host:
 
     def resume(self) -> None:
         """Let a suspended host and its workers go on."""
+        import psutil
+
         with contextlib.suppress(psutil.Error, OSError):
             self._signal("SIGCONT", psutil.Process.resume)
 
@@ -107,6 +111,8 @@ class Host:
             os.killpg(self.pid, getattr(signal, name))
 
     def _processes(self) -> list[psutil.Process]:
+        import psutil
+
         host = psutil.Process(self.pid)
         return [host, *host.children()]
 

@@ -6,6 +6,7 @@ Whatever happens, nothing stays behind: no process, no port, no folder (unless t
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import secrets
 import shutil
 import tempfile
@@ -75,6 +76,8 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
         Trouble: storage or processes don't work.
     """
     refuse(scenario)
+    if importlib.util.find_spec("psutil") is None:
+        raise Trouble("fake hosts need the package psutil: pip install 'azure-functions-singleton[sim]'")
     folder = Path(tempfile.mkdtemp(prefix="singleton-sim-"))
     keep = scenario.keep
     course = _Course(scenario, folder, reporter, signals)

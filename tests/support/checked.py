@@ -8,15 +8,15 @@ import types
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.checking.engine import check
-from singleton.checking.subject import AppSettings
+from simulator.appcheck.checked_app import AppSettings
+from simulator.appcheck.engine import check
 from singleton.functions.misdeclared import collecting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from singleton.checking.report import CheckReport
+    from simulator.appcheck.check_report import CheckReport
 
 HEAD: Final = """
 import functools

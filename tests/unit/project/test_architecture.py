@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 LONGEST = 500
+LONGER = {"simulator/appcheck/rules.py": "one table: each rule with its meaning and its remedy"}
 MOST = 20
 MODULES = sorted(file for package in ("singleton", "simulator") for file in (ROOT / package).rglob("*.py"))
 NPM = ROOT / "simulator" / "azurite"
@@ -44,8 +45,10 @@ def test_a_host_imports_no_sdk_until_it_knows_that_its_app_needs_one() -> None:
 
 
 def test_a_module_is_one_idea_and_so_not_long() -> None:
-    lines = {module: len(module.read_text(encoding="utf-8").splitlines()) for module in MODULES}
-    assert {str(module.relative_to(ROOT)): long for module, long in lines.items() if long > LONGEST} == {}
+    lines = {
+        module.relative_to(ROOT).as_posix(): len(module.read_text(encoding="utf-8").splitlines()) for module in MODULES
+    }
+    assert {module for module, long in lines.items() if long > LONGEST} == set(LONGER)
 
 
 def test_a_room_has_no_more_modules_than_can_be_seen_at_once_and_says_what_it_is() -> None:

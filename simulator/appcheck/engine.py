@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.checking.connections import check_connections
-from singleton.checking.host import check_host
-from singleton.checking.options import layout_name, options_of
-from singleton.checking.places import place_of_class, place_of_function, place_of_guard
-from singleton.checking.policies import check_policies
-from singleton.checking.queues import check_queues, check_threads
-from singleton.checking.report import CheckReport, FunctionReport, GuardReport
-from singleton.checking.rules import RULES
-from singleton.checking.scopes import check_scopes
-from singleton.checking.sharing import check_names, check_sharing, named_locks
-from singleton.checking.subject import code_of, is_the_apps, subjects, unregistered
-from singleton.checking.times import check_times
-from singleton.checking.wrapping import check_wrapping
+from simulator.appcheck.check_report import CheckReport, FunctionReport, GuardReport
+from simulator.appcheck.checked_app import code_of, is_the_apps, subjects, unregistered
+from simulator.appcheck.connections import check_connections
+from simulator.appcheck.guard_options import layout_name, options_of
+from simulator.appcheck.host_json import check_host
+from simulator.appcheck.policies import check_policies
+from simulator.appcheck.queue_triggers import check_queues, check_threads
+from simulator.appcheck.rules import RULES
+from simulator.appcheck.scopes import check_scopes
+from simulator.appcheck.shared_locks import check_names, check_sharing, named_locks
+from simulator.appcheck.source_lines import place_of_class, place_of_function, place_of_guard
+from simulator.appcheck.time_limits import check_times
+from simulator.appcheck.wrappers import check_wrapping
 from singleton.decorator import declared_guards
 from singleton.functions.misdeclared import OF_THE_APP
 from singleton.functions.triggers import users_code
@@ -25,9 +25,9 @@ from singleton.layouts.naming import digest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from singleton.checking.finding import Finding
-    from singleton.checking.sharing import Named
-    from singleton.checking.subject import AppSettings, Subject
+    from simulator.appcheck.checked_app import AppSettings, Subject
+    from simulator.appcheck.finding import Finding
+    from simulator.appcheck.shared_locks import Named
     from singleton.functions.misdeclared import Misdeclared
     from singleton.functions.triggers import Trigger
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from simulator.appcheck.queue_triggers import lock_renewal
+from simulator.appcheck.rules import RULES
+from simulator.appcheck.timer_schedule import shortest_pause
 from singleton.base.appsettings import setting
-from singleton.checking.queues import lock_renewal
-from singleton.checking.rules import RULES
-from singleton.checking.schedule import shortest_pause
 from singleton.functions.triggers import TIMER, is_http
 from singleton.functions.waiting import WaitLimit
 from singleton.settings.durations import in_words
@@ -16,8 +16,8 @@ from singleton.settings.durations import in_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from singleton.checking.finding import Finding
-    from singleton.checking.subject import AppSettings, Subject
+    from simulator.appcheck.checked_app import AppSettings, Subject
+    from simulator.appcheck.finding import Finding
     from singleton.functions.guard import Guard
 
 HTTP_LIMIT: Final = 230.0

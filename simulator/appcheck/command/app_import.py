@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import singleton
-from simulator.appcheck.asking import UNWRITTEN
-from simulator.appcheck.settings import app_settings
+from simulator.appcheck.check_report import CheckReport
+from simulator.appcheck.checked_app import AppSettings, subjects, unregistered, without_this_machine
+from simulator.appcheck.command.child import UNWRITTEN
+from simulator.appcheck.command.settings_file import app_settings
+from simulator.appcheck.engine import check
+from simulator.appcheck.finding import Place
+from simulator.appcheck.rules import RULES
 from simulator.host.app.errors import AppError, HostError, SettingsError
 from simulator.host.app.indexing import index_function
 from simulator.host.app.loading import import_app
@@ -23,20 +28,15 @@ from simulator.host.triggers.schedule import Schedule, ScheduleError
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import did_you_mean, listed, quoted
-from singleton.checking.engine import check
-from singleton.checking.finding import Place
-from singleton.checking.report import CheckReport
-from singleton.checking.rules import RULES
-from singleton.checking.subject import AppSettings, subjects, unregistered, without_this_machine
 from singleton.functions.misdeclared import collecting
 from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from simulator.appcheck.checked_app import Subject
+    from simulator.appcheck.finding import Finding
     from simulator.host.app.model import IndexedFunction
-    from singleton.checking.finding import Finding
-    from singleton.checking.subject import Subject
 
 _DECORATOR: Final = Path("singleton", "decorator.py").parts
 

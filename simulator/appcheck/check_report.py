@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from singleton.base.words import did_you_mean, listed, quoted
 
 if TYPE_CHECKING:
-    from singleton.checking.finding import Finding, Place, Severity
-    from singleton.checking.locks import LockPlace
+    from simulator.appcheck.finding import Finding, Place, Severity
+    from simulator.appcheck.lock_places import LockPlace
 
 SCHEMA: Final = 1
 """The version of the JSON. It changes when a key changes its meaning or goes, not when one is added."""

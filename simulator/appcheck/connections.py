@@ -7,17 +7,17 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import did_you_mean, quoted
-from singleton.checking.rules import RULES
 from singleton.settings.connection import DEFAULT_CONNECTION, configured, resolve_blob_account
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from singleton.checking.finding import Finding, Place
-    from singleton.checking.subject import AppSettings, Binding, Subject
+    from simulator.appcheck.checked_app import AppSettings, Binding, Subject
+    from simulator.appcheck.finding import Finding, Place
     from singleton.functions.guard import Guard
 
 _PERCENT: Final = re.compile(r"%([^%]+)%")

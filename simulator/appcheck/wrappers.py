@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from singleton.checking.rules import RULES
+from simulator.appcheck.rules import RULES
 from singleton.decorator import guards_of
 from singleton.functions.answering import WRITTEN_ONE_BY_ONE
 from singleton.functions.guard import ONCE_MARK
@@ -13,8 +13,8 @@ from singleton.functions.guard import ONCE_MARK
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from singleton.checking.finding import Finding
-    from singleton.checking.subject import Subject
+    from simulator.appcheck.checked_app import Subject
+    from simulator.appcheck.finding import Finding
 
 
 def check_wrapping(subject: Subject) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from singleton.scopes.template import placeholders_split
 from singleton.settings.hostid import host_id, is_machine_bound
 
 if TYPE_CHECKING:
-    from singleton.checking.subject import AppSettings, Subject
+    from simulator.appcheck.checked_app import AppSettings, Subject
     from singleton.functions.declaration import Declaration
 
 HOST_ID: Final = "<hostId>"

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.checking.rules import RULES
+from simulator.appcheck.rules import RULES
 from tests.support.checked import checked
-from tests.unit.checking.planted_mistakes import PLANTED
+from tests.unit.simulator.appcheck.planted_mistakes import PLANTED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.checking.planted_mistakes import Planted
+    from tests.unit.simulator.appcheck.planted_mistakes import Planted
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.name)

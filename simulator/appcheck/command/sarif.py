@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from singleton.checking.rules import RULES
+from simulator.appcheck.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from singleton.checking.rules import Rule
+    from simulator.appcheck.rules import Rule
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _FINGERPRINT: Final = "singletonCheck/v1"

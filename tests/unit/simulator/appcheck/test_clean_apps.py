@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from singleton.checking.engine import check
-from singleton.checking.subject import AppSettings
+from simulator.appcheck.checked_app import AppSettings
+from simulator.appcheck.engine import check
 from tests.cli.apps import MIXED, SMALL
 from tests.support.checked import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ROOT: Final = Path(__file__).resolve().parents[3]
+ROOT: Final = Path(__file__).resolve().parents[4]
 
 POLICY: Final = "def policy(contention): return 'raise'\n"
 TRIGGERS: Final = {

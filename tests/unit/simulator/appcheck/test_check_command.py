@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from simulator import check_cli
-from simulator.appcheck import asking, importing
+from simulator.appcheck.checked_app import AppSettings
+from simulator.appcheck.command import app_import, child
+from simulator.appcheck.engine import check
 from simulator.host.app.errors import AppError
-from singleton.checking.engine import check
-from singleton.checking.subject import AppSettings
 from singleton.functions.misdeclared import collecting
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, checked, imported
@@ -85,12 +85,12 @@ def test_a_result_that_can_not_be_written_is_no_mistake_of_the_app(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os._exit", sys.exit)
-    monkeypatch.setattr(importing, "checked", lambda *_: checked(tmp_path, WRONG))
+    monkeypatch.setattr(app_import, "checked", lambda *_: checked(tmp_path, WRONG))
     with pytest.raises(SystemExit) as ended:
-        importing.main([tmp_path / "nowhere" / "result.json", tmp_path])
-    monkeypatch.setattr(asking, "_run", lambda *_: ended.value.code)
-    with pytest.raises(asking.CheckFailed, match="the disk may be full"):
-        asking.report_on(tmp_path, None, 60)
+        app_import.main([tmp_path / "nowhere" / "result.json", tmp_path])
+    monkeypatch.setattr(child, "_run", lambda *_: ended.value.code)
+    with pytest.raises(child.CheckFailed, match="the disk may be full"):
+        child.report_on(tmp_path, None, 60)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_keyword_that_a_call_of_ours_lacks_is_a_finding(code: str, said: str, 
         imported(tmp_path, f"@queue()\n{code}\ndef ship(msg): ...\n")
     error = AppError("it does not import")
     error.__cause__ = failure.value
-    found = importing._unknown_argument(error, tmp_path)
+    found = app_import._unknown_argument(error, tmp_path)
     assert found is not None
     assert (found.id, said in found.message) == ("unknown-argument", True), found.message
     assert found.place is not None
@@ -119,7 +119,7 @@ def test_a_keyword_that_a_call_of_others_lacks_is_not(tmp_path: Path) -> None:
         dict[str, str](1, 2)  # type: ignore[call-overload]
     except TypeError as cause:
         error.__cause__ = cause
-    assert importing._unknown_argument(error, tmp_path) is None
+    assert app_import._unknown_argument(error, tmp_path) is None
 
 
 def test_an_app_whose_only_functions_nobody_registered_is_an_error(

@@ -1,4 +1,4 @@
-"""``check_app``: finds in a test what would fail at run time only."""
+"""``check_app``: finds in a test what would fail at run time only. The extra ``[check]`` brings the check."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from singleton.checking.report import CheckReport
+    from simulator.appcheck.check_report import CheckReport
 
 
 def check_app(
@@ -18,7 +18,7 @@ def check_app(
     """Look for mistakes that would show at run time only: policies, scopes, settings, times that don't go together.
 
     Nothing of the app is run, and nothing is connected to. ``singleton-sim check`` finds the same, and what the
-    Functions host refuses besides.
+    Functions host refuses besides. Needs the extra ``[check]`` (or ``[sim]``).
 
     Args:
         app: the app, as ``function_app`` has it, or a blueprint.
@@ -32,13 +32,33 @@ def check_app(
 
     Raises:
         TypeError: ``app`` is no function app.
+        ConfigurationError: the extra is not installed, or another package ``simulator`` hides the check.
     """
-    from singleton.checking.engine import check
-    from singleton.checking.subject import AppSettings, without_this_machine
+    try:
+        from simulator.appcheck.checked_app import AppSettings, without_this_machine
+        from simulator.appcheck.engine import check
+    except ModuleNotFoundError as error:
+        raise _not_found(error) from error
 
     values = without_this_machine(os.environ) if settings is None else settings
     where = _folder_of(app, values) if folder is None else Path(folder).resolve()
     return check(app, AppSettings(folder=where, values=values, known=settings is not None))
+
+
+def _not_found(error: ModuleNotFoundError) -> Exception:
+    """Return the error that says which extra is missing, or which package has the name of the simulator."""
+    import sys
+
+    from singleton.base.errors import ConfigurationError
+
+    if not (error.name or "").startswith("simulator"):
+        return error
+    said = 'check_app needs the extra [check]: pip install "azure-functions-singleton[check]"'
+    other = sys.modules.get("simulator")
+    if other is not None:
+        where = other.__file__ or next(iter(other.__path__), "?")
+        said += f". If it is installed, the package simulator in {where} hides it: run singleton-sim check instead"
+    return ConfigurationError(said)
 
 
 def _folder_of(app: Any, settings: Mapping[str, str]) -> Path | None:

@@ -6,9 +6,9 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Final
 
+from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
-from singleton.checking.rules import RULES
 from singleton.functions.deferring import check_deferrable
 from singleton.functions.triggers import QUEUE, TIMER, check_guardable, is_http, refuse_none, refuse_policy
 from singleton.layouts.dequeueable import DequeueableLayout
@@ -20,8 +20,8 @@ from singleton.settings.hostid import host_id, is_machine_bound
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from singleton.checking.finding import Finding
-    from singleton.checking.subject import Subject
+    from simulator.appcheck.checked_app import Subject
+    from simulator.appcheck.finding import Finding
     from singleton.functions.guard import Guard
 
 _NO_MESSAGES: Final = ("str", "bytes", "dict")

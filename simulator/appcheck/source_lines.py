@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from singleton.checking.finding import Place
+from simulator.appcheck.finding import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

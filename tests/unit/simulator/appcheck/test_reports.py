@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.appcheck.against import renamed
-from simulator.appcheck.printing import WIDTH, lines
-from simulator.appcheck.sarif import sarif
-from simulator.appcheck.settings import app_settings
+from simulator.appcheck.command.comparison import renamed
+from simulator.appcheck.command.sarif import sarif
+from simulator.appcheck.command.settings_file import app_settings
+from simulator.appcheck.command.text_report import WIDTH, lines
+from simulator.appcheck.rules import RULES
+from simulator.appcheck.timer_schedule import shortest_pause
 from simulator.host.app.errors import SettingsError
-from singleton.checking.rules import RULES
-from singleton.checking.schedule import shortest_pause
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, checked, imported
 from tools import findings
 
 if TYPE_CHECKING:
-    from singleton.checking.report import CheckReport
+    from simulator.appcheck.check_report import CheckReport
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CODE = """
 @queue()
 @singleton(scope="Order.Id", lock_period=45, timeout=30)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from simulator.appcheck.lock_places import LockPlace, lock_of
+from simulator.appcheck.rules import RULES
 from singleton.base.errors import ConfigurationError, ScopeError
-from singleton.checking.locks import LockPlace, lock_of
-from singleton.checking.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from singleton.checking.finding import Finding
-    from singleton.checking.subject import Subject
+    from simulator.appcheck.checked_app import Subject
+    from simulator.appcheck.finding import Finding
     from singleton.functions.guard import Guard
 
 

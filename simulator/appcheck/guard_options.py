@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
+from simulator.appcheck.check_report import OptionReport
 from singleton.base.errors import ConfigurationError
-from singleton.checking.report import OptionReport
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.webjobs import WebJobsLayout
 from singleton.settings.hostid import in_development
@@ -15,7 +15,7 @@ from singleton.settings.options import SingletonOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from singleton.checking.subject import AppSettings
+    from simulator.appcheck.checked_app import AppSettings
     from singleton.functions.guard import Guard
 
 ARGUMENT: Final = "argument"

@@ -6,10 +6,10 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Final
 
+from simulator.appcheck.queue_triggers import extension_options
+from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import filled
 from singleton.base.words import quoted
-from singleton.checking.queues import extension_options
-from singleton.checking.rules import RULES
 from singleton.functions.ownnames import is_binary
 from singleton.functions.triggers import NAMED, QUEUE, TIMER, is_http
 from singleton.settings.hostjson import whole_number
@@ -17,8 +17,8 @@ from singleton.settings.hostjson import whole_number
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from singleton.checking.finding import Finding
-    from singleton.checking.subject import AppSettings, Subject
+    from simulator.appcheck.checked_app import AppSettings, Subject
+    from simulator.appcheck.finding import Finding
     from singleton.functions.guard import Guard
 
 _COSMOS: Final = "cosmosDBTrigger"

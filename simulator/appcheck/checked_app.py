@@ -9,8 +9,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from simulator.appcheck.source_lines import place_of_function, place_of_guard
 from singleton.base.errors import ConfigurationError
-from singleton.checking.places import place_of_function, place_of_guard
 from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclared import error_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import CodeType
 
-    from singleton.checking.finding import Place
+    from simulator.appcheck.finding import Place
     from singleton.functions.guard import Guard
     from singleton.functions.triggers import Trigger
     from singleton.settings.functiontimeout import FunctionTimeout

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from simulator.appcheck.finding import Place
+from simulator.appcheck.queue_triggers import check_queue_options
+from simulator.appcheck.rules import RULES
+from simulator.appcheck.source_lines import place_in_host, place_of_setting
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json
-from singleton.checking.finding import Place
-from singleton.checking.places import place_in_host, place_of_setting
-from singleton.checking.queues import check_queue_options
-from singleton.checking.rules import RULES
 from singleton.settings.functiontimeout import check_function_timeout
 from singleton.settings.hostid import on_flex_consumption
 from singleton.settings.hostjson import read_object
@@ -20,8 +20,8 @@ from singleton.settings.options import load_options
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from singleton.checking.finding import Finding
-    from singleton.checking.subject import AppSettings
+    from simulator.appcheck.checked_app import AppSettings
+    from simulator.appcheck.finding import Finding
 
 _FILE: Final = "host.json"
 _LONGEST_ID: Final = 32

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from simulator.appcheck.rules import RULES
+from simulator.appcheck.source_lines import HOST_FILE, place_in_host, place_of_setting
 from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import parse_timespan
 from singleton.base.words import as_json
-from singleton.checking.places import HOST_FILE, place_in_host, place_of_setting
-from singleton.checking.rules import RULES
 from singleton.functions.triggers import QUEUE
 from singleton.settings.durations import in_words
 from singleton.settings.hostjson import as_text, queue_values, read_object, whole_number
@@ -17,8 +17,8 @@ from singleton.settings.hostjson import as_text, queue_values, read_object, whol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from singleton.checking.finding import Finding
-    from singleton.checking.subject import AppSettings, Subject
+    from simulator.appcheck.checked_app import AppSettings, Subject
+    from simulator.appcheck.finding import Finding
     from singleton.functions.guard import Guard
 
 _RANGES: Final = {"batchsize": (1, 32), "newbatchthreshold": (0, 2**31 - 1), "maxdequeuecount": (1, 2**31 - 1)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.checking.finding import Place
-from singleton.checking.rules import RULES
+from simulator.appcheck.finding import Place
+from simulator.appcheck.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
