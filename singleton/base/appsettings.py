@@ -1,4 +1,4 @@
-"""App settings, read the way the Functions host reads its configuration."""
+"""App settings, read by the rules of the Functions host."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def normalised(name: str) -> str:
-    """Return the form under which two spellings of one setting are equal: case ignored, ``:`` the same as ``__``."""
+    """Return a form in which two spellings of one setting are equal: case is ignored, ``:`` is ``__``."""
     return name.replace(":", "__").casefold()
 
 
 def setting(settings: Mapping[str, str], name: str) -> str | None:
-    """Return the value of the setting, or None; the exact spelling wins over another one.
+    """Return the value of the setting, or None; the exact spelling wins.
 
     >>> setting({"azurewebjobsstorage:accountname": "orders"}, "AzureWebJobsStorage__accountName")
     'orders'
@@ -23,18 +23,18 @@ def setting(settings: Mapping[str, str], name: str) -> str | None:
     if exact is not None:
         return exact
     wanted = normalised(name)
-    # An environment decodes a value each time, and another thread may take it away meanwhile.
+    # os.environ decodes a value at every read, and another thread may delete the variable meanwhile.
     values = (settings.get(spelt) for spelt in settings if normalised(spelt) == wanted)
     return next((value for value in values if value is not None), None)
 
 
 def filled(settings: Mapping[str, str], name: str) -> str | None:
-    """Return the value of the setting without edge blanks, or None where it is missing or blank."""
+    """Return the value of the setting without edge blanks; None for a missing or blank setting."""
     return (setting(settings, name) or "").strip() or None
 
 
 def section(settings: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Yield ``(spelling, key, value)`` of each setting ``prefix__key``; the key comes normalised."""
+    """Yield ``(spelling, key, value)`` of every setting ``prefix__key``; the key is normalised."""
     start = normalised(prefix) + "__"
     for spelt in settings:
         name = normalised(spelt)

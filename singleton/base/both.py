@@ -1,4 +1,4 @@
-"""Two locks that are held as one: the lock of a function, and the one of its old name (``also``)."""
+"""Two locks held together: the lock of a function, and the lock of its old name (``also``)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ STATELESS: Final = (
 
 
 class Both(Hold):
-    """A hold of a lock that is good only while another one is held as well.
-
-    To its user it is the hold of the first. It is lost when either is, for the reason of that one.
+    """A hold of two locks. The user sees the first one; a loss of either lock is a loss of this hold, with its reason.
 
     Attributes:
-        parts: the holds of both; the first gives its name, owner and lease id.
+        parts: the holds of the two locks; the first gives name, owner and lease id.
     """
 
     __slots__ = ("parts",)
@@ -29,11 +27,13 @@ class Both(Hold):
         self.stateless = STATELESS
         self.lost = LossSignal(_Either(first.lease_id or "", first.lost, other.lost))
         for part in self.parts:
-            part.lost.add_callback(self.lost.fire)  # the signal alone: whoever drops the hold drops its parts
+            part.lost.add_callback(
+                self.lost.fire
+            )  # the callback keeps the signal alive, not the hold: a dropped hold must drop its parts
 
 
 class _Either:
-    """Both leases, as far as the signal of both asks for them: that one may be lost by the clock. See ``Leased``."""
+    """The two leases as one ``Leased``: overdue when either lease is."""
 
     __slots__ = ("_signals", "id")
 
@@ -43,14 +43,14 @@ class _Either:
 
     @property
     def deadline(self) -> float:
-        """The earlier of both."""
+        """The earlier deadline of the two leases."""
         return min(signal.deadline for signal in self._signals)
 
     def overdue(self) -> bool:
-        """Tell from any thread whether one is lost."""
+        """Tell from any thread whether either lock is lost."""
         return any(signal.is_set() for signal in self._signals)
 
 
 def parts_of(hold: Hold) -> tuple[Hold, ...]:
-    """Return the holds of single locks that make up a hold."""
+    """Return the holds of the single locks in a hold: two for ``also``, else the hold."""
     return hold.parts if isinstance(hold, Both) else (hold,)

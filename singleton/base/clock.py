@@ -1,4 +1,4 @@
-"""The clock by which waits, holds and bodies are measured: where the system can, it counts suspended time."""
+"""The clock of waits, holds and bodies. Suspended time counts where the system has a clock for that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def suspend_aware_clock() -> Callable[[], float]:
-    """Return a monotonic clock that goes on while the machine is suspended, where the system has one (B19)."""
+    """Return a monotonic clock, one which counts suspended time where the system has it (B19)."""
     for clock in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
         if hasattr(time, clock):
             return functools.partial(time.clock_gettime, getattr(time, clock))
@@ -23,13 +23,13 @@ _clock = suspend_aware_clock()
 
 
 def now() -> float:
-    """Return seconds of the clock, from any thread."""
+    """Return the clock's time in seconds. Call from any thread."""
     return _clock()
 
 
 @contextmanager
 def timed_by(clock: Callable[[], float]) -> Iterator[None]:
-    """Have everything in this process measured by another clock for the length of the block: under virtual time."""
+    """Replace the clock of this process for the length of the block: for virtual time."""
     global _clock  # noqa: PLW0603
     before, _clock = _clock, clock
     try:

@@ -1,4 +1,4 @@
-"""The hold under which code runs: what ``current_hold`` returns."""
+"""The hold of the running guarded call, for ``current_hold``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ shown_hold: contextvars.ContextVar[Hold] = contextvars.ContextVar("singleton_hol
 
 
 def current_hold() -> Hold:
-    """Return the hold of the guarded call that this code runs in.
+    """Return the hold of the guarded call around the caller.
 
     Raises:
-        RuntimeError: this code does not run inside a function guarded by ``@singleton``, ``@once``, ``@ordered`` or a
-            lock client's decorator. A thread that the function starts by itself doesn't either: hand it the hold.
+        RuntimeError: the caller runs outside a function guarded by ``@singleton``, ``@once``, ``@ordered`` or a lock
+            client's decorator. A thread started by the function counts as outside: pass the hold to the thread.
     """
     try:
         return shown_hold.get()
@@ -30,5 +30,5 @@ def current_hold() -> Hold:
 
 
 def showing(hold: Hold) -> Valued[Hold]:
-    """Make this the hold that ``current_hold`` returns in the block."""
+    """Have ``current_hold`` return this hold in the block."""
     return Valued(shown_hold, hold)

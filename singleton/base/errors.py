@@ -1,17 +1,17 @@
-"""What can go wrong, named by the state in which it leaves the caller.
+"""The errors of this package, named by the state of the caller afterwards.
 
     SingletonError
     ├── ConfigurationError (ValueError)   an argument, option, setting or declaration is wrong; nothing was tried
-    ├── ScopeError                        the scope's value can't be found in this payload; the lock was not asked for
-    ├── LockNotAcquired (TimeoutError)    somebody else has the lock; the body did not run
-    ├── LockLost                          the hold ended before its body did; exclusivity is not guaranteed any more
-    ├── LockClosed                        the client was closed, nothing can be acquired through it
-    ├── ResultNotKept                     ``once``: the operation is done, and has no result to give
-    └── StorageError                      the lock's storage did not do what was asked
+    ├── ScopeError                        no value for the scope in the payload; the lock was not asked for
+    ├── LockNotAcquired (TimeoutError)    another holder has the lock; the body did not run
+    ├── LockLost                          the hold ended before its body; exclusivity is not guaranteed any more
+    ├── LockClosed                        the client is closed and acquires nothing
+    ├── ResultNotKept                     ``once``: the operation is done, without a result to give
+    └── StorageError                      the storage refused a request or failed
         ├── StorageDenied                 401 or 403: credentials or permissions are wrong; never read as contention
         └── StorageUnavailable            no usable answer in time (time-out, 5xx, 429, connection)
 
-Every error carries what is known as attributes and survives pickling.
+Every error has attributes for lock, owner and reason, and survives pickling.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class SingletonError(Exception):
 
     Attributes:
         lock: name of the lock's blob, or None.
-        owner: who asked (an invocation id, or what the caller gave), or None.
-        reason: one word or short phrase naming the cause, or None.
+        owner: the invocation id, or the ``owner=`` of a lock client, or None.
+        reason: the cause in a word or a short phrase, or None.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class SingletonError(Exception):
         self.reason = reason
 
     def another(self, owner: str | None = None) -> Self:
-        """Return a copy: of those who are told of one thing, each raises an error of its own."""
-        twin = type(self).__new__(type(self), *self.args)  # copy.copy may be made to return the same (tblib does)
+        """Return a copy: waiters which fail for the same cause raise separate errors."""
+        twin = type(self).__new__(type(self), *self.args)  # tblib makes copy.copy return the error itself
         twin.args = self.args
         twin.__dict__.update(self.__dict__)
         twin.__cause__ = self.__cause__
@@ -50,7 +50,7 @@ class SingletonError(Exception):
 
 
 def as_told(what: str, cause: BaseException, *, lock: str) -> SingletonError:
-    """Return an error of this package: the given one, or a new one if it is of another kind, which is unexpected."""
+    """Return ``cause`` if it is an error of this package, else a new ``SingletonError`` which calls it unexpected."""
     if isinstance(cause, SingletonError):
         return cause
     error = SingletonError(f"{what} {lock!r}: unexpected {cause!r}", lock=lock)
@@ -59,20 +59,20 @@ def as_told(what: str, cause: BaseException, *, lock: str) -> SingletonError:
 
 
 class ConfigurationError(SingletonError, ValueError):
-    """An argument, option, setting or declaration is wrong. The message names it, its value and what is allowed."""
+    """An argument, option, setting or declaration is wrong. The message has name, value and range."""
 
 
 class ScopeError(SingletonError):
-    """The scope's value can't be found in this invocation's payload (D-12 to D-17). No lock was asked for."""
+    """The invocation's payload has no value for the scope (D-12 to D-17). No lock was asked for."""
 
 
 class LockNotAcquired(SingletonError, TimeoutError):
-    """Somebody else has the lock and the time to wait is over (W-65). The guarded body did not run.
+    """The timeout is over and another holder has the lock (W-65). The guarded body did not run.
 
     Attributes:
-        holder: who has the lock: a section of this process, or the holder that was read from the lock's blob, during
-            this wait or in the minute before. It is read just before the error is raised, at most once a minute for
-            each lock of this process. None: that is not known, or the answer took too long, or nobody has it any more.
+        holder: the holder of the lock: a section of this process, or the record on the lock's blob, read during the
+            wait or in the minute before. The read comes just before the error, at most once a minute for a lock and
+            process. None: not recorded, no answer in time, or the lock is free again.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class LockNotAcquired(SingletonError, TimeoutError):
 
     @property
     def message(self) -> str:
-        """What happened, without who has it."""
+        """The message without the holder."""
         return str(self.args[0])
 
     @property
     def whose(self) -> str:
-        """Who has it, as the end of a sentence: ``; held by 'inv-7' on vm-1, process 812``. Empty: not known."""
+        """The holder as the end of a sentence: ``; held by 'inv-7' on vm-1, process 812``. Empty: not known."""
         if (holder := self.holder) is None:
             return ""
         known: dict[str, object] = {" by {!r}": holder.owner, " ({})": holder.function, " on {}": holder.host}
@@ -107,22 +107,22 @@ class LockNotAcquired(SingletonError, TimeoutError):
 
 
 class LockLost(SingletonError):
-    """The hold ended before its body did.
+    """The hold ended before its body.
 
     ``reason``: expired, stolen, broken, blob gone, closed, too long or released.
     """
 
 
 class LockClosed(SingletonError):
-    """The lock client was closed; nothing can be acquired through it any more."""
+    """The lock client is closed and acquires nothing."""
 
 
 class ResultNotKept(SingletonError):
-    """The operation is done and will not be done again, but its result could not be kept. ``reason`` says why."""
+    """The operation is done and will not be repeated, but its result was not kept. ``reason`` has the cause."""
 
 
 class StorageError(SingletonError):
-    """The storage that keeps the lock refused or failed; ``status`` and ``code`` are the service's, if it answered."""
+    """The lock's storage refused or failed; ``status`` and ``code`` are from the service's answer, or None."""
 
     def __init__(
         self,
@@ -144,4 +144,4 @@ class StorageDenied(StorageError):
 
 
 class StorageUnavailable(StorageError):
-    """The storage did not answer in time. If a request was carried out all the same, the lock is released."""
+    """The storage did not answer in time. If the service carried out the request, the lock is released."""

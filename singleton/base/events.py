@@ -1,6 +1,6 @@
 """Events of locks, for subscribers: the simulator's journal, metrics, tests.
 
-One frozen record, one way to subscribe. Nothing here is needed for a lock to work.
+One frozen record, one way to subscribe. Locks work without subscribers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EventKind = Literal[
     "body_started",
     "body_ended",
 ]
-"""What happened to a lock: see ``LockEvent.kind``."""
+"""Kinds of events: see ``LockEvent.kind``."""
 
 _listeners: tuple[Callable[[LockEvent], None], ...] = ()
 _numbers: Final = itertools.count(1)
@@ -44,30 +44,30 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockEvent:
-    """One change of state of one lock, as its user saw it.
+    """A change of state of a lock, from its user's point of view.
 
     Attributes:
-        kind: ``waiting`` (asked for), ``acquired``, ``contended`` (given up, the body does not run), ``failed`` (the
-            wait ended by an error, or its cancellation), ``deferred`` (its message goes back as a copy, and then ends),
-            ``poisoned`` (a message that had been put back has failed too often), ``lost``, ``released``;
+        kind: ``waiting`` (requested), ``acquired``, ``contended`` (given up, the body does not run), ``failed`` (the
+            wait ended by an error or a cancellation), ``deferred`` (the message was put back as a copy),
+            ``poisoned`` (a message had been put back and has failed too often), ``lost``, ``released``;
             ``body_started`` and ``body_ended`` bracket the guarded body itself.
-        lock: name of the lock's blob; of a semaphore its name, and of its hold the slot's blob.
+        lock: name of the lock's blob; for a semaphore the semaphore's name, and with a hold the slot's blob.
         function: name of the function, or "" outside Functions.
-        owner: the invocation id, or what the caller of the lock API gave.
-        token: the fencing token, where there is one.
-        reason: for ``lost`` why; for ``contended`` skip, raise, defer or timeout; for ``failed`` the error's type; for
-            ``body_ended`` ok, error or lost.
-        mode: what the lock is used for: ``function`` and ``listener`` are the modes of ``@singleton``, the others ways
-            of the lock clients. The lock of a ``listener`` is kept by its process for life. Such a process waits,
-            acquires, loses and releases once, without an owner; each of its invocations is a body, or contended.
-        use: a number that all events of one use of a lock share, from asking for it to its release, in this process.
-        at: when it happened, seconds since 1970, by this machine's clock.
-        waited: for ``acquired``, ``contended`` and ``failed``, seconds since it was asked for.
-        held: seconds from acquiring it: for ``lost`` until the loss, for ``released`` until its user gave it up. The
-            release request to the storage, which comes before the event, is not included.
-        ran: for ``body_ended``, seconds that the body took.
+        owner: the invocation id, or the ``owner=`` of a lock client.
+        token: the fencing token, or None.
+        reason: for ``lost`` the reason of the loss; for ``contended`` skip, raise, defer or timeout; for ``failed`` the
+            error's type; for ``body_ended`` ok, error or lost.
+        mode: use of the lock: ``function`` and ``listener`` are modes of ``@singleton``, the other values are calls of
+            lock clients. A process keeps the lock of a ``listener`` for life: it waits, acquires, loses and releases
+            once, without an owner; its invocations are bodies, or contended.
+        use: a number for the events of one use of the lock, from the request to the release, unique in this process.
+        at: time of the event, seconds since 1970, by this machine's clock.
+        waited: for ``acquired``, ``contended`` and ``failed``, seconds since the request.
+        held: seconds since the acquisition: for ``lost`` until the loss, for ``released`` until the user gave it up.
+            The release request to the storage comes before the event and is not included.
+        ran: for ``body_ended``, seconds of the body.
         message_id: for ``deferred`` and ``poisoned`` the message's id.
-        copy_id: for ``deferred`` the id under which it comes back.
+        copy_id: for ``deferred`` the id of the copy.
     """
 
     kind: EventKind
@@ -87,10 +87,10 @@ class LockEvent:
 
 
 def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:
-    """Call ``listener`` with each event from now on; return a function that ends this.
+    """Call ``listener`` with every event from now on; return a function which ends the subscription.
 
-    It is called on the thread where the event happens, which may be the lock thread: be quick, and don't block. An
-    exception that it raises is logged, and has no other effect.
+    The call comes on the thread of the event, possibly the lock thread: be quick, and don't block. An exception of the
+    listener is logged and has no other effect.
 
     Example::
 
@@ -107,23 +107,24 @@ def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:
 
 
 def emit(event: LockEvent) -> None:
-    """Tell all listeners."""
+    """Call the listeners with the event."""
     for listener in _listeners:
         try:
             listener(event)
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - somebody else's code
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - the user's code
             _log.exception("a listener of lock events raised on %s", event.kind)
 
 
 class Times:
-    """When what is told of one call happened, from which its durations follow.
+    """Times of the events of one call, for the durations in later events.
 
     Attributes:
-        use: the number of this use of the lock; a new one each time that the lock is asked for.
-        waits: whether it was asked for, and neither got nor given up.
-        asked, acquired: when that was, by ``now``.
-        function: the function for which it was asked.
-        got: of the hold: lock, token and loss signal; None before there is one. The hold itself would be kept alive.
+        use: number of this use of the lock; a new number at every request.
+        waits: whether the lock is requested, and neither acquired nor given up.
+        asked, acquired: times of request and acquisition, by ``now``.
+        function: the function of the request.
+        got: lock, token and loss signal of the hold; None before the acquisition. A reference to the hold itself would
+            keep a dropped hold alive.
     """
 
     __slots__ = ("_began", "_ended", "acquired", "asked", "function", "got", "use", "waits")
@@ -139,9 +140,9 @@ class Times:
         self._ended: float | None = None
 
     def note(self, kind: EventKind, given_up: float | None = None) -> dict[str, float]:
-        """Note that this happens now; return the duration that ends with it, by the name of its field.
+        """Note the time of an event; return the duration which the event ends, by the name of its field.
 
-        ``given_up``: when the user of a released hold gave it up, by ``now``; by default as its body ended.
+        ``given_up``: when the user gave up the released hold, by ``now``; by default the end of the body.
         """
         if kind == "waiting" or not self.use:
             self.use = next(_numbers)
@@ -173,9 +174,9 @@ def _since(name: str, begun: float | None, at: float) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Call:
-    """One invocation under a guard: which lock it needs, and who asks.
+    """One invocation under a guard: its lock, function and owner.
 
-    ``storage``: the worker's, for its threads; ``scope``: what the lock's scope came to, where that may be shown.
+    ``storage``: the worker's ``thread_local_storage``; ``scope``: value of the scope, unless it is hidden.
     """
 
     lock: str
@@ -189,7 +190,7 @@ class Call:
 
     @property
     def fields(self) -> dict[str, object]:
-        """What a log line about it has as fields."""
+        """Fields of a log line about the call."""
         return {"lock": self.lock, "function": self.function or None, "owner": self.owner or None}
 
 
@@ -202,9 +203,9 @@ def tell(
     given_up: float | None = None,
     **more: Any,
 ) -> None:
-    """Emit an event about the lock of a call; ``more``: other fields of it, such as the ids of its message.
+    """Emit an event about the lock of a call; ``more``: further fields, for example message ids.
 
-    ``given_up``: when the user of a released hold gave it up, where that is known.
+    ``given_up``: when the user gave up the released hold, if known.
     """
     durations = call.times.note(kind, given_up)
     if kind == "waiting":
@@ -221,7 +222,7 @@ def tell(
 
 
 class _Known(weakref.ref[Call]):
-    """A call that is going on, and its identity, which its end needs and then has no more."""
+    """A weak reference to a call under way, with the call's key in ``_going``."""
 
     __slots__ = ("key",)
 
@@ -229,14 +230,14 @@ class _Known(weakref.ref[Call]):
 
 
 _going: Final[dict[int, _Known]] = {}
-"""The calls of this process that wait for a lock or have one, by identity. Changed by single operations of the dict.
+"""Calls of this process which wait for a lock or hold one, by identity. Changed by single operations of the dict.
 
-It keeps no call alive: what ends without an event, as a simulated crash does, ends here with its call.
+References are weak: a call without a last event, as in a simulated crash, leaves the table with its object.
 """
 
 
 def _gone(known: _Known) -> None:
-    """Forget a call that is about to be no more; its identity is not yet another's."""
+    """Forget a call at its finalization, unless its id belongs to a newer call."""
     if _going.get(known.key) is known:
         del _going[known.key]
 
@@ -251,33 +252,33 @@ def _note_waiting(call: Call) -> None:
 def _note_acquired(call: Call, hold: Hold | None) -> None:
     if hold is not None:
         call.times.got = hold.lock, hold.token, hold.lost
-        if id(call) not in _going:  # it had given up, and then waited after all
+        if id(call) not in _going:  # the call had given up, and then waited after all
             still_going(call)
 
 
 def going() -> list[Call]:
-    """Return the calls that wait for a lock or have one, from any thread, in the order in which they began to."""
+    """Return the calls which wait for a lock or hold one, in the order of their begin. Call on any thread."""
     return [call for known in _going.copy().values() if (call := known()) is not None]
 
 
 def still_going(call: Call) -> None:
-    """List a call, until an event or ``no_longer_going`` says that it ends, or while somebody keeps it alive."""
+    """List a call until its last event, ``no_longer_going``, or the end of its object."""
     known = _Known(call, _gone)
     known.key = id(call)
     _going[known.key] = known
 
 
 def no_longer_going(call: Call) -> None:
-    """Forget a call whose lock is given back after a loss, where no event tells of that."""
+    """Forget a call whose lock is released after a loss: no event tells of the release."""
     _going.pop(id(call), None)
 
 
 def forget_going() -> None:
-    """Forget them in a forked child, which waits for nothing and has nothing."""
+    """Empty the table in a forked child: a child waits for nothing and holds nothing."""
     _going.clear()
 
 
 def tell_failed(call: Call, error: BaseException) -> None:
-    """Emit that a wait ended by this error, where it has not ended otherwise."""
+    """Emit ``failed`` for a wait which ends by an error, if no other event has ended the wait."""
     if call.times.waits:
         tell("failed", call, reason=type(error).__name__)

@@ -1,4 +1,4 @@
-"""A hold: what the guarded body sees of its lock. Safe to use from any thread and any event loop."""
+"""A hold: the guarded body's view of its lock. Safe on every thread and event loop."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _T = TypeVar("_T")
 
 
 class Leased(Protocol):
-    """What a hold asks of the lease that covers it."""
+    """The lease of a hold, as far as the hold needs the lease."""
 
     @property
     def id(self) -> str:
-        """Its id at the service."""
+        """The lease id at the service."""
 
     @property
     def deadline(self) -> float:
-        """The time, by its loop's clock, at which it counts as lost unless renewed."""
+        """Time of the loss without a renewal, by the clock of the lock's loop."""
 
     def overdue(self) -> bool:
         """Tell from any thread whether the deadline has passed."""
 
 
 class LossSignal:
-    """Set once, when the hold is lost. ``await hold.lost``, ``hold.lost.wait(timeout)`` from a thread, ``is_set()``."""
+    """Set once, by the loss of the hold: ``await hold.lost``, ``hold.lost.wait(timeout)`` in a thread, ``is_set()``."""
 
     __slots__ = ("_callbacks", "_ended", "_guard", "_lease", "_reason", "_waiters")
 
@@ -51,14 +51,15 @@ class LossSignal:
         self._waiters: list[Callable[[], object]] = []
 
     def is_set(self) -> bool:
-        """Tell whether the hold is lost, by the clock as well: a process that slept knows at once (B3)."""
+        """Tell whether the hold is lost. The clock is read too: after a suspend the answer is right at once (B3)."""
         return self.reason is not None
 
     @property
     def reason(self) -> LossReason | None:
-        """Why: expired, stolen, broken, blob gone, closed or too long; None while it is good, or after it ended well.
+        """Reason of the loss: expired, stolen, broken, blob gone, closed or too long.
 
-        Stolen is also a lease on a blob that was deleted, made again, and taken: the service answers the same.
+        None while the hold is good, or after a release. A lease on a blob which was deleted, created again and leased
+        again is also ``stolen``: the service gives the same answer.
         """
         lease = self._lease
         if self._reason is None and lease is not None and lease.overdue():
@@ -67,7 +68,7 @@ class LossSignal:
 
     @property
     def deadline(self) -> float:
-        """The time, by the clock of the lock's loop, at which the hold counts as lost unless renewed."""
+        """Time of the loss without a renewal, by the clock of the lock's loop."""
         return math.inf if self._lease is None else self._lease.deadline
 
     @property
@@ -76,7 +77,7 @@ class LossSignal:
         return self._ended or self.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block this thread until the hold is lost or has ended, at most ``timeout`` seconds; tell if it is lost."""
+        """Block until the hold is lost or released, at most ``timeout`` seconds; return True after a loss."""
         over = threading.Event()
         forget = self._when_over(over.set)
         try:
@@ -86,7 +87,7 @@ class LossSignal:
             forget()
 
     def __await__(self) -> Generator[None, None, LossReason | None]:
-        """Wait until the hold is lost or has ended; give the reason, or None if it ended well."""
+        """Wait until the hold is lost or released; return the reason of the loss, or None after a release."""
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> LossReason | None:
@@ -100,9 +101,13 @@ class LossSignal:
             forget()
 
     def add_callback(self, callback: Callable[[LossReason], None]) -> Callable[[], None]:
-        """Call ``callback(reason)`` once when the hold is lost, at once if it is already; return a way to take it back.
+        """Call ``callback(reason)`` once, at the loss of the hold; at once if the hold is lost already.
 
-        It runs on the lock thread: be quick. An exception that it raises is logged and goes no further (M-35).
+        The callback runs on the lock thread: be quick. An exception of the callback is logged and has no other effect
+        (M-35).
+
+        Returns:
+            a function which removes the callback.
         """
         with self._guard:
             reason = self._reason
@@ -113,7 +118,7 @@ class LossSignal:
         return lambda: _remove(self._callbacks, callback)
 
     def fire(self, reason: LossReason) -> None:
-        """Declare the hold lost: for the lock, once."""
+        """Declare the hold lost. Called by the lock; a second call has no effect."""
         with self._guard:
             if self._reason is not None:
                 return
@@ -126,26 +131,26 @@ class LossSignal:
             _call(wake)
 
     def forget(self) -> None:
-        """Declare the hold lost in a forked child, where no callback must run and whoever had the guard is not."""
+        """Declare the hold lost in a forked child. No callback runs; the thread with the mutex does not exist there."""
         self._guard = threading.Lock()
         self._reason = "closed"
 
     def freeze(self, *, kept: bool = False) -> None:
-        """End the signal with its hold: what the clock says later is no loss, and nobody waits for one any more.
+        """End the signal at the end of the hold: a later deadline is no loss, and waiters wake.
 
-        ``kept``: its lock is kept for a while, and callbacks are called if that is lost.
+        ``kept``: the lock is kept for ``at_least``; a loss in this time still calls the callbacks.
         """
         if (reason := self.reason) is not None:
             self.fire(reason)
         self.finish(kept=kept)
 
     def finish(self, *, kept: bool = False) -> None:
-        """End the signal with a hold that is known to be good."""
+        """End the signal of a hold which is known to be good."""
         self._lease = None
         with self._guard:
             self._ended = True
             if not kept:
-                self._callbacks.clear()  # they know the hold, which knows this: only a collection would free them
+                self._callbacks.clear()  # callback, hold and signal refer to one another in a circle
             waiters, self._waiters = self._waiters, []
         for wake in waiters:
             _call(wake)
@@ -163,7 +168,7 @@ class LossSignal:
 def _call(callback: Callable[..., object], *arguments: object) -> None:
     try:
         callback(*arguments)
-    except (Exception, asyncio.CancelledError):  # noqa: BLE001 - somebody else's code, on the lock thread
+    except (Exception, asyncio.CancelledError):  # noqa: BLE001 - the user's code, on the lock thread
         _log.exception("a callback on the loss of a lock raised")
 
 
@@ -177,13 +182,13 @@ class Hold:
 
     Attributes:
         lock: name of the lock's blob.
-        owner: who holds it: the invocation id, or what the caller gave.
-        token: fencing token, strictly greater than that of every earlier hold of this lock, in any process. Hand it
-            to the resource that you write, and let that refuse a smaller one. None when fencing tokens are off and
+        owner: the invocation id, or the ``owner=`` of a lock client.
+        token: fencing token, strictly greater than the tokens of earlier holds of the lock, in every process. Write it
+            to the protected resource, and have the resource refuse a smaller token. None with fencing tokens off and
             in the layout ``webjobs``.
-        lease_id: id of the lease that covers it, for writes of your own to the lock's blob (M-27); None while locking
-            is switched off. Several holds in a row may share one.
-        waited: seconds from asking for it to getting it (W-98).
+        lease_id: id of the lease, for your own writes to the lock's blob (M-27); None while locking is switched off.
+            Consecutive holds may share a lease.
+        waited: seconds from the request to the hold (W-98).
         lost: the loss signal.
     """
 
@@ -196,9 +201,9 @@ class Hold:
         self.lease_id = None if lease is None else lease.id
         self.waited = 0.0
         self.lost = LossSignal(lease)
-        # The way to where its lock lives; None before its caller has it.
+        # The way to the lock thread; None until the caller has the hold.
         self.crossing: Crossing | None = None
-        # Why `state` is refused to the body of a pattern that keeps its own there; empty: it is not.
+        # Why `state` is refused, in a pattern which keeps its own state in the blob; empty: `state` is allowed.
         self.stateless = ""
 
     def __repr__(self) -> str:
@@ -207,11 +212,11 @@ class Hold:
 
     @property
     def state(self) -> State:
-        """The state kept with the lock, in its blob.
+        """The state kept with the lock, in the lock's blob.
 
         Raises:
-            ConfigurationError: no state is kept with this lock: locking is switched off, it is a semaphore, it has no
-                fencing tokens, or a pattern keeps its own there.
+            ConfigurationError: the lock keeps no state: locking is switched off, the lock is a semaphore or has no
+                fencing tokens, or a pattern keeps its own state in the blob.
         """
         if self.stateless:
             raise self._stateless(self.stateless)
@@ -220,7 +225,7 @@ class Hold:
         return State(self.lock, self.keeper(), self.crossing)
 
     def keeper(self) -> Keeper:
-        """Return what keeps the state. Its coroutines run where the lock lives.
+        """Return the keeper of the state; its coroutines run on the lock thread.
 
         :meta private:
         """
@@ -231,14 +236,14 @@ class Hold:
 
     @property
     def owned(self) -> bool:
-        """Tell whether the lock is held by this hold: neither lost nor released. No request; call it on any thread."""
+        """Tell whether the hold is neither lost nor released. No request; call on any thread."""
         return not self.lost.ended
 
     def raise_if_lost(self) -> None:
         """Check the hold just before a side effect (S-12).
 
         Raises:
-            LockLost: exclusivity is not guaranteed any more; stop here. Also with a hold that was released (M-27).
+            LockLost: exclusivity is not guaranteed any more; stop. Also for a released hold (M-27).
         """
         if (reason := self.lost.reason) is not None:
             why = f"{reason}: its max_hold is over" if reason == "too long" else reason
@@ -252,7 +257,7 @@ class Hold:
 
 
 def holds_in(answer: object) -> tuple[Hold, ...]:
-    """Return the holds among what an acquisition brought: one, several, or none."""
+    """Return the holds in the result of an acquisition: a hold, a tuple with holds, or anything else."""
     if isinstance(answer, Hold):
         return (answer,)
     return tuple(each for each in answer if isinstance(each, Hold)) if isinstance(answer, tuple) else ()

@@ -1,4 +1,4 @@
-"""Who has a lock, as a record: what is read from its blob, or known of this process."""
+"""The holder of a lock as a record, read from the lock's blob or known in this process."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who has a lock, as its blob tells anybody who may read it. What is not recorded there is None.
+    """The holder of a lock, as recorded on the lock's blob. A field without a record is None.
 
-    A process records itself when it makes the blob, or gets the lock after another one; and each hold that lasts until
-    a renewal of its lease, after half a lease period at most. Until then ``renewed`` is False: ``host`` and ``pid`` are
-    those of the holder, and ``owner``, ``function``, ``scope`` and ``token`` may be those of an earlier hold of that
-    process. With ``fencing_tokens`` off nothing is recorded; then an earlier holder may stand here.
+    A process writes the record when it creates the blob or gets the lock after another process, and again at the first
+    renewal of a lease, half a lease period after the hold began at the latest. Before that renewal ``renewed`` is
+    False: ``host`` and ``pid`` are right, but ``owner``, ``function``, ``scope`` and ``token`` may belong to an earlier
+    hold of the same process. With ``fencing_tokens`` off nothing is recorded, and the record of an earlier holder may
+    be left on the blob.
 
     Attributes:
         lock: name of the lock's blob.
-        owner: who asked: an invocation id, or what the caller gave.
-        host: the machine: the instance id in Azure, else its name.
-        pid: id of the process there.
-        function: the function whose invocation asked, where one did.
-        scope: what the lock's scope came to there, 200 characters at most; None where it has none, or a hashed one.
-        since: when its hold began, by the service's clock, whole seconds; None where ``renewed`` is False.
-        recorded: when this was written, by the service's clock, whole seconds.
-        renewed: whether it has had the lock for longer than half a lease period. None: not recorded, by this version or
-            layout; then ``since`` is when the record was written.
-        token: the least fencing token that the holder may have.
+        owner: the invocation id, or the ``owner=`` of a lock client.
+        host: the machine: the instance id in Azure, else the machine's name.
+        pid: id of the process on that machine.
+        function: the function of the invocation; None outside Functions.
+        scope: the value of the lock's scope, 200 characters at most; None without a scope, or with a hashed one.
+        since: begin of the hold, by the service's clock, whole seconds; None where ``renewed`` is False.
+        recorded: time of the record, by the service's clock, whole seconds.
+        renewed: whether the hold is older than half a lease period. None: the version or layout of the holder does not
+            record it; ``since`` is then the time of the record.
+        token: the holder's fencing token is at least this number.
     """
 
     lock: str
@@ -45,7 +46,7 @@ class Holder:
 
 
 def fields_of(holder: Holder | None) -> dict[str, object]:
-    """Return it as fields of a log line, by names that begin with ``holder``."""
+    """Return the holder as fields of a log line; their names begin with ``holder``."""
     if holder is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""What this process holds and waits for: read from memory, for health probes and for draining."""
+"""The locks which this process holds and waits for, read from memory: for health probes and draining."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLock:
-    """A lock that this process holds.
+    """A lock held by this process.
 
     Attributes:
-        lock: name of the lock's blob; of a semaphore the slot's.
-        function: the function that holds it, or "" outside Functions.
-        owner: the invocation id, or what the caller of the lock client gave. "" for a listener's lock.
-        mode: what the lock is used for: ``function``, ``listener``, ``lock``, ``semaphore``, ``leadership`` or
-            ``periodic``. A process keeps the locks of ``listener`` and ``leadership`` until it ends.
-        token: the fencing token; None where there is none.
-        since: when it was acquired, by this machine's clock.
-        seconds: for how many seconds it has been held.
-        lost: why it is lost; None while it is good. A lost lock is listed until the code under it has ended.
+        lock: name of the lock's blob; for a semaphore, of the slot's blob.
+        function: name of the function, or "" outside Functions.
+        owner: the invocation id, or the ``owner=`` of a lock client. "" for a listener's lock.
+        mode: the use of the lock: ``function``, ``listener``, ``lock``, ``semaphore``, ``leadership`` or ``periodic``.
+            A process keeps the locks of ``listener`` and ``leadership`` until the process ends.
+        token: the fencing token; None with fencing tokens off.
+        since: time of the acquisition, by this machine's clock.
+        seconds: age of the hold in seconds.
+        lost: reason of the loss; None while the hold is good. A lost lock is listed until its body has ended.
     """
 
     lock: str
@@ -42,15 +42,15 @@ class HeldLock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingFor:
-    """A lock that this process waits for.
+    """A lock which this process waits for.
 
     Attributes:
-        lock: name of the lock's blob; of a semaphore the semaphore's.
-        function: the function that waits, or "" outside Functions.
-        owner: the invocation id, or what the caller of the lock client gave. "" for a listener's lock.
-        mode: see ``HeldLock``. A process that stands by as a listener, or for a leadership, always waits.
-        since: when the wait began, by this machine's clock.
-        seconds: for how many seconds it has waited.
+        lock: name of the lock's blob; for a semaphore, name of the semaphore.
+        function: name of the waiting function, or "" outside Functions.
+        owner: the invocation id, or the ``owner=`` of a lock client. "" for a listener's lock.
+        mode: see ``HeldLock``. A candidate for a listener's lock or a leadership always waits.
+        since: begin of the wait, by this machine's clock.
+        seconds: length of the wait so far, in seconds.
     """
 
     lock: str
@@ -63,11 +63,11 @@ class WaitingFor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holds:
-    """The locks of this process at one moment, in the order in which they were asked for.
+    """The locks of this process at one moment, in the order of their requests.
 
     Attributes:
-        held: the locks that it holds. A lock is listed until it is given back to the storage.
-        waiting: the locks that it waits for.
+        held: held locks. A lock is listed until its lease is released.
+        waiting: locks which the process waits for.
     """
 
     held: tuple[HeldLock, ...]
@@ -75,11 +75,11 @@ class Holds:
 
 
 def holds() -> Holds:
-    """Return what this process holds and waits for, through ``@singleton``, ``@once``, ``@ordered`` and lock clients.
+    """Return the locks of this process, through ``@singleton``, ``@once``, ``@ordered`` and lock clients.
 
-    Call it on any thread at any time. It only reads memory: it sends no request, waits for nothing and starts nothing.
+    Call on any thread at any time. The call reads memory only: no request, no wait, no thread is started.
     A forked child holds nothing. The lock of ``mode="listener"`` is listed once for the process, not for each
-    invocation. A function whose locking is switched off is not listed.
+    invocation. A function with locking switched off is not listed.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""The names that the storage service allows: of containers and of blobs (S-5, M-14)."""
+"""Names of containers and blobs, as the storage service allows them (S-5, M-14)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from singleton.base.words import quoted
 
 
 def check_container_name(name: str) -> str:
-    """Return the container's name if the service allows it (S-5).
+    """Return the container's name if the service allows the name (S-5).
 
     Raises:
-        ConfigurationError: it doesn't; the message says which rule is broken.
+        ConfigurationError: the service refuses the name; the message says which rule is broken.
     """
     return _checked("container", name, _broken_container_rule(name))
 
@@ -28,10 +28,10 @@ def _broken_container_rule(name: object) -> str | None:
 
 
 def check_blob_name(name: str) -> str:
-    """Return the blob's name if the service allows it and tells it from every other name (S-5, M-14).
+    """Return the blob's name if the service allows the name and keeps every character of the name (S-5, M-14).
 
     Raises:
-        ConfigurationError: it doesn't; the message says which rule is broken.
+        ConfigurationError: the service refuses or changes the name; the message says which rule is broken.
     """
     return _checked("lock", name, _broken_blob_rule(name))
 
@@ -60,7 +60,7 @@ def _broken_blob_rule(name: object) -> str | None:
 
 
 def has_unsendable(name: str) -> bool:
-    """Tell whether a name has a character that the service, which lists names as XML, can't keep."""
+    """Tell whether a name has a character without a form in XML: the service lists names as XML."""
     return any(
         char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" or char in "\ufffe\uffff"
         for char in name

@@ -1,6 +1,6 @@
-"""Several locks, all or none: acquired one after the other, in an order that is the same for everybody.
+"""Several locks, all or none: acquired one after the other, in the order which every process uses.
 
-What is meant by a lock, and how one is acquired and given back, is the caller's.
+The caller says how a lock is acquired and released.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LockT = TypeVar("_LockT")
 
 _ONE_ANSWER: Final = 0.5
-"""Seconds that an answer may take: with less left, a lock is asked for once, lest others' use be told as silence."""
+"""Seconds for an answer. With less time left a lock is asked for once: a held lock must not be told as silence."""
 
 
 @asynccontextmanager
@@ -28,16 +28,16 @@ async def all_or_none(
     *,
     timeout: float | None,
 ) -> AsyncIterator[Mapping[_LockT, Hold]]:
-    """Acquire these locks in this order; give back those that were got if one can't be, or if the block fails.
+    """Acquire the locks in order. Release the acquired ones if a later lock is not acquired or if the block fails.
 
     Args:
-        locks: in the order in which everybody asks for them, or two may wait for each other.
-        ask: acquires one lock, within so many seconds.
-        give_back: releases one.
-        timeout: seconds for all together; 0 asks once for each; None waits for as long as it takes.
+        locks: in one order for every process, or two processes may wait for each other.
+        ask: acquires a lock within a number of seconds.
+        give_back: releases a lock.
+        timeout: seconds for the locks together; 0 asks once for every lock; None waits without limit.
 
     Raises:
-        LockLost: one of them was lost while the others were waited for.
+        LockLost: an acquired lock was lost during the wait for the next.
         LockNotAcquired, LockClosed, StorageError: as ``ask`` does.
     """
     loop = asyncio.get_running_loop()
@@ -62,7 +62,7 @@ async def all_or_none(
 
 @asynccontextmanager
 async def none_lost(holds: Iterable[Hold]) -> AsyncIterator[None]:
-    """End the block with ``LockLost`` as soon as one of these holds is lost: what it waits for would be in vain."""
+    """End the block with ``LockLost`` as soon as a hold is lost: the wait in the block would be in vain."""
     loop = asyncio.get_running_loop()
     mine = tuple(holds)
     try:

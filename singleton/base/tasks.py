@@ -1,4 +1,4 @@
-"""What asyncio lacks: whether this task is being cancelled, and how to wait for another one until its end."""
+"""Two things which asyncio lacks: is this task being cancelled, and waiting for a task until its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 def being_cancelled() -> bool:
-    """Tell whether the running task is; a cancellation that it meets otherwise is somebody else's (W-75)."""
+    """Tell whether the running task is being cancelled. If not, a ``CancelledError`` comes from another task (W-75)."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # a thread without a loop
@@ -24,12 +24,12 @@ def being_cancelled() -> bool:
 
 
 async def to_its_end(task: asyncio.Future[Any], *, cancel: bool = True, grace: float | None = None) -> None:
-    """Wait for the task to end. A cancellation of the caller is raised when it has.
+    """Wait for the end of the task. A cancellation of the caller is raised after the end.
 
     Args:
-        task: what to wait for.
-        cancel: whether the caller's cancellation is handed on to it, or kept from it.
-        grace: seconds for which it is kept from it, at most; None: for ever.
+        task: the task.
+        cancel: True hands the caller's cancellation on to the task; False keeps it from the task.
+        grace: seconds from the caller's cancellation to the cancellation of the task; None: the task is not cancelled.
     """
     clock = asyncio.get_running_loop().time
     cancelled: asyncio.CancelledError | None = None
@@ -53,7 +53,7 @@ async def to_its_end(task: asyncio.Future[Any], *, cancel: bool = True, grace: f
 
 
 def undisturbed(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
-    """Let what has begun go on to its end; a cancellation of its caller is raised then."""
+    """Run the coroutine to its end; a cancellation of the caller is raised after the end."""
 
     @functools.wraps(work)
     async def to_the_end(*args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -1,4 +1,4 @@
-"""Time spans as .NET writes them: in host.json, in app settings, and in messages."""
+"""Time spans in .NET's form: in host.json, app settings and messages."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _FORMS: Final = (
 def parse_timespan(text: str, *, days: bool = False) -> float:
     """Return the seconds of a .NET time span: ``hh:mm[:ss[.fffffff]]``, with ``d.`` or ``d:`` before it for days.
 
-    As in .NET, three numbers of which the first is above 23 are days, hours and minutes (H-55):
+    As in .NET, three numbers are days, hours and minutes if the first is above 23 (H-55):
 
     >>> parse_timespan("00:00:15"), parse_timespan("24:00:00") / 86400
     (15.0, 24.0)
 
     Args:
         text: the time span.
-        days: take a bare number as days, as .NET does.
+        days: read a bare number as days, as .NET does.
 
     Raises:
-        ConfigurationError: the text is none, or is a bare number that is not to be taken as days.
+        ConfigurationError: the text is no time span, or a bare number while ``days`` is False.
     """
     body = text.strip()
     unsigned = body.removeprefix("-")
@@ -68,13 +68,13 @@ def _refusal(text: str) -> str:
 
 
 def bare_number_refused(number: float) -> str:
-    """Say why a number is no time span, and how it is written if seconds were meant."""
+    """Return the message which refuses a bare number, with the spelling for seconds."""
     meant = f'; if seconds are meant, write "{host_json_timespan(number)}"' if 0 <= number < FOREVER else ""
     return f'a bare number ({quoted(number)}) would be read as days by the Functions host: write "hh:mm:ss"{meant}'
 
 
 def format_timespan(seconds: float) -> str:
-    """Return the short .NET form, ``[d:]h:mm:ss[.fffffff]`` (W-65): what messages show.
+    """Return the short .NET form, ``[d:]h:mm:ss[.fffffff]`` (W-65), for messages.
 
     >>> format_timespan(0.2), format_timespan(1), format_timespan(90_061.5)
     ('0:00:00.2', '0:00:01', '1:1:01:01.5')
@@ -85,7 +85,7 @@ def format_timespan(seconds: float) -> str:
 
 
 def host_json_timespan(seconds: float) -> str:
-    """Return the form that host.json takes, ``[d.]hh:mm:ss[.fffffff]``.
+    """Return the form of host.json, ``[d.]hh:mm:ss[.fffffff]``.
 
     >>> host_json_timespan(15), host_json_timespan(FOREVER)
     ('00:00:15', '10675199.02:48:05.4775807')

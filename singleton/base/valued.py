@@ -11,9 +11,9 @@ _T = TypeVar("_T")
 
 
 class Valued(Generic[_T]):
-    """The variable has this value from the block's beginning to its end. It is entered once.
+    """Give the variable a value for the length of the block. Enter once.
 
-    It is no generator, which takes nearly three times as long: each lock that is asked for enters some.
+    A generator would take nearly three times as long, and every request for a lock enters several blocks.
     """
 
     __slots__ = ("_token", "_value", "_variable")

@@ -1,6 +1,6 @@
-"""Words that error messages share: how a value, a list of names or a near miss is shown.
+"""Parts of error messages: a value, a list of names, a near miss.
 
-Messages may end up in logs, so nothing here prints more of a value than a reader needs.
+Messages may end up in logs: long values are cut.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def quoted(value: object, limit: int = 80) -> str:
 
 
 def as_json(value: object) -> str:
-    """Return a value of a JSON file as the file has it where that differs from Python: null, true, false.
+    """Return a value of a JSON file in the spelling of JSON: null, true, false.
 
     >>> as_json(None), as_json(True), as_json("15")
     ('null', 'true', "'15'")
@@ -34,7 +34,7 @@ def as_json(value: object) -> str:
 
 
 def listed(names: Iterable[object], limit: int = 10) -> str:
-    """Return up to ``limit`` names, each quoted and cut short, and how many more there are.
+    """Return up to ``limit`` names, quoted and cut, and the number of the remaining names.
 
     >>> listed(["Id", "Region"])
     "'Id', 'Region'"
