@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 from typing import TYPE_CHECKING
-from urllib.request import getproxies
 
 from singleton.base.events import forget_going
 from singleton.process.calls import Phase
@@ -43,8 +42,6 @@ make a client (``platform`` does, on 3.11) stays taken in the child for ever.
 
 _NEEDED = ("singleton.stores.wire", "encodings.idna")
 """What a request needs. The last would be imported at the first request, while anybody may fork."""
-_PROXIED = "singleton.stores.sending.proxied"
-"""What it needs beside if it goes through a proxy."""
 
 
 def provide_runtime(
@@ -66,7 +63,7 @@ def provided_account(connection: str) -> GivenClients | None:
 def _load_http() -> None:
     """Import what sends requests while no loop waits for it. Where one is missing, it is said when it is needed."""
     with _loading, contextlib.suppress(ImportError):
-        for module in (*_NEEDED, _PROXIED) if {"http", "https"} & getproxies().keys() else _NEEDED:
+        for module in _NEEDED:
             importlib.import_module(module)
         if "singleton.stores.messages" in sys.modules:  # some function puts messages back
             importlib.import_module("azure.storage.queue.aio")

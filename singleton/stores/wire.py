@@ -1,6 +1,6 @@
 """Requests to a storage account, each sent once.
 
-They go over connections of our own, or over aiohttp where the environment names a proxy: ``sending/``. No redirect is
+They go over connections of our own, through the proxy that the environment names, if any: ``sending/``. No redirect is
 followed, no ``~/.netrc`` is read, no cookies are kept.
 
 An answer counts only for the request that it names: each request has an id of its own, which the service repeats. One
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from singleton.stores.access import Access
     from singleton.stores.sending.answers import Answer
-    from singleton.stores.sending.proxied import Proxied
 
 VERSION: Final = "2021-12-02"
 """Version of the service's interface: all that locks ask is older."""
@@ -57,7 +56,7 @@ class Wire:
         self._host = parts.netloc.rpartition("@")[2]  # errors show it, and before the sign may be a password
         self.root = parts.path.rstrip("/")
         self._access = access
-        self._way = _way_to(parts.scheme, self._host)
+        self._way = Connections(parts.scheme, self._host, proxy_for(parts.scheme, self._host))
         self._prefix = f"{os.urandom(6).hex()}-"
         self._numbers = count(1)
 
@@ -133,16 +132,6 @@ def _check(headers: Mapping[str, str], asked: str) -> None:
     named = headers.get(_ID)
     if named is not None and named != asked:
         raise Unanswered("an answer to another request")
-
-
-def _way_to(scheme: str, host: str) -> Connections | Proxied:
-    """Return what sends requests there."""
-    proxy = proxy_for(scheme, host)
-    if proxy is None:
-        return Connections(scheme, host)
-    from singleton.stores.sending.proxied import Proxied
-
-    return Proxied(scheme, host, proxy)
 
 
 def proxy_for(scheme: str, host: str) -> str | None:

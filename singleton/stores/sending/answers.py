@@ -98,7 +98,7 @@ class Reader:
     def __init__(self, method: str, most: int) -> None:
         """``most``: of a body that is longer only the beginning is read."""
         self.lasts = False
-        self._head_only = method == "HEAD"
+        self._head_only = method in ("HEAD", "CONNECT")  # what follows a tunnel's is not HTTP; a refusal's is not read
         self._most = most
         self._bytes = bytearray()  # that came, and are not read yet
         self._body = bytearray()

@@ -1,4 +1,4 @@
-"""Connections to one origin, each for one request at a time.
+"""Connections to one origin, perhaps through an HTTP proxy, each for one request at a time.
 
 A request is sent once. It goes out on a connection that is known to be idle, or on a new one. A connection is used
 again only after an answer that was read to its end and was to our request. There may be any number: with a limit, a
@@ -8,14 +8,15 @@ renewal would wait behind requests that hang.
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import re
 import socket
 import ssl
 from collections import Counter, deque
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
 
 from singleton.stores.sending.answers import Nonsense, Reader
 
@@ -49,12 +50,23 @@ class Unanswered(Exception):
     """A request got no answer, or was not sent. The text shows nothing of it."""
 
 
+class _Proxy(NamedTuple):
+    """An HTTP proxy. ``authorization``: a header line with its end, or nothing."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    authorization: str
+
+
 class Connections:
     """Sends requests to one origin. Use it on one loop."""
 
-    def __init__(self, scheme: str, netloc: str) -> None:
+    def __init__(self, scheme: str, netloc: str, proxy: str | None = None) -> None:
+        """``proxy``: the URL of an HTTP proxy. A plain request is sent to it as it is, TLS goes through a tunnel."""
         self._netloc = netloc
         self._tls = _tls() if scheme == "https" else None
+        self._proxy_url = proxy
         self._lookup: asyncio.Task[list[str]] | None = None
         self._connecting: set[Connecting] = set()
         self._open: set[_Connection] = set()
@@ -115,17 +127,33 @@ class Connections:
 
     @cached_property
     def _place(self) -> tuple[str, int]:
-        parts = urlsplit(f"//{self._netloc}")
-        host = (parts.hostname or "").encode("idna").decode()
-        return host, parts.port or (443 if self._tls else 80)
+        return _place(f"//{self._netloc}", self._tls)
 
     @cached_property
-    def _always(self) -> str:
-        """The headers that each request begins with."""
+    def _proxy(self) -> _Proxy | None:
+        """The proxy, read at the first request: a URL that is none fails this request and not the making."""
+        if self._proxy_url is None:
+            return None
+        parts = urlsplit(self._proxy_url)
+        if parts.scheme not in ("http", "https"):
+            raise Unanswered(f"a proxy is asked over http or https, not {parts.scheme}")
+        tls = _tls() if parts.scheme == "https" else None
+        authorization = ""
+        if parts.username is not None:
+            named = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            authorization = f"Proxy-Authorization: Basic {base64.b64encode(named.encode('latin-1')).decode()}\r\n"
+        return _Proxy(*_place(self._proxy_url, tls), tls, authorization)
+
+    @cached_property
+    def _always(self) -> tuple[str, str]:
+        """What stands before the target of each request, and the headers that each begins with."""
         host, port = self._place
-        named = f"[{host}]" if ":" in host else host
+        named = _bracketed(host)
         named += "" if port == (443 if self._tls else 80) else f":{port}"
-        return f"Host: {named}\r\nUser-Agent: {AGENT}\r\n"
+        headers = f"Host: {named}\r\nUser-Agent: {AGENT}\r\n"
+        if self._proxy is None or self._tls is not None:
+            return "", headers
+        return f"http://{named}", headers + self._proxy.authorization
 
     def _written(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
         """Return a request as it is sent. No part of it can be taken for another."""
@@ -136,7 +164,8 @@ class Connections:
             raise Unanswered("a name can't be sent")
         fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         length = "" if not body and method in _BODILESS else f"Content-Length: {len(body)}\r\n"
-        return f"{method} {target} HTTP/1.1\r\n{self._always}{fields}{length}\r\n".encode() + body
+        origin, always = self._always
+        return f"{method} {origin}{target} HTTP/1.1\r\n{always}{fields}{length}\r\n".encode() + body
 
     def _kept(self) -> _Connection | None:
         """Return a connection that was used not long ago."""
@@ -162,25 +191,45 @@ class Connections:
         self._timer = loop.call_at(self._idle[0][0] + _IDLE, self._tidy, loop) if self._idle else None
 
     async def _connected(self) -> _Connection:
-        host, port = self._place
+        proxy = self._proxy
+        host, port, tls = (*self._place, self._tls) if proxy is None else proxy[:3]
+        where = "" if proxy is None else f" to {host}:{port}"
         try:
             async with asyncio.timeout(CONNECTING):
-                connection = await self._first(host, port)
+                connection = await self._first(host, port, tls)
+                if proxy is not None and self._tls is not None:
+                    where = " through the proxy"
+                    try:
+                        await self._tunnel(connection, proxy, self._tls)
+                    except BaseException:
+                        connection.abort()
+                        raise
         except OSError as error:
-            raise Unanswered(f"can't connect ({_why(error)})") from None
+            raise Unanswered(f"can't connect{where} ({_why(error)})") from None
         if self._closed:
             connection.abort()
             raise Unanswered("closed")
         return connection
 
-    async def _first(self, host: str, port: int) -> _Connection:
+    async def _tunnel(self, connection: _Connection, proxy: _Proxy, tls: ssl.SSLContext) -> None:
+        """Have a connection to the proxy lead to the origin, over TLS."""
+        host, port = self._place
+        place = f"{_bracketed(host)}:{port}"
+        head = f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\nUser-Agent: {AGENT}\r\n{proxy.authorization}\r\n"
+        reader = Reader("CONNECT", 0)
+        await connection.ask(head.encode(), reader)
+        if (status := reader.answer().status) >= 300:
+            raise Unanswered(f"the proxy {proxy.host}:{proxy.port} opens no tunnel ({status})")
+        await connection.start_tls(tls, host.rstrip("."))
+
+    async def _first(self, host: str, port: int, tls: ssl.SSLContext | None) -> _Connection:
         """Connect to the first of the host's addresses that answers. Each gets a head start, then the next is tried.
 
         asyncio's own race is not used: one that is given up may leave a socket open, and uvloop has none.
         """
         loop = asyncio.get_running_loop()
         addresses = deque(await self._looked_up(loop, host, port))
-        name = host.rstrip(".") if self._tls else None
+        name = host.rstrip(".") if tls else None
         under_way: set[Connecting] = set()
         trouble: OSError | None = None
         try:
@@ -189,7 +238,7 @@ class Connections:
                     connecting = loop.create_connection(
                         lambda: _Connection(self._open, loop, self._buffer),
                         *(addresses.popleft(), port),
-                        ssl=self._tls,
+                        ssl=tls,
                         server_hostname=name,
                     )
                     under_way.add(self._attended(loop.create_task(connecting)))
@@ -271,6 +320,19 @@ class _Connection(asyncio.BufferedProtocol):
         if self._trouble:
             raise Unanswered(self._trouble)
 
+    async def start_tls(self, tls: ssl.SSLContext, name: str) -> None:
+        """Speak TLS from now on, with a server of this name. Who gives up has to abort the connection."""
+        if not self.usable:
+            raise Unanswered(_CUT_OFF)
+        transport = None
+        try:
+            transport = await self.loop.start_tls(self._transport, self, tls, server_hostname=name)
+        finally:
+            if transport is None:
+                self.connection_lost(None)  # asyncio does not tell, nor raise, of each handshake that was cut off
+            else:
+                self._transport = transport
+
     def abort(self) -> None:
         """Close at once. Who waits for an answer gets none."""
         self._ended = True
@@ -302,6 +364,8 @@ class _Connection(asyncio.BufferedProtocol):
             self._settle("" if self._reader.end() else _CUT_OFF)
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self.lost.done():
+            return  # told already, by ``start_tls``
         self._ended = True
         self._every.discard(self)
         self.lost.set_result(None)
@@ -325,6 +389,16 @@ async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> l
         place[str(address)] = of_kind[kind]
         of_kind[kind] += 1
     return sorted(place, key=place.__getitem__)
+
+
+def _place(url: str, tls: ssl.SSLContext | None) -> tuple[str, int]:
+    """Return the host and the port of a URL."""
+    parts = urlsplit(url)
+    return (parts.hostname or "").encode("idna").decode(), parts.port or (443 if tls else 80)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _unwanted(attempt: Connecting) -> None:
