@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from tests.docs.pages import Block
 
 
-OF_THE_READER = {"my_store.py": "from singleton.stores.memory import MemoryLeaseStore as MyStore\n"}
-"""Modules that pages import and do not show."""
-
-
 def write_modules(folder: Path) -> dict[str, Block]:
     """Write each block as a module of its own; return the blocks by their files' paths in the folder.
 
@@ -26,8 +22,6 @@ def write_modules(folder: Path) -> dict[str, Block]:
     block before it that defines the name, else from the page's prelude.
     """
     written = {}
-    for name, text in OF_THE_READER.items():
-        (folder / name).write_text(text)
     for page in PAGES:
         package = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix(""))).lower()
         before: list[Block] = []

@@ -15,7 +15,6 @@ import singleton.testing
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-MY_STORE = "from singleton.stores.memory import MemoryLeaseStore as MyStore\n"
 NAMED = re.compile(r"# (\w+\.py)\n")
 
 
@@ -41,7 +40,7 @@ def run(folder: Path, tests: dict[str, str], *options: str) -> str:
 
 @pytest.mark.process
 def test_all_its_tests_pass_in_no_time(tmp_path: Path) -> None:
-    tests = {name: text for name, text in files().items() if name not in ("conftest.py", "test_my_store.py")}
+    tests = {name: text for name, text in files().items() if name != "conftest.py"}
     shown = run(tmp_path, tests, "--durations=0", "-vv")
     written = "".join(tests.values()).count("def test_")
     assert f"{written} passed" in shown, shown
@@ -59,13 +58,6 @@ def test_its_conftest_switches_locks_off(tmp_path: Path) -> None:
         "test_it.py",
     )
     assert "1 passed" in shown, shown
-
-
-@pytest.mark.process
-def test_the_suite_for_stores_runs_as_shown(tmp_path: Path) -> None:
-    tests = {"test_my_store.py": files()["test_my_store.py"], "my_store.py": MY_STORE}
-    shown = run(tmp_path, tests, "-k", "not leases_end")
-    assert re.search(r"^9\d passed, 1 deselected", shown, re.MULTILINE), shown
 
 
 BREAKS: list[tuple[str, str, str]] = [

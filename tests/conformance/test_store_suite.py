@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from simulator.conformance.lease_table import TABLE
+from simulator.conformance.scenarios import QUICK
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
-from singleton.testing import StoreConformance
-from singleton.testing.scenarios import QUICK
-from singleton.testing.states import TABLE
+from tests.conformance.store_suite import StoreConformance
 from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:

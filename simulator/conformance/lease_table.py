@@ -122,14 +122,14 @@ def request(store: LeaseStore, name: str, call: Call, lease_id: str, etag: str =
         case "create":
             return store.create(name)
         case "put":
-            return holding(store).put(name, lease_id, {"Key": "value"}, etag, b"content")
+            return content_store(store).put(name, lease_id, {"Key": "value"}, etag, b"content")
         case "get":
-            return holding(store).get(name, lease_id, 100)
+            return content_store(store).get(name, lease_id, 100)
         case "peek":
-            return holding(store).get(name, None, 100)
+            return content_store(store).get(name, None, 100)
 
 
-def holding(store: LeaseStore) -> ContentStore:
+def content_store(store: LeaseStore) -> ContentStore:
     """Return the store, which must be able to keep content."""
     assert isinstance(store, ContentStore)
     return store

@@ -1,7 +1,4 @@
-"""The tests that a ``LeaseStore`` must pass, so that locks are correct on it.
-
-The in-memory store and Azurite pass them.
-"""
+"""The suite that each ``LeaseStore`` must pass: the stores for Azure, on Azurite, and the model in memory."""
 
 from __future__ import annotations
 
@@ -9,33 +6,27 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simulator.conformance import content_scenarios, log_scenarios  # noqa: F401 - they add scenarios
+from simulator.conformance.lease_table import CONTENT, TABLE, Row, bring_about, check
+from simulator.conformance.scenarios import QUICK, SLOW, Fixture
 from singleton.stores.protocol import ContentStore
-from singleton.testing import contents, logs  # noqa: F401 - they add scenarios
-from singleton.testing.scenarios import QUICK, SLOW, Place
-from singleton.testing.states import CONTENT, TABLE, Row, bring_about, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
+    from simulator.conformance.scenarios import Scenario
     from singleton.stores.protocol import LeaseStore
-    from singleton.testing.scenarios import Scenario
 
 
 class StoreConformance:
-    """Tests of a ``LeaseStore``: inherit them, and override ``open_store``.
+    """Tests of a ``LeaseStore``: inherit the class, and override ``open_store``.
 
-    They are plain methods, for pytest or together with ``unittest.TestCase``. The tests that wait for leases to end do
-    so together, for about 20 seconds, unless ``run_scenario`` or ``wait`` has another clock.
+    The tests are plain methods, for pytest or together with ``unittest.TestCase``. The tests that wait for the end of
+    a lease run together, for about 20 seconds, unless ``run_scenario`` or ``wait`` has another clock.
 
     Attributes:
         divergences: names of known differences from the blob service, such as Azurite's ``"A-1"``. The table of states
             marks the requests that differ. The answer to a marked request must then differ from the documentation.
-
-    Example::
-
-        class TestMyStore(StoreConformance):
-            def open_store(self) -> LeaseStore:
-                return MyStore(self.folder)
     """
 
     divergences: ClassVar[Collection[str]] = ()
@@ -59,23 +50,23 @@ class StoreConformance:
     def test_leases_end_and_are_prolonged_as_documented(self) -> None:
         """Run all scenarios that take the length of a lease, at once."""
 
-        async def all_at_once(place: Place) -> None:
-            expired = (self._on_state(row, place.beside(str(row))) for row in TABLE if row.start == "expired")
-            prolonged = (scenario(place.beside(scenario.__name__)) for scenario in SLOW)
+        async def all_at_once(fixture: Fixture) -> None:
+            expired = (self._on_state(row, fixture.beside(str(row))) for row in TABLE if row.start == "expired")
+            prolonged = (scenario(fixture.beside(scenario.__name__)) for scenario in SLOW)
             results = await asyncio.gather(*expired, *prolonged, return_exceptions=True)
             if failures := [result for result in results if isinstance(result, BaseException)]:
                 raise BaseExceptionGroup("leases do not end or go on as documented", failures)
 
         self._run(all_at_once)
 
-    async def _on_state(self, row: Row, place: Place) -> None:
-        if row.call in CONTENT and not isinstance(place.store, ContentStore):
+    async def _on_state(self, row: Row, fixture: Fixture) -> None:
+        if row.call in CONTENT and not isinstance(fixture.store, ContentStore):
             return  # this store keeps locks without state
-        await bring_about(place.store, place.name, row.start)
+        await bring_about(fixture.store, fixture.name, row.start)
         if row.start == "expired":
             await self.wait(15.5)
         try:
-            await check(place.store, row, place.name)
+            await check(fixture.store, row, fixture.name)
         except AssertionError:
             if row.divergence not in self.divergences:
                 raise
@@ -87,7 +78,7 @@ class StoreConformance:
         async def on_fresh_stores() -> None:
             store, other = self.open_store(), self.open_store()
             async with aclosing(store), aclosing(other):
-                await scenario(Place(store=store, other=other, name="locks/job", wait=self.wait))
+                await scenario(Fixture(store=store, other=other, name="locks/job", wait=self.wait))
 
         self.run_scenario(on_fresh_stores())
 
@@ -99,7 +90,7 @@ def _add_tests() -> None:
         return lambda self: self._run(scenario)
 
     def row_test(row: Row) -> Callable[[StoreConformance], None]:
-        return lambda self: self._run(lambda place: self._on_state(row, place))
+        return lambda self: self._run(lambda fixture: self._on_state(row, fixture))
 
     tests = {scenario.__name__: scenario_test(scenario) for scenario in QUICK}
     tests |= {str(row).replace("-", "_"): row_test(row) for row in TABLE if row.start != "expired"}

@@ -1,4 +1,4 @@
-"""What inboxes rely on in their store: scenarios of logs, beside those of ``scenarios.py``."""
+"""What inboxes rely on in their store: scenarios of logs, beside those of `scenarios.py`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING
 
+from simulator.conformance.scenarios import QUICK, begins
 from singleton.stores.logs import LogStore
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.scenarios import QUICK, begins
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from simulator.conformance.scenarios import Fixture, Scenario
     from singleton.stores.protocol import LeaseStore
-    from singleton.testing.scenarios import Place, Scenario
 
 
 def _logs(scenario: Scenario) -> Scenario:
     """List a scenario of logs. It is left out if the store has none."""
 
     @functools.wraps(scenario)
-    async def if_it_can(place: Place) -> None:
-        if isinstance(place.store, LogStore):
-            await scenario(place)
+    async def if_it_can(fixture: Fixture) -> None:
+        if isinstance(fixture.store, LogStore):
+            await scenario(fixture)
 
     return begins(None, QUICK)(if_it_can)
 
@@ -44,19 +44,19 @@ async def refusal(pending: Awaitable[object]) -> str | None:
 
 
 @_logs
-async def a_log_is_made_once_with_its_metadata_and_is_empty(place: Place) -> None:
-    store, other = keeping_logs(place.store), keeping_logs(place.other)
-    made = await asyncio.gather(*(each.start_log(place.name, {"Log": "1"}) for each in (store, other, store)))
+async def a_log_is_made_once_with_its_metadata_and_is_empty(fixture: Fixture) -> None:
+    store, other = keeping_logs(fixture.store), keeping_logs(fixture.other)
+    made = await asyncio.gather(*(each.start_log(fixture.name, {"Log": "1"}) for each in (store, other, store)))
     assert sorted(made) == [False, False, True]
-    found = await store.tail(place.name, 0, 100)
+    found = await store.tail(fixture.name, 0, 100)
     assert (dict(found.metadata), found.blocks, found.full, found.body) == ({"Log": "1"}, 0, False, b"")
-    assert not await store.start_log(place.name, {"Log": "2"})
-    assert (await store.tail(place.name, 0, 100)).etag == found.etag, "one that is there is left as it is"
+    assert not await store.start_log(fixture.name, {"Log": "2"})
+    assert (await store.tail(fixture.name, 0, 100)).etag == found.etag, "one that is there is left as it is"
 
 
 @_logs
-async def blocks_are_added_whole_and_read_from_anywhere(place: Place) -> None:
-    store, name = keeping_logs(place.store), place.name
+async def blocks_are_added_whole_and_read_from_anywhere(fixture: Fixture) -> None:
+    store, name = keeping_logs(fixture.store), fixture.name
     await store.start_log(name, {})
     blocks = [b"first\n", bytes(range(256)) * 1_000, b"x"]
     ends, etags = [0], [(await store.tail(name, 0, 1)).etag]
@@ -74,8 +74,8 @@ async def blocks_are_added_whole_and_read_from_anywhere(place: Place) -> None:
 
 
 @_logs
-async def blocks_added_at_once_are_all_there_one_after_the_other(place: Place) -> None:
-    store, other, name = keeping_logs(place.store), keeping_logs(place.other), place.name
+async def blocks_added_at_once_are_all_there_one_after_the_other(fixture: Fixture) -> None:
+    store, other, name = keeping_logs(fixture.store), keeping_logs(fixture.other), fixture.name
     await store.start_log(name, {})
     await asyncio.gather(*(each.append(name, b"%03d\n" % n) for n in range(20) for each in (store, other)))
     found = await store.tail(name, 0, 1_000)
@@ -83,20 +83,20 @@ async def blocks_added_at_once_are_all_there_one_after_the_other(place: Place) -
 
 
 @_logs
-async def nothing_is_added_to_what_is_missing_or_no_log(place: Place) -> None:
-    store = keeping_logs(place.store)
-    await place.store.create(place.name)
-    assert await refusal(store.append(f"{place.name}/missing", b"x")) == "BlobNotFound"
-    assert await refusal(store.append(place.name, b"x")) == "InvalidBlobType"
-    assert await refusal(store.tail(f"{place.name}/missing", 0, 1)) == "BlobNotFound"
-    assert not await store.start_log(place.name, {}), "what is no log stays what it is"
-    found = await store.tail(place.name, 0, 10)
+async def nothing_is_added_to_what_is_missing_or_no_log(fixture: Fixture) -> None:
+    store = keeping_logs(fixture.store)
+    await fixture.store.create(fixture.name)
+    assert await refusal(store.append(f"{fixture.name}/missing", b"x")) == "BlobNotFound"
+    assert await refusal(store.append(fixture.name, b"x")) == "InvalidBlobType"
+    assert await refusal(store.tail(f"{fixture.name}/missing", 0, 1)) == "BlobNotFound"
+    assert not await store.start_log(fixture.name, {}), "what is no log stays what it is"
+    found = await store.tail(fixture.name, 0, 10)
     assert (found.body, found.blocks) == (b"", 0)
 
 
 @_logs
-async def a_log_is_deleted_only_as_it_was_seen(place: Place) -> None:
-    store, name = keeping_logs(place.store), place.name
+async def a_log_is_deleted_only_as_it_was_seen(fixture: Fixture) -> None:
+    store, name = keeping_logs(fixture.store), fixture.name
     await store.start_log(name, {})
     await store.append(name, b"read")
     seen = (await store.tail(name, 0, 10)).etag
@@ -110,16 +110,16 @@ async def a_log_is_deleted_only_as_it_was_seen(place: Place) -> None:
 
 
 @_logs
-async def a_block_of_the_greatest_length_is_added(place: Place) -> None:
-    store, name = keeping_logs(place.store), place.name
+async def a_block_of_the_greatest_length_is_added(fixture: Fixture) -> None:
+    store, name = keeping_logs(fixture.store), fixture.name
     await store.start_log(name, {})
     assert await store.append(name, bytes(4 * 2**20)) == 0
     assert len((await store.tail(name, 0, 5 * 2**20)).body) == 4 * 2**20
 
 
 @_logs
-async def a_label_is_put_on_a_log_only_as_it_was_seen_and_stays(place: Place) -> None:
-    store, name = keeping_logs(place.store), place.name
+async def a_label_is_put_on_a_log_only_as_it_was_seen_and_stays(fixture: Fixture) -> None:
+    store, name = keeping_logs(fixture.store), fixture.name
     await store.start_log(name, {"Log": "new"})
     await store.append(name, b"one")
     seen = (await store.tail(name, 0, 10)).etag
