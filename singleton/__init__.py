@@ -2,156 +2,58 @@
 
 from __future__ import annotations
 
-from singleton.base.currenthold import current_hold
-from singleton.base.errors import (
-    ConfigurationError,
-    LockClosed,
-    LockLost,
-    LockNotAcquired,
-    ResultNotKept,
-    ScopeError,
-    SingletonError,
-    StorageDenied,
-    StorageError,
-    StorageUnavailable,
-)
-from singleton.base.events import LockEvent, subscribe
-from singleton.base.hold import Hold
-from singleton.decorator import singleton
-
-__all__ = [
-    "AsideMessage",
-    "AsyncBlock",
-    "AsyncLockClient",
-    "AsyncOnceBlock",
-    "AsyncOperation",
-    "AsyncTryBlock",
-    "Block",
-    "Broken",
-    "ConfigurationError",
-    "Contention",
-    "Encoding",
-    "EventKind",
-    "GivenKey",
-    "HeldLock",
-    "Hold",
-    "Holder",
-    "Holds",
-    "Inbox",
-    "InboxMessage",
-    "InboxWorker",
-    "Json",
-    "LayoutName",
-    "Leadership",
-    "LeaseState",
-    "Level",
-    "Lifted",
-    "LockClient",
-    "LockClosed",
-    "LockEvent",
-    "LockInfo",
-    "LockLost",
-    "LockNotAcquired",
-    "LossReason",
-    "LossSignal",
-    "Mode",
-    "OldLock",
-    "OnContention",
-    "OnPoison",
-    "OnRepeat",
-    "OnceBlock",
-    "Operation",
-    "PeriodicWorker",
-    "Policy",
-    "ResultNotKept",
-    "ScopeError",
-    "Seconds",
-    "SingletonError",
-    "SingletonOptions",
-    "Started",
-    "State",
-    "StoppedKey",
-    "StorageDenied",
-    "StorageError",
-    "StorageUnavailable",
-    "TryBlock",
-    "Use",
-    "WaitingFor",
-    "WhenFull",
-    "current_hold",
-    "holds",
-    "observe",
-    "once",
-    "ordered",
-    "singleton",
-    "start_singleton",
-    "subscribe",
-]
-
-_LATER = {
-    "AsideMessage": "singleton.patterns.ordered.aside",
-    "AsyncBlock": "singleton.clients.blocks",
-    "AsyncLockClient": "singleton.asyncclient",
-    "AsyncOnceBlock": "singleton.patterns.once.block",
-    "AsyncOperation": "singleton.patterns.once.operation",
-    "AsyncTryBlock": "singleton.clients.blocks",
-    "Block": "singleton.clients.blocks",
-    "Broken": "singleton.operating.breaking",
-    "Contention": "singleton.functions.contention",
-    "Encoding": "singleton.defer.queueplace",
-    "EventKind": "singleton.base.events",
-    "GivenKey": "singleton.patterns.once.names",
-    "HeldLock": "singleton.base.holds",
-    "Holder": "singleton.base.holder",
-    "Holds": "singleton.base.holds",
-    "Inbox": "singleton.patterns.ordered.inbox",
-    "InboxMessage": "singleton.patterns.ordered.visit",
-    "InboxWorker": "singleton.patterns.ordered.worker",
-    "Json": "singleton.base.state",
-    "LayoutName": "singleton.layouts.named",
-    "Leadership": "singleton.clients.leadership",
-    "LeaseState": "singleton.stores.protocol",
-    "Level": "singleton.base.kinds",
-    "Lifted": "singleton.operating.lifting",
-    "LockClient": "singleton.client",
-    "LockInfo": "singleton.operating.locks",
-    "LossReason": "singleton.base.kinds",
-    "LossSignal": "singleton.base.hold",
-    "Mode": "singleton.base.kinds",
-    "OldLock": "singleton.oldlock",
-    "OnContention": "singleton.functions.contention",
-    "OnPoison": "singleton.patterns.ordered.visit",
-    "OnRepeat": "singleton.patterns.once.declared",
-    "OnceBlock": "singleton.patterns.once.block",
-    "Operation": "singleton.patterns.once.operation",
-    "PeriodicWorker": "singleton.clients.worker",
-    "Policy": "singleton.functions.contention",
-    "Seconds": "singleton.base.kinds",
-    "SingletonOptions": "singleton.settings.options",
-    "Started": "singleton.functions.durable",
-    "State": "singleton.base.state",
-    "StoppedKey": "singleton.patterns.ordered.operating",
-    "TryBlock": "singleton.clients.blocks",
-    "Use": "singleton.base.kinds",
-    "WaitingFor": "singleton.base.holds",
-    "WhenFull": "singleton.base.kinds",
-    "holds": "singleton.base.holds",
-    "observe": "singleton.observing.observe",
-    "once": "singleton.patterns.once.declared",
-    "ordered": "singleton.patterns.ordered.trigger",
-    "start_singleton": "singleton.functions.durable",
+_NAMES = {
+    "singleton.asyncclient": "AsyncLockClient",
+    "singleton.base.currenthold": "current_hold",
+    "singleton.base.errors": (
+        "ConfigurationError LockClosed LockLost LockNotAcquired ResultNotKept "
+        "ScopeError SingletonError StorageDenied StorageError StorageUnavailable"
+    ),
+    "singleton.base.events": "EventKind LockEvent subscribe",
+    "singleton.base.hold": "Hold LossSignal",
+    "singleton.base.holder": "Holder",
+    "singleton.base.holds": "HeldLock Holds WaitingFor holds",
+    "singleton.base.kinds": "Level LossReason Mode Seconds Use WhenFull",
+    "singleton.base.state": "Json State",
+    "singleton.client": "LockClient",
+    "singleton.clients.blocks": "AsyncBlock AsyncTryBlock Block TryBlock",
+    "singleton.clients.leadership": "Leadership",
+    "singleton.clients.worker": "PeriodicWorker",
+    "singleton.decorator": "singleton",
+    "singleton.defer.queueplace": "Encoding",
+    "singleton.functions.arguments": "OldLock",
+    "singleton.functions.contention": "Contention OnContention Policy",
+    "singleton.functions.durable": "Started start_singleton",
+    "singleton.layouts.named": "LayoutName",
+    "singleton.observing.observe": "observe",
+    "singleton.operating.breaking": "Broken",
+    "singleton.operating.lifting": "Lifted",
+    "singleton.operating.locks": "LockInfo",
+    "singleton.patterns.once.block": "AsyncOnceBlock OnceBlock",
+    "singleton.patterns.once.declared": "OnRepeat once",
+    "singleton.patterns.once.names": "GivenKey",
+    "singleton.patterns.once.operation": "AsyncOperation Operation",
+    "singleton.patterns.ordered.aside": "AsideMessage",
+    "singleton.patterns.ordered.inbox": "Inbox",
+    "singleton.patterns.ordered.operating": "StoppedKey",
+    "singleton.patterns.ordered.trigger": "ordered",
+    "singleton.patterns.ordered.visit": "InboxMessage OnPoison",
+    "singleton.patterns.ordered.worker": "InboxWorker",
+    "singleton.settings.options": "SingletonOptions",
+    "singleton.stores.protocol": "LeaseState",
 }
-"""Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator.
+"""The public names, by module. ``__init__.pyi`` has them for type checkers."""
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-``__init__.pyi`` has the same names for type checkers.
-"""
+__all__ = sorted(_MODULES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    """Import a public name when first asked for: a worker imports every module at start, and most apps need few."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    value: object = getattr(importlib.import_module(_LATER[name]), name)
+    value: object = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value

@@ -1,117 +1,63 @@
-# What type checkers know of the package: `__init__.py` imports most of it when it is first asked for.
+# The public names for type checkers: `__init__.py` imports each when first asked for.
+# ruff: isort: skip_file
 
-from singleton.asyncclient import AsyncLockClient
-from singleton.base.currenthold import current_hold
+from singleton.asyncclient import AsyncLockClient as AsyncLockClient
+from singleton.base.currenthold import current_hold as current_hold
 from singleton.base.errors import (
-    ConfigurationError,
-    LockClosed,
-    LockLost,
-    LockNotAcquired,
-    ResultNotKept,
-    ScopeError,
-    SingletonError,
-    StorageDenied,
-    StorageError,
-    StorageUnavailable,
+    ConfigurationError as ConfigurationError,
+    LockClosed as LockClosed,
+    LockLost as LockLost,
+    LockNotAcquired as LockNotAcquired,
+    ResultNotKept as ResultNotKept,
+    ScopeError as ScopeError,
+    SingletonError as SingletonError,
+    StorageDenied as StorageDenied,
+    StorageError as StorageError,
+    StorageUnavailable as StorageUnavailable,
 )
-from singleton.base.events import EventKind, LockEvent, subscribe
-from singleton.base.hold import Hold, LossSignal
-from singleton.base.holder import Holder
-from singleton.base.holds import HeldLock, Holds, WaitingFor, holds
-from singleton.base.kinds import Level, LossReason, Mode, Seconds, Use, WhenFull
-from singleton.base.state import Json, State
-from singleton.client import LockClient
-from singleton.clients.blocks import AsyncBlock, AsyncTryBlock, Block, TryBlock
-from singleton.clients.leadership import Leadership
-from singleton.clients.worker import PeriodicWorker
-from singleton.decorator import singleton
-from singleton.defer.queueplace import Encoding
-from singleton.functions.contention import Contention, OnContention, Policy
-from singleton.functions.durable import Started, start_singleton
-from singleton.layouts.named import LayoutName
-from singleton.observing.observe import observe
-from singleton.oldlock import OldLock
-from singleton.operating.breaking import Broken
-from singleton.operating.lifting import Lifted
-from singleton.operating.locks import LockInfo
-from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
-from singleton.patterns.once.declared import OnRepeat, once
-from singleton.patterns.once.names import GivenKey
-from singleton.patterns.once.operation import AsyncOperation, Operation
-from singleton.patterns.ordered.aside import AsideMessage
-from singleton.patterns.ordered.inbox import Inbox
-from singleton.patterns.ordered.operating import StoppedKey
-from singleton.patterns.ordered.trigger import ordered
-from singleton.patterns.ordered.visit import InboxMessage, OnPoison
-from singleton.patterns.ordered.worker import InboxWorker
-from singleton.settings.options import SingletonOptions
-from singleton.stores.protocol import LeaseState
+from singleton.base.events import EventKind as EventKind, LockEvent as LockEvent, subscribe as subscribe
+from singleton.base.hold import Hold as Hold, LossSignal as LossSignal
+from singleton.base.holder import Holder as Holder
+from singleton.base.holds import HeldLock as HeldLock, Holds as Holds, WaitingFor as WaitingFor, holds as holds
+from singleton.base.kinds import (
+    Level as Level,
+    LossReason as LossReason,
+    Mode as Mode,
+    Seconds as Seconds,
+    Use as Use,
+    WhenFull as WhenFull,
+)
+from singleton.base.state import Json as Json, State as State
+from singleton.client import LockClient as LockClient
+from singleton.clients.blocks import (
+    AsyncBlock as AsyncBlock,
+    AsyncTryBlock as AsyncTryBlock,
+    Block as Block,
+    TryBlock as TryBlock,
+)
+from singleton.clients.leadership import Leadership as Leadership
+from singleton.clients.worker import PeriodicWorker as PeriodicWorker
+from singleton.decorator import singleton as singleton
+from singleton.defer.queueplace import Encoding as Encoding
+from singleton.functions.arguments import OldLock as OldLock
+from singleton.functions.contention import Contention as Contention, OnContention as OnContention, Policy as Policy
+from singleton.functions.durable import Started as Started, start_singleton as start_singleton
+from singleton.layouts.named import LayoutName as LayoutName
+from singleton.observing.observe import observe as observe
+from singleton.operating.breaking import Broken as Broken
+from singleton.operating.lifting import Lifted as Lifted
+from singleton.operating.locks import LockInfo as LockInfo
+from singleton.patterns.once.block import AsyncOnceBlock as AsyncOnceBlock, OnceBlock as OnceBlock
+from singleton.patterns.once.declared import OnRepeat as OnRepeat, once as once
+from singleton.patterns.once.names import GivenKey as GivenKey
+from singleton.patterns.once.operation import AsyncOperation as AsyncOperation, Operation as Operation
+from singleton.patterns.ordered.aside import AsideMessage as AsideMessage
+from singleton.patterns.ordered.inbox import Inbox as Inbox
+from singleton.patterns.ordered.operating import StoppedKey as StoppedKey
+from singleton.patterns.ordered.trigger import ordered as ordered
+from singleton.patterns.ordered.visit import InboxMessage as InboxMessage, OnPoison as OnPoison
+from singleton.patterns.ordered.worker import InboxWorker as InboxWorker
+from singleton.settings.options import SingletonOptions as SingletonOptions
+from singleton.stores.protocol import LeaseState as LeaseState
 
-__all__ = [
-    "AsideMessage",
-    "AsyncBlock",
-    "AsyncLockClient",
-    "AsyncOnceBlock",
-    "AsyncOperation",
-    "AsyncTryBlock",
-    "Block",
-    "Broken",
-    "ConfigurationError",
-    "Contention",
-    "Encoding",
-    "EventKind",
-    "GivenKey",
-    "HeldLock",
-    "Hold",
-    "Holder",
-    "Holds",
-    "Inbox",
-    "InboxMessage",
-    "InboxWorker",
-    "Json",
-    "LayoutName",
-    "Leadership",
-    "LeaseState",
-    "Level",
-    "Lifted",
-    "LockClient",
-    "LockClosed",
-    "LockEvent",
-    "LockInfo",
-    "LockLost",
-    "LockNotAcquired",
-    "LossReason",
-    "LossSignal",
-    "Mode",
-    "OldLock",
-    "OnContention",
-    "OnPoison",
-    "OnRepeat",
-    "OnceBlock",
-    "Operation",
-    "PeriodicWorker",
-    "Policy",
-    "ResultNotKept",
-    "ScopeError",
-    "Seconds",
-    "SingletonError",
-    "SingletonOptions",
-    "Started",
-    "State",
-    "StoppedKey",
-    "StorageDenied",
-    "StorageError",
-    "StorageUnavailable",
-    "TryBlock",
-    "Use",
-    "WaitingFor",
-    "WhenFull",
-    "current_hold",
-    "holds",
-    "observe",
-    "once",
-    "ordered",
-    "singleton",
-    "start_singleton",
-    "subscribe",
-]
+__all__: list[str]  # noqa: PYI035 - the names above, each once

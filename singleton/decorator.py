@@ -9,11 +9,10 @@ from __future__ import annotations
 import inspect
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_overloads, overload
 
 from singleton.base.errors import ConfigurationError
-from singleton.functions.arguments import Arguments, guard_by
-from singleton.functions.misdeclared import always_fails, stand_in
+from singleton.functions.misdeclared import always_fails, no_such_argument, stand_in
 from singleton.functions.triggers import (
     Signature,
     find_trigger,
@@ -28,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.kinds import Level, Mode, Seconds, WhenFull
+    from singleton.functions.arguments import OldLock
     from singleton.functions.contention import OnContention
     from singleton.functions.guard import Guard
     from singleton.functions.triggers import Trigger
     from singleton.layouts.named import LayoutName
-    from singleton.oldlock import OldLock
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -79,39 +78,7 @@ def singleton(
 ) -> Callable[[_F], _F]: ...
 
 
-def singleton(
-    function: Any = None,
-    /,
-    *,
-    scope: str | None = None,
-    scope_id: str = "",
-    level: Level = "function",
-    mode: Mode = "function",
-    limit: int | None = None,
-    on_contention: OnContention = "wait",
-    timeout: Seconds | None = None,
-    max_waiting: int | None = None,
-    when_full: WhenFull | None = None,
-    at_least: Seconds = 0.0,
-    max_hold: Seconds | None = None,
-    name: str | None = None,
-    connection: str = "AzureWebJobsStorage",
-    layout: LayoutName = "default",
-    dotnet_name: str | None = None,
-    scope_hash: bool = False,
-    also: OldLock | None = None,
-    lock_period: Seconds | None = None,
-    listener_lock_period: Seconds | None = None,
-    lock_acquisition_polling_interval: Seconds | None = None,
-    lock_acquisition_min_polling_interval: Seconds | None = None,
-    listener_lock_recovery_polling_interval: Seconds | None = None,
-    renewal_interval: Seconds | None = None,
-    handoff_window: Seconds | None = None,
-    defer_delay: Seconds | None = None,
-    failover: Seconds | None = None,
-    cancel_on_loss: bool | None = None,
-    **unknown: Any,
-) -> Any:
+def singleton(function: Any = None, /, **given: Any) -> Any:
     """Let one invocation run at a time, in all processes that share the lock's storage account.
 
     Put it below the trigger's decorator, or above it. Sync functions stay sync, async ones async.
@@ -189,42 +156,10 @@ def singleton(
         >>> @singleton(scope="Id", on_contention="skip")
         ... def ship(msg: bytes) -> None: ...
     """
-    if unknown:
-        from singleton.functions.declaring.unknown import no_such_argument
-
-        raise TypeError(no_such_argument(next(iter(unknown)), [*(singleton.__kwdefaults__ or ())]))
-    given = Arguments(
-        scope=scope,
-        scope_id=scope_id,
-        level=level,
-        mode=mode,
-        limit=limit,
-        on_contention=on_contention,
-        timeout=timeout,
-        max_waiting=max_waiting,
-        when_full=when_full,
-        at_least=at_least,
-        max_hold=max_hold,
-        name=name,
-        connection=connection,
-        layout=layout,
-        dotnet_name=dotnet_name,
-        scope_hash=scope_hash,
-        also=also,
-        options={
-            "lock_period": lock_period,
-            "listener_lock_period": listener_lock_period,
-            "lock_acquisition_polling_interval": lock_acquisition_polling_interval,
-            "lock_acquisition_min_polling_interval": lock_acquisition_min_polling_interval,
-            "listener_lock_recovery_polling_interval": listener_lock_recovery_polling_interval,
-            "renewal_interval": renewal_interval,
-            "handoff_window": handoff_window,
-            "defer_delay": defer_delay,
-            "failover": failover,
-            "cancel_on_loss": cancel_on_loss,
-        },
-        unnamed=function if isinstance(function, str) else None,
-    )
+    unknown = next((name for name in given if name not in DEFAULTS), None)
+    if unknown is not None:
+        raise TypeError(no_such_argument(unknown, [*DEFAULTS]))
+    unnamed = function if isinstance(function, str) else None
 
     def declare(target: Any) -> Any:
         above = is_builder(target)
@@ -236,11 +171,11 @@ def singleton(
             return trigger_of(target) if above else find_trigger(_guarded_by_us.get(target, target))
 
         try:
-            make = guard_by
-            if also is not None:
-                from singleton.oldlock import guard_with_old_lock as make
+            from singleton.functions.arguments import Arguments, guard_by
+
+            arguments = Arguments(**{**DEFAULTS, **given}, unnamed=unnamed)
             known = trigger_of(target) if above else None
-            guard = make(given, inner, find, known, [guard.mode for guard in guards_of(inner)])
+            guard = guard_by(arguments, inner, find, known, [guard.mode for guard in guards_of(inner)])
             declared = _guarded(inner, guard)
         except ConfigurationError as error:
             declared = stand_in(inner, error)
@@ -249,7 +184,25 @@ def singleton(
         replace_user_function(target, declared)
         return target
 
-    return declare if function is None or isinstance(function, str) else declare(function)
+    return declare if function is None or unnamed is not None else declare(function)
+
+
+_, _with_arguments = get_overloads(singleton)
+DEFAULTS: Final[dict[str, Any]] = dict(_with_arguments.__kwdefaults__ or ())
+"""The arguments of ``singleton``, each with its default."""
+
+
+def _show_arguments(function: Any, declared: Callable[..., Any]) -> None:
+    """Have ``help`` and ``inspect.signature`` show the arguments that ``declared`` spells out."""
+    signature = inspect.signature(declared)
+    target = inspect.Parameter("function", inspect.Parameter.POSITIONAL_ONLY, default=None, annotation="Any")
+    unknown = inspect.Parameter("unknown", inspect.Parameter.VAR_KEYWORD, annotation="Any")
+    parameters = [target, *signature.parameters.values(), unknown]
+    function.__signature__ = signature.replace(parameters=parameters, return_annotation="Any")
+    function.__kwdefaults__ = DEFAULTS
+
+
+_show_arguments(singleton, _with_arguments)
 
 
 def declared_guards() -> list[Guard]:

@@ -82,7 +82,7 @@ def pages_of_reference() -> dict[str, str]:
 def home(module: str, name: str) -> str:
     """Return the module that defines a public name."""
     found = importlib.import_module(module)
-    place = getattr(found, "_LATER", {}).get(name) or getattr(getattr(found, name), "__module__", None)
+    place = getattr(found, "_MODULES", {}).get(name) or getattr(getattr(found, name), "__module__", None)
     return str(place or module)
 
 

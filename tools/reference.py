@@ -196,7 +196,7 @@ def types() -> str:
         public = getattr(singleton, name)
         if isinstance(public, type) or inspect.isfunction(public):
             continue
-        source, meaning = _alias(vars(singleton)["_LATER"][name], name)
+        source, meaning = _alias(vars(singleton)["_MODULES"][name], name)
         rows.append((f"`{name}`", f"`{flat(source)}`", meaning))
     return table(*rows, heads=("type", "is", "for"))
 

@@ -1,204 +1,314 @@
-"""The arguments of ``@singleton``: checked, and made into the guard of a function."""
+"""The arguments of ``@singleton``: checked, and made into the guard of a function.
+
+``singleton`` in ``decorator.py`` spells out their names, types and defaults, and ``CHECKS`` has the check of each. A
+value that users gave is ``Any`` until its check has seen it. ``Declaration`` has what is kept.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.kinds import Level, Mode, WhenFull
-from singleton.functions.declaring.naming import check_choice, check_dotnet_name, check_name, check_scope_hash
+from singleton.base.words import did_you_mean, quoted
 from singleton.functions.guard import Guard
 from singleton.functions.misdeclared import concerning_the_app, options_of_app
 from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
-from singleton.layouts.named import LayoutName
+from singleton.layouts.named import LayoutName, layout_named
+from singleton.scopes.scope import ScopeTemplate, check_path
+from singleton.settings.durations import seconds, span
+from singleton.settings.options import SingletonOptions, find_app_dir, refuse_failover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from singleton.base.kinds import Seconds
-    from singleton.functions.contention import OnContention
     from singleton.functions.triggers import Trigger
     from singleton.layouts.layout import Layout
-    from singleton.settings.options import SingletonOptions
 
 _OF_LISTENERS: Final = ("listener_lock_period", "listener_lock_recovery_polling_interval")
+_AROUND_INVOCATIONS: Final = ("limit", "at_least", "max_hold", "max_waiting", "when_full", "lock_period")
 _OF_DEQUEUEABLE: Final = {
     "lock_period": "LeaseDurationInSeconds",
     "lock_acquisition_polling_interval": "MaximumPollingIntervalInSeconds",
     "lock_acquisition_min_polling_interval": "MinimumPollingIntervalInSeconds",
 }
+_NAMES: Final = {"default": ("name",), "webjobs": ("name", "dotnet_name"), "dequeueable": ()}
+"""What names the function in a lock's name, by the layout."""
+_SOME_HOST: Final = "0"
+"""Stands for a host id that is not known before an invocation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """What was given to ``@singleton``.
+class OldLock:
+    """The lock of a function as those versions of the app know it that still run while this one starts.
+
+    Give what was different before. What is left out is as in the new declaration, or as the old layout has it.
 
     Attributes:
-        options: those of the app's options that are given for this function alone; None: not given.
-        also: the lock's old name, which ``oldlock.py`` sees to.
-        unnamed: a text that was given without a keyword.
+        name: the function's name in the lock's name, where the function was renamed; ``""``: ``name`` was not given.
+        scope_hash: whether a hash of the scope stood in the lock's name.
+        host_id: the host id of the app, which stands in the lock's name.
+        layout: where the lock's blob was: ``"default"``, ``"webjobs"`` or ``"dequeueable"``.
+        container: the container of the lock's blob, in the same storage account.
+        dotnet_name: the full name of the C# method, with ``"webjobs"``; ``""``: ``dotnet_name`` was not given.
+
+    Example:
+        >>> from singleton import OldLock, singleton
+        >>> @singleton(scope="Id", scope_hash=True, also=OldLock(scope_hash=False))
+        ... def ship(msg: bytes) -> None: ...
     """
 
-    scope: str | None
-    scope_id: str
-    level: Level
-    mode: Mode
-    limit: int | None
-    on_contention: OnContention
-    timeout: Seconds | None
-    max_waiting: int | None
-    when_full: WhenFull | None
-    at_least: Seconds
-    max_hold: Seconds | None
-    name: str | None
-    connection: str
-    layout: LayoutName
-    dotnet_name: str | None
-    scope_hash: bool
-    options: Mapping[str, Seconds | bool | None]
-    also: object = None
-    unnamed: str | None = None
+    name: str | None = None
+    scope_hash: bool | None = None
+    host_id: str | None = None
+    layout: LayoutName | None = None
+    container: str | None = None
+    dotnet_name: str | None = None
 
-    def check(self) -> None:
-        """Refuse what no function can be declared with.
+    def __str__(self) -> str:
+        given = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return f"OldLock({', '.join(f'{key}={value!r}' for key, value in given if value is not None)})"
 
-        Raises:
-            ConfigurationError: an argument is wrong, or two do not go together.
-        """
-        if self.unnamed is not None:
-            raise ConfigurationError(
-                f"@singleton({self.unnamed!r}): name the argument: @singleton(scope={self.unnamed!r})"
-            )
-        if self.scope is not None:
-            from singleton.scopes.scope import check_path
 
-            check_path(self.scope)
-        if not isinstance(self.scope_id, str):
-            raise ConfigurationError(f"scope_id is {self.scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
-        check_choice("level", self.level, get_args(Level))
-        check_choice("mode", self.mode, get_args(Mode))
-        check_choice("layout", self.layout, get_args(LayoutName))
-        if self.on_contention not in ("wait", "skip", "raise"):
-            from singleton.functions.contention import check_policy
+class Arguments(SimpleNamespace):
+    """What was given to one ``@singleton``, or the default: an attribute for each argument.
 
-            check_policy(self.on_contention)
-        connection: object = self.connection
-        if not isinstance(connection, str) or not connection.strip():
-            raise ConfigurationError(
-                f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'"
-            )
-        self._check_names()
-        self._check_modes()
+    ``unnamed`` is a text that was given without a keyword.
+    """
 
-    def _check_names(self) -> None:
-        if self.name is not None:
-            check_name(self.name, self.layout, self.level, self.dotnet_name)
-        if self.dotnet_name is not None:
-            check_dotnet_name(self.dotnet_name, self.layout, self.level)
-        if self.scope_hash is not False:
-            check_scope_hash(self.scope_hash, self.layout, scoped=self.scope is not None or bool(self.scope_id))
+    def other(self, **changes: object) -> Arguments:
+        """Return these arguments with changes."""
+        return Arguments(**{**vars(self), **changes})
 
-    def _check_modes(self) -> None:
-        given = [name for name, value in self.options.items() if value is not None]
-        if self.mode == "function":
-            useless = next((name for name in _OF_LISTENERS if name in given), None)
-            if useless is not None:
-                raise ConfigurationError(
-                    f"{useless}={self.options[useless]!r} is for mode='listener' only: leave it out"
-                    + ("; for a lock around each invocation give lock_period" if useless.endswith("period") else "")
-                )
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return those of the app's options that are given for this function alone."""
+        of_the_app = {each.name for each in fields(SingletonOptions)}
+        return {name: value for name, value in vars(self).items() if name in of_the_app and value is not None}
+
+
+# --- the arguments one by one -----------------------------------------------------------------------------------------
+
+
+def _check_unnamed(given: Arguments) -> None:
+    if given.unnamed is not None:
+        raise ConfigurationError(
+            f"@singleton({given.unnamed!r}): name the argument: @singleton(scope={given.unnamed!r})"
+        )
+
+
+def _check_scope(given: Arguments) -> None:
+    if given.scope is not None:
+        check_path(given.scope)
+
+
+def _check_scope_id(given: Arguments) -> None:
+    if not isinstance(given.scope_id, str):
+        raise ConfigurationError(f"scope_id is {given.scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
+
+
+def _one_of(name: str, words: object) -> Callable[[Arguments], None]:
+    """Return the check of an argument that is one of some words, the parts of a ``Literal``."""
+    allowed = get_args(words)
+
+    def check(given: Arguments) -> None:
+        value = getattr(given, name)
+        if value in allowed:
             return
-        around = {
-            "limit": self.limit,
-            "at_least": self.at_least or None,
-            "max_hold": self.max_hold,
-            "max_waiting": self.max_waiting,
-            "when_full": self.when_full,
-            "lock_period": self.options["lock_period"],
-        }
-        wrong = next((name for name, value in around.items() if value is not None), None)
-        if wrong is not None:
-            instead = "give listener_lock_period" if wrong == "lock_period" else "leave it out"
+        hint = did_you_mean(str(value), allowed)
+        raise ConfigurationError(f"{name} is {quoted(value)}: it must be one of {', '.join(map(repr, allowed))}{hint}")
+
+    return check
+
+
+def _check_on_contention(given: Arguments) -> None:
+    if given.on_contention not in ("wait", "skip", "raise"):
+        from singleton.functions.contention import check_policy
+
+        check_policy(given.on_contention)
+
+
+def _check_connection(given: Arguments) -> None:
+    connection = given.connection
+    if not isinstance(connection, str) or not connection.strip():
+        raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
+
+
+def _check_name(given: Arguments) -> None:
+    """Refuse a name of a function that can't stand in the name of its lock."""
+    name = given.name
+    if name is None:
+        return
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigurationError(
+            f"name is {quoted(name)}: give the function's name for the lock's name, such as 'ship'"
+        )
+    if given.layout == "dequeueable":
+        raise ConfigurationError(
+            f"name={name!r}: the locks of layout='dequeueable' have no function's name, the scope is the whole name: "
+            "leave it out"
+        )
+    if given.level == "host":
+        raise ConfigurationError(f"name={name!r}: the locks of level='host' have no function's name: leave it out")
+    if given.dotnet_name is not None:
+        raise ConfigurationError(
+            f"name={name!r} and dotnet_name={given.dotnet_name!r} are both given: both name the function. Keep "
+            "dotnet_name for a precompiled C# method, or name for any other function"
+        )
+    if given.layout == "webjobs" and "." in name:
+        raise ConfigurationError(
+            f"name={name!r} has a dot, and no function of a Functions host has one in its name: for the full name of a "
+            "C# method give dotnet_name"
+        )
+
+
+def _check_dotnet_name(given: Arguments) -> None:
+    """Refuse a full name of a C# method that is none, or does not go with the layout or level."""
+    name = given.dotnet_name
+    if name is None:
+        return
+    from singleton.layouts.webjobs import check_dotnet_name
+
+    check_dotnet_name(name)
+    if given.layout != "webjobs":
+        raise ConfigurationError(f"dotnet_name={name!r} is for layout='webjobs' only, and layout is {given.layout!r}")
+    if given.level == "host":
+        raise ConfigurationError(
+            f"dotnet_name={name!r}: the locks of level='host' have no function's name: leave it out"
+        )
+
+
+def _check_scope_hash(given: Arguments) -> None:
+    if given.scope_hash is False:
+        return
+    if given.scope_hash is not True:
+        raise ConfigurationError(f"scope_hash is {given.scope_hash!r}: give True or False")
+    if given.layout != "default":
+        raise ConfigurationError(
+            f"scope_hash=True is for layout='default' only, and layout is {given.layout!r}: the locks "
+            "of that layout have the value itself in their names"
+        )
+    if given.scope is None and not given.scope_id:
+        raise ConfigurationError("scope_hash=True needs a scope or a scope_id: there is nothing to hash")
+
+
+def _check_mode(given: Arguments) -> None:
+    """Refuse what goes with the other mode only."""
+    if given.mode == "function":
+        useless = next((name for name in _OF_LISTENERS if name in given.options), None)
+        if useless is not None:
             raise ConfigurationError(
-                f"{wrong}={around[wrong]!r} is for mode='function' only, with a lock around each invocation. "
-                f"A listener keeps its lock until its process ends: {instead}"
+                f"{useless}={given.options[useless]!r} is for mode='listener' only: leave it out"
+                + ("; for a lock around each invocation give lock_period" if useless.endswith("period") else "")
             )
-
-    def checked_times(self) -> Times:
-        """Return what is said of how long, how many and how often.
-
-        Raises:
-            ConfigurationError: a value is out of its range, or two do not go together.
-        """
-        from singleton.settings.durations import seconds, span
-
-        patience = None if self.timeout is None else seconds(self.timeout, "timeout", above=0)
-        at_least, max_hold = span(self.at_least, self.max_hold)
-        if self.limit is not None:
-            self._check_limit()
-        if self.max_waiting is None and self.when_full is not None:
-            raise ConfigurationError(
-                f"when_full={self.when_full!r} needs max_waiting: give max_waiting as well, or leave when_full out"
-            )
-        if self.max_waiting is not None:
-            self._check_max_waiting()
-        default: WhenFull = "defer" if self.on_contention == "defer" and self.max_waiting is not None else "raise"
-        return Times(patience, at_least, max_hold, self.when_full or default)
-
-    def _check_limit(self) -> None:
-        from singleton.locking.slots import checked_limit
-
-        checked_limit(self.limit)
-        if self.layout != "default":
-            raise ConfigurationError(
-                f"limit={self.limit} is for layout='default' only, and layout is {self.layout!r}: .NET hosts, "
-                "which share its locks, know no semaphores. Leave limit out"
-            )
-
-    def _check_max_waiting(self) -> None:
-        most = self.max_waiting
-        if isinstance(most, bool) or not isinstance(most, int) or most < 0:
-            raise ConfigurationError(
-                f"max_waiting is {most!r}: give a whole number of at least 0. With 0 no invocation waits"
-            )
-        if self.on_contention in ("skip", "raise", "defer") and self.timeout is None:
-            raise ConfigurationError(
-                f"max_waiting={most} has no effect: with on_contention={self.on_contention!r} and no timeout, no "
-                "invocation waits. Leave max_waiting out, or give a timeout"
-            )
-        if self.when_full is not None:
-            check_choice("when_full", self.when_full, get_args(WhenFull))
-
-    def for_function(self, options: SingletonOptions) -> SingletonOptions:
-        """Return the options of the app, with those that are given for this function.
-
-        Raises:
-            ConfigurationError: one is out of its range, or does not go with the layout.
-        """
-        given = {name: value for name, value in self.options.items() if value is not None}
-        own = next((name for name in given if name in _OF_DEQUEUEABLE), None)
-        if self.layout == "dequeueable" and own is not None:
-            raise ConfigurationError(
-                f"{own}={given[own]!r} has no effect with layout='dequeueable', which takes it from the app setting "
-                f"Dequeueable__Singleton__{_OF_DEQUEUEABLE[own]}: set that, and leave {own} out"
-            )
-        changes: dict[str, object] = {**given}
-        if given.get("listener_lock_recovery_polling_interval") == math.inf:
-            changes["listener_lock_recovery_polling_interval"] = None
-        return options.replace(**changes) if changes else options
+        return
+    around = {name: getattr(given, name) for name in _AROUND_INVOCATIONS} | {"at_least": given.at_least or None}
+    wrong = next((name for name, value in around.items() if value is not None), None)
+    if wrong is not None:
+        instead = "give listener_lock_period" if wrong == "lock_period" else "leave it out"
+        raise ConfigurationError(
+            f"{wrong}={around[wrong]!r} is for mode='function' only, with a lock around each invocation. "
+            f"A listener keeps its lock until its process ends: {instead}"
+        )
 
 
-class Times(NamedTuple):
-    """What a declaration says of how long, checked; all in seconds."""
+CHECKS: Final[Mapping[str, Callable[[Arguments], None]]] = {
+    "unnamed": _check_unnamed,
+    "scope": _check_scope,
+    "scope_id": _check_scope_id,
+    "level": _one_of("level", Level),
+    "mode": _one_of("mode", Mode),
+    "layout": _one_of("layout", LayoutName),
+    "on_contention": _check_on_contention,
+    "connection": _check_connection,
+    "name": _check_name,
+    "dotnet_name": _check_dotnet_name,
+    "scope_hash": _check_scope_hash,
+    "those of one mode": _check_mode,
+}
+"""Each raises ``ConfigurationError`` for a wrong value, in this order; options have the ranges of ``settings``."""
 
-    patience: float | None
-    at_least: float
-    max_hold: float | None
-    when_full: WhenFull
+
+def _checked_times(given: Arguments) -> dict[str, Any]:
+    """Return the arguments that say how long, how many and how often, in seconds.
+
+    Raises:
+        ConfigurationError: a value is out of its range, or two do not go together.
+    """
+    timeout = None if given.timeout is None else seconds(given.timeout, "timeout", above=0)
+    at_least, max_hold = span(given.at_least, given.max_hold)
+    if given.limit is not None:
+        _check_limit(given)
+    if given.max_waiting is None and given.when_full is not None:
+        raise ConfigurationError(
+            f"when_full={given.when_full!r} needs max_waiting: give max_waiting as well, or leave when_full out"
+        )
+    if given.max_waiting is not None:
+        _check_max_waiting(given)
+    default = "defer" if given.on_contention == "defer" and given.max_waiting is not None else "raise"
+    return {
+        "timeout": timeout,
+        "at_least": at_least,
+        "max_hold": max_hold,
+        "when_full": given.when_full or default,
+    }
+
+
+def _check_limit(given: Arguments) -> None:
+    from singleton.locking.slots import checked_limit
+
+    checked_limit(given.limit)
+    if given.layout != "default":
+        raise ConfigurationError(
+            f"limit={given.limit} is for layout='default' only, and layout is {given.layout!r}: .NET hosts, "
+            "which share its locks, know no semaphores. Leave limit out"
+        )
+
+
+def _check_max_waiting(given: Arguments) -> None:
+    most = given.max_waiting
+    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+        raise ConfigurationError(
+            f"max_waiting is {most!r}: give a whole number of at least 0. With 0 no invocation waits"
+        )
+    if given.on_contention in ("skip", "raise", "defer") and given.timeout is None:
+        raise ConfigurationError(
+            f"max_waiting={most} has no effect: with on_contention={given.on_contention!r} and no timeout, no "
+            "invocation waits. Leave max_waiting out, or give a timeout"
+        )
+    if given.when_full is not None:
+        _one_of("when_full", WhenFull)(given)
+
+
+def _checked_options(given: Arguments, options: SingletonOptions, laid: Layout) -> SingletonOptions:
+    """Return the options of the app as the layout has them, with those that are given for this function.
+
+    Raises:
+        ConfigurationError: one is out of its range, or does not go with the layout.
+    """
+    changes = given.options
+    own = next((name for name in changes if name in _OF_DEQUEUEABLE), None)
+    if given.layout == "dequeueable" and own is not None:
+        raise ConfigurationError(
+            f"{own}={changes[own]!r} has no effect with layout='dequeueable', which takes it from the app setting "
+            f"Dequeueable__Singleton__{_OF_DEQUEUEABLE[own]}: set that, and leave {own} out"
+        )
+    if changes.get("listener_lock_recovery_polling_interval") == math.inf:
+        changes["listener_lock_recovery_polling_interval"] = None
+    options = options.replace(**changes) if changes else options
+    if laid.foreign:
+        refuse_failover(options, f"layout={given.layout!r}, whose locks other libraries take as well")
+    if given.limit is not None:
+        refuse_failover(options, f"limit={given.limit}")
+    return options
+
+
+# --- a guard of them --------------------------------------------------------------------------------------------------
 
 
 def guard_by(
@@ -208,7 +318,7 @@ def guard_by(
     known: Trigger | None,
     modes: Collection[Mode],
 ) -> Guard:
-    """Return the guard of a function that is declared so.
+    """Return the guard of a function that is declared with these arguments.
 
     Args:
         given: the arguments.
@@ -220,22 +330,30 @@ def guard_by(
     Raises:
         ConfigurationError: an argument or option is wrong, or the function can't be guarded.
     """
-    from singleton.layouts.named import layout_named
-    from singleton.scopes.scope import ScopeTemplate
-    from singleton.settings.options import find_app_dir
+    guard = _guard(given, target, trigger, known, modes)
+    return guard if given.also is None else _with_old_lock(guard, given, target, trigger, known)
 
+
+def _guard(
+    given: Arguments,
+    target: Any,
+    trigger: Callable[[], Trigger | None],
+    known: Trigger | None,
+    modes: Collection[Mode],
+) -> Guard:
     check_guardable(target, None if known is None else known.type)
     app_dir = find_app_dir(Path(users_code(target).co_filename).parent, os.environ)
     options = options_of_app(target, app_dir)
-    given.check()
+    for check in CHECKS.values():
+        check(given)
     refuse_policy(target.__name__, given.on_contention, known, {})
-    times = given.checked_times()
-    if given.on_contention == "defer" or times.when_full == "defer":
+    times = _checked_times(given)
+    if given.on_contention == "defer" or times["when_full"] == "defer":
         from singleton.functions.deferring import check_deferrable
 
-        if times.when_full == "defer":
+        if times["when_full"] == "defer":
             refuse_none(target.__name__, "when_full='defer'", known, "when_full='raise'")
-        check_deferrable(target.__name__, times.patience if given.on_contention == "defer" else None, known)
+        check_deferrable(target.__name__, times["timeout"] if given.on_contention == "defer" else None, known)
     if given.mode in modes:
         raise ConfigurationError(
             f"@singleton is declared twice on {target.__qualname__} with mode={given.mode!r}: one of each mode is "
@@ -247,29 +365,21 @@ def guard_by(
         raise ConfigurationError(
             "level='host' needs a scope or a scope_id: functions with the same scope share the lock"
         )
-    return _kind(given.mode)(
-        function=target.__name__,
-        scope=laid.path(given.scope, given.scope_id, listener=given.mode == "listener"),
-        scope_id=given.scope_id,
-        scope_hash=given.scope_hash,
-        level=given.level,
-        on_contention=given.on_contention,
-        timeout=times.patience,
-        connection=given.connection,
-        options=_suited(given.for_function(laid.adapted(options)), given, laid),
-        app_dir=app_dir,
-        layout=laid,
-        template=ScopeTemplate(given.scope_id, dotnet=laid.dotnet),
-        name=given.name,
-        limit=given.limit,
-        at_least=times.at_least,
-        max_hold=times.max_hold,
-        max_waiting=given.max_waiting,
-        when_full=times.when_full,
-        find_trigger=trigger,
-        code=users_code(target),
-        own=tuple(name for name, value in given.options.items() if value is not None),
-    )
+    kept = {each.name for each in fields(Guard)}
+    declared = {name: value for name, value in vars(given).items() if name in kept} | times
+    declared |= {
+        "function": target.__name__,
+        "scope": laid.path(given.scope, given.scope_id, listener=given.mode == "listener"),
+        "options": _checked_options(given, laid.adapted(options), laid),
+        "app_dir": app_dir,
+        "layout": laid,
+        "template": ScopeTemplate(given.scope_id, dotnet=laid.dotnet),
+        "also": None,
+        "find_trigger": trigger,
+        "code": users_code(target),
+        "own": (*given.options,),
+    }
+    return _kind(given.mode)(**declared)
 
 
 def _kind(mode: Mode) -> type[Guard]:
@@ -280,12 +390,94 @@ def _kind(mode: Mode) -> type[Guard]:
     return ListenerGuard
 
 
-def _suited(options: SingletonOptions, given: Arguments, laid: Layout) -> SingletonOptions:
-    """Return the options, unless what they say of failover does not go with the declaration."""
-    from singleton.settings.options import refuse_failover
+# --- the old lock of a function ---------------------------------------------------------------------------------------
 
-    if laid.foreign:
-        refuse_failover(options, f"layout={given.layout!r}, whose locks other libraries take as well")
+
+def _with_old_lock(
+    guard: Guard, given: Arguments, target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None
+) -> Guard:
+    """Return the guard that takes its lock under the old name, too.
+
+    Raises:
+        ConfigurationError: ``also`` is wrong, does not go with another argument, or names the same lock.
+    """
+    also = given.also
+    if not isinstance(also, OldLock):
+        raise ConfigurationError(f"also is {also!r}: give what was different before, such as OldLock(scope_hash=False)")
+    _refuse_old_lock(given)
+    try:
+        older = _older(given, also)
+        old = _guard(older, target, trigger, known, ())
+        old = replace(old, options=old.options.replace(**_options_of(also, older.layout)))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"also={also}: {error}") from None
+    if _known_name(old) == _known_name(guard):
+        raise ConfigurationError(
+            f"also={also} on {guard.function} names the lock that the function has anyway. Say what was different "
+            "before, or leave also= out",
+            reason="old-lock-is-the-same",
+        )
+    return replace(guard, also=old)
+
+
+def _refuse_old_lock(given: Arguments) -> None:
+    """Refuse ``also`` where no two locks can be held around an invocation."""
+    if given.mode == "listener":
+        raise ConfigurationError(
+            "also= goes with mode='function' only: a listener keeps its lock until its process ends. Stop the old "
+            "version before the new one starts, and leave also= out"
+        )
     if given.limit is not None:
-        refuse_failover(options, f"limit={given.limit}")
-    return options
+        raise ConfigurationError(
+            f"also= does not go with limit={given.limit}: stop the old version before the new one starts, and leave "
+            "also= out"
+        )
+    if given.layout == "dequeueable":
+        raise ConfigurationError(
+            "also= does not go with layout='dequeueable', which waits by attempts for one lock: stop the old version "
+            "before the new one starts, and leave also= out. OldLock(layout='dequeueable') does go"
+        )
+
+
+def _older(given: Arguments, also: OldLock) -> Arguments:
+    """Return the arguments that the old version had, as far as they name its lock."""
+    layout = also.layout or given.layout
+    named = {key: value for key in ("name", "dotnet_name") if (value := getattr(also, key)) is not None}
+    if not named:
+        named = {key: getattr(given, key) for key in _NAMES.get(layout, ())}
+    hashed = given.scope_hash and layout == "default"
+    return given.other(
+        also=None,
+        layout=layout,
+        name=named.get("name") or None,
+        dotnet_name=named.get("dotnet_name") or None,
+        scope_hash=hashed if also.scope_hash is None else also.scope_hash,
+        **(dict.fromkeys(given.options) if layout == "dequeueable" else {}),
+    )
+
+
+def _options_of(also: OldLock, layout: LayoutName) -> Mapping[str, str]:
+    """Return the options that differ for the old lock.
+
+    Raises:
+        ConfigurationError: one has no effect with its layout.
+    """
+    if also.host_id is not None and layout == "dequeueable":
+        raise ConfigurationError("the locks of layout='dequeueable' have no host id in their names: leave host_id out")
+    if also.container is not None and layout == "webjobs":
+        raise ConfigurationError(
+            "the locks of layout='webjobs' are always in the container of the Functions host: leave container out"
+        )
+    given = {"host_id": also.host_id, "container": also.container}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _known_name(guard: Guard) -> tuple[str, str]:
+    """Return container and name of a lock of this guard, as far as they are known before an invocation."""
+    from singleton.layouts.naming import hashed_scope
+
+    scopes = ["1" for given in (guard.scope, guard.scope_id) if given]
+    if guard.scope_hash:
+        scopes = [*map(hashed_scope, scopes)]
+    host, function = guard.options.host_id or _SOME_HOST, guard.name or guard.function
+    return guard.options.container, guard.layout.lock(host, function, scopes, guard.level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import math
 from dataclasses import fields
@@ -144,6 +145,15 @@ def test_a_recovery_interval_without_end_is_none_and_nought_turns_failover_off()
     assert options("listener", listener_lock_recovery_polling_interval=math.inf).recovery is None
     assert options(failover=0).failover is None
     assert options(cancel_on_loss=False).cancel_on_loss is False
+
+
+def test_help_shows_each_argument_with_type_and_default() -> None:
+    shown = inspect.signature(singleton)
+    assert str(shown).startswith(
+        "(function: 'Any' = None, /, *, scope: 'str | None' = None, scope_id: 'str' = '', level:"
+    )
+    assert str(shown).endswith("cancel_on_loss: 'bool | None' = None, **unknown: 'Any') -> 'Any'")
+    assert len(shown.parameters) == len({"function", *(singleton.__kwdefaults__ or ()), "unknown"}) == 29
 
 
 def test_all_options_are_either_a_functions_or_the_apps() -> None:

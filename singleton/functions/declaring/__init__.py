@@ -1,1 +1,0 @@
-"""What arguments of ``@singleton`` are checked for without anything of a function: names, words, keywords."""
