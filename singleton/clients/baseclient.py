@@ -21,7 +21,7 @@ from singleton.clients.checking import (
 )
 from singleton.clients.leadership import Leadership
 from singleton.clients.locksets import acquire_all
-from singleton.clients.telling import ToldAsk, told, told_while_asking
+from singleton.clients.telling import told, told_while_asking
 from singleton.clients.worker import PeriodicWorker
 from singleton.locking.holder import holder
 from singleton.locking.slots import checked_limit, slot_name
@@ -71,7 +71,6 @@ class BaseClient:
         self._place = Place(account, self._options.container, self._options.http)
         self._brought = credential is not None or callable(connection)
         self._addresses: dict[str, Address] = {}
-        self._lent = False
         self._told = False
         self._door = Door()
 
@@ -185,19 +184,9 @@ class BaseClient:
         at_least: Seconds = 0.0,
         max_hold: Seconds | None = None,
     ) -> Work[Hold]:
-        patience = None if timeout is None else checked_timeout(timeout)
-        if (
-            limit is None
-            and max_hold is None
-            and (at_least == 0.0 or not seconds(at_least, "at_least"))
-            and (self._lent or not self._brought)
-        ):
-            check_owner(owner)
-            self._door.check(name)
-            return ToldAsk(self._known_address(name), owner, patience, self._door, self._lend)
         asked = self._asked(name, timeout, owner, limit, at_least, max_hold, names_holder=limit is None)
         use: Use = "lock" if limit is None else "semaphore"
-        otherwise = "timeout" if patience is None or patience else "raise"
+        otherwise = "raise" if timeout is not None and not checked_timeout(timeout) else "timeout"
         return lambda registry: told(Call(name, "", owner, mode=use), lambda: asked(registry), otherwise=otherwise)
 
     def _asked(
@@ -212,7 +201,8 @@ class BaseClient:
         *,
         names_holder: bool = False,
     ) -> Work[Hold]:
-        address, patience = self._address(name, options), checked_timeout(timeout)
+        address = self._known_address(name) if options is None else self._address(name, options)
+        patience = checked_timeout(timeout)
         check_owner(owner)
         least, most = span(at_least, max_hold)
         if limit is not None:
@@ -289,7 +279,6 @@ class BaseClient:
             warn_of_local_run(os.environ, self._place.account.endpoint, self._options)
         if self._brought:
             registry.lent_to(self._door, self._place)
-            self._lent = True
 
     def _through(self, names: str, work: Work[_T]) -> Work[_T]:
         """Do this work while the client is open."""

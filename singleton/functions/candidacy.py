@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
     from singleton.base.naming import Invocation
-    from singleton.locking.section import Turn
+    from singleton.locking.record import Turn
     from singleton.process.address import Address
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry

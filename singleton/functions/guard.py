@@ -242,23 +242,18 @@ class Guard(Declaration):
 
         ``others`` is told how many wait, where it was asked for in vain.
         """
-        from singleton.functions.waiting import GuardAsk
+        from singleton.functions.waiting import counted
 
         addresses = self._addresses(call)
-        return GuardAsk(
+        return counted(
+            self._acquiring(call, addresses, timeout),
             addresses[0],
-            call.owner,
             timeout,
-            None if self._is_plain and len(addresses) == 1 else self._acquiring(call, addresses, timeout),
+            owner=call.owner,
             limit=self._limit,
             most=self.max_waiting,
             others=others,
         )
-
-    @cached_property
-    def _is_plain(self) -> bool:
-        """Whether its lock is acquired, and given back, as any lock is."""
-        return self.layout.attempts is None and self.limit is None and not self.at_least and self.max_hold is None
 
     def _acquiring(self, call: Call, addresses: tuple[Address, ...], timeout: float | None) -> Acquire[Hold]:
         """Return how the lock is acquired, within so many seconds (None: without end)."""
@@ -333,4 +328,4 @@ def _list_while_kept(call: Call, hold: Hold) -> None:
     part = parts_of(hold)[0]
     if isinstance(part, Section) and not part.turn.settled:
         still_going(call)
-        part.turn.when_settled(part.lost, partial(no_longer_going, call))
+        part.turn.when_settled(partial(no_longer_going, call))

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.naming import current
 from singleton.base.timespan import host_json_timespan
-from singleton.process.running import Ask
 from singleton.settings.durations import in_words
 from singleton.settings.functiontimeout import FunctionTimeout, function_timeout
 
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.naming import Invocation
     from singleton.process.address import Address
-    from singleton.process.crowd import Crowd, Waiting
+    from singleton.process.crowd import Waiting
+    from singleton.process.onthread import Work
     from singleton.process.registry import Registry
 
 _T = TypeVar("_T")
@@ -78,18 +78,16 @@ class WaitLimit:
         wait: float | None,
         invocation: Invocation | None,
         acquire: Acquire[_T],
-        *,
-        since: float | None = None,
     ) -> _T:
         """Wait by ``acquire(registry, seconds)`` for ``wait`` seconds (None: without end), but not past the limit.
 
-        Call it on the lock thread, whose clock counts. ``since``: when the wait began; None: now.
+        Call it on the lock thread, whose clock counts.
 
         Raises:
             LockNotAcquired: as ``acquire`` does; or the limit is reached, and the error says why and what to do.
         """
         loop = asyncio.get_running_loop()
-        began = loop.time() if since is None else since
+        began = loop.time()
         left = self.left(invocation, began)
         if left == math.inf or (wait is not None and wait <= left):
             return await acquire(registry, wait)
@@ -127,89 +125,40 @@ class WaitLimit:
         )
 
 
-class GuardAsk(Ask):
-    """Asks for the lock of an invocation, which waits no longer than it may last, nor as one too many."""
+def counted(
+    acquire: Acquire[Hold],
+    address: Address,
+    timeout: float | None,
+    *,
+    owner: str,
+    limit: WaitLimit,
+    most: int | None = None,
+    others: Waiting | None = None,
+) -> Work[Hold]:
+    """Return how an invocation acquires its lock: no longer than it may last, and not as one waiter too many.
 
-    __slots__ = ("_acquire", "_crowd", "_invocation", "_limit", "_most", "_others")
+    Args:
+        acquire: how the lock is acquired.
+        address: of the lock; of that which is waited for, where there are several.
+        timeout: seconds to wait; 0 asks once; None waits for as long as it takes.
+        owner: the invocation's id.
+        limit: ends the wait.
+        most: how many wait, at most; None: any number.
+        others: is told how many wait, where the lock was asked for in vain.
+    """
+    invocation, blob, waiter = current(), address.blob, object()
 
-    def __init__(
-        self,
-        address: Address,
-        owner: str,
-        timeout: float | None,
-        acquire: Acquire[Hold] | None,
-        *,
-        limit: WaitLimit,
-        most: int | None = None,
-        others: Waiting | None = None,
-    ) -> None:
-        """Ask in the name of the invocation of now.
-
-        Args:
-            address: of the lock; of that which is waited for, where there are several.
-            owner: the invocation's id.
-            timeout: seconds to wait; 0 asks once; None waits for as long as it takes.
-            acquire: how it is acquired; None: in line, or as a runner.
-            limit: ends the wait.
-            most: how many wait, at most; None: any number.
-            others: is told how many wait, where it was asked for in vain.
-        """
-        super().__init__(address, owner, timeout)
-        self._acquire = acquire
-        self._limit = limit
-        self._most = most
-        self._others = others
-        self._invocation = current()
-        self._crowd: Crowd | None = None
-
-    def patience(self, now: float) -> float:
-        """See ``Ask.patience``. With a time-out it asks on the lock thread: at its end a policy may skip the body."""
-        if self._acquire is not None or self.timeout is not None:
-            return 0.0
-        return self._limit.left(self._invocation, now)
-
-    def begin(self, registry: Registry) -> None:
-        """Count who waits.
-
-        Raises:
-            LockNotAcquired: too many wait already.
-        """
-        if self.timeout != 0:
-            self._crowd = registry.crowd
-            self._crowd.come(self.address.blob, self, self.owner, self._most)
-
-    async def go_on(self, registry: Registry, since: float | None) -> Hold:
-        """Wait on the lock thread."""
-        loop = asyncio.get_running_loop()
-        began = loop.time() if since is None else since
-        if since is None:
-            self.begin(registry)
-        acquire = self._acquire or partial(self._in_line, since=since)
+    async def ask(registry: Registry) -> Hold:
+        loop, crowd = asyncio.get_running_loop(), registry.crowd
+        began = loop.time()
+        if timeout != 0:
+            crowd.come(blob, waiter, owner, most)
         try:
-            return await self._limit.within(registry, self.timeout, self._invocation, acquire, since=began)
+            return await limit.within(registry, timeout, invocation, acquire)
         finally:
-            self._count_out()
-            if self._others is not None:
-                self._others.number = registry.crowd.of(self.address.blob)
-                self._others.seconds = loop.time() - began
+            crowd.go(blob, waiter)
+            if others is not None:
+                others.number = crowd.of(blob)
+                others.seconds = loop.time() - began
 
-    def _in_line(self, registry: Registry, within: float | None, since: float | None) -> Coroutine[Any, Any, Hold]:
-        return registry.acquire(self.address, timeout=within, owner=self.owner, since=since)
-
-    def got(self, hold: Hold) -> None:
-        """Count out a runner who got it."""
-        del hold
-        self._count_out()
-
-    def failed(self, error: BaseException) -> None:
-        """Count out a runner who goes away."""
-        del error
-        self._count_out()
-
-    def returned(self) -> None:
-        """Count him out, if whoever should have done so was interrupted."""
-        self._count_out()
-
-    def _count_out(self) -> None:
-        if self._crowd is not None:
-            self._crowd.go(self.address.blob, self)
+    return ask

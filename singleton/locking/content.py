@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import LossSignal
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
+    from singleton.locking.record import Turn
     from singleton.stores.protocol import StoreFailure
 
 _T = TypeVar("_T")
@@ -36,29 +37,11 @@ _LONGEST_PAUSE: Final = 2.0
 
 
 class User(Protocol):
-    """The section whose state it is.
-
-    Attributes:
-        lock: name of its lock.
-        lost: the loss signal of its hold.
-    """
+    """The section whose state it is. See ``Section``."""
 
     lock: str
     lost: LossSignal
-
-    @property
-    def over(self) -> bool:
-        """See ``Section.over``."""
-
-    @property
-    def ended(self) -> asyncio.Future[None]:
-        """See ``Section.ended``."""
-
-    def begin_use(self) -> bool:
-        """See ``Turn.begin_use``."""
-
-    def end_use(self) -> None:
-        """See ``Turn.end_use``."""
+    turn: Turn
 
     def raise_if_lost(self) -> None:
         """See ``Hold.raise_if_lost``."""
@@ -107,12 +90,12 @@ class SectionState:
     async def _use(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
         section = self._section
         section.raise_if_lost()
-        if not section.begin_use():
+        if not section.turn.begin_use():
             raise section.released()
         try:
             return await self._answered(request, seconds, otherwise)
         finally:
-            section.end_use()
+            section.turn.end_use()
 
     async def _answered(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
         """Ask until there is an answer, while the section lasts and is good.
@@ -134,15 +117,15 @@ class SectionState:
             pause = min(max(pause, failure.retry_after or 0.0), max(0.0, lease.deadline - loop.time()))
             if loop.time() + pause >= ends:
                 raise storage_error(self._section.lock, failure, what=otherwise)
-            await asyncio.wait({self._section.ended}, timeout=pause)
+            await asyncio.wait({self._section.turn.ended}, timeout=pause)
             self._section.raise_if_lost()
-            if self._section.over:
+            if self._section.turn.over:
                 raise self._section.released()
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _asked(self, request: Callable[[], Awaitable[_T]], seconds: float) -> _T:
         """Ask once, for so long; a loss of the hold ends that, and its release ends it soon: it waits for this."""
-        loop, ended = asyncio.get_running_loop(), self._section.ended
+        loop, ended = asyncio.get_running_loop(), self._section.turn.ended
         over = False
 
         def end_in(left: float) -> None:

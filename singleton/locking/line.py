@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, as_told
@@ -54,13 +55,12 @@ class Line:
     """
 
     __slots__ = (
-        "_first",
         "_holder",
         "_kind",
-        "_last",
         "_name",
         "_taken",
         "_try_once",
+        "_waiters",
         "_waking",
         "closed",
         "state",
@@ -83,98 +83,55 @@ class Line:
         self._taken = taken
         self._holder = holder
         self._try_once = try_once
-        self._first: Waiter | None = None
-        self._last: Waiter | None = None
+        self._waiters: OrderedDict[Waiter, None] = OrderedDict()
         self._waking: asyncio.Future[bool] | None = None
 
-    def __bool__(self) -> bool:
-        """Tell from any thread whether anybody stands in line."""
-        return self._first is not None
+    def __len__(self) -> int:
+        return len(self._waiters)
 
     def __iter__(self) -> Iterator[Waiter]:
-        each = self._first
-        while each is not None:
-            yield each
-            each = each.behind
+        return iter(self._waiters)
 
     # --- for the caller -----------------------------------------------------------------------------------------------
 
-    async def wait(
-        self, timeout: float | None, owner: str, serve: Callable[[], None], *, since: float | None = None
-    ) -> Hold:
+    async def wait(self, timeout: float | None, owner: str, serve: Callable[[], None]) -> Hold:
         """Stand in line until a hold is granted; ``serve`` sees to it that somebody asks. See ``Lock.acquire``."""
         if self.closed:
             raise closed_error(self._kind, self._name, owner)
         if timeout == 0 and (self.state.used_here or (self.first() is not None and self.state.in_use)):
             raise self._not_acquired(self._taken if self.state.doing is Doing.TAKEN else _OURS, owner=owner)
         loop = self.state.loop
-        now = loop.time() if since is None else since
+        now = loop.time()
         limit = math.inf if timeout is None else timeout or self._try_once
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
         alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)
-        self._stand(waiter)
-        if since is None or loop.time() < waiter.deadline:
-            serve()
-        else:
-            self._time_is_up(waiter)  # it was up where he waited before
+        self._waiters[waiter] = None
+        serve()
         try:
             await waiter.granted
             return waiter.take()
         except asyncio.CancelledError:
             if waiter.hold is not None:
-                waiter.hold.end()
+                waiter.hold.turn.end()
             raise
         finally:
             if alarm is not None:
                 alarm.cancel()
-            self._leave(waiter)
+            self._waiters.pop(waiter, None)
             self._wake()
             del waiter  # of the error's traceback, which would be kept until a collection
-
-    def _stand(self, waiter: Waiter) -> None:
-        """Take a place in line: at its end, but before those who came later and were here sooner."""
-        ahead = self._last
-        while ahead is not None and ahead.since > waiter.since:
-            ahead = ahead.ahead
-        behind = self._first if ahead is None else ahead.behind
-        waiter.stands = True
-        self._follow(ahead, waiter)
-        self._follow(waiter, behind)
-
-    def _leave(self, waiter: Waiter) -> None:
-        """Give up the place in line, if it was not taken from him."""
-        if waiter.stands:
-            self._follow(waiter.ahead, waiter.behind)
-            waiter.stands = False
-            waiter.ahead = waiter.behind = None
-
-    def _follow(self, ahead: Waiter | None, behind: Waiter | None) -> None:
-        """Have one stand behind the other; nobody: the one is the first, or the other the last."""
-        if ahead is None:
-            self._first = behind
-        else:
-            ahead.behind = behind
-        if behind is None:
-            self._last = ahead
-        else:
-            behind.ahead = ahead
 
     # --- for who serves -----------------------------------------------------------------------------------------------
 
     def first(self) -> Waiter | None:
         """Return the first in line who still waits."""
-        while (first := self._first) is not None and first.granted.done():
-            self._leave(first)
+        while (first := next(iter(self._waiters), None)) is not None and first.granted.done():
+            del self._waiters[first]
         return first
-
-    def oldest(self) -> float:
-        """Return from any thread since when the first in line has waited; infinite: nobody does."""
-        first = self._first
-        return math.inf if first is None else first.since
 
     def grant(self, waiter: Waiter, hold: Section) -> None:
         """End this wait with a hold."""
-        self._leave(waiter)
+        del self._waiters[waiter]
         waiter.give(hold)
 
     async def sleep_until(self, due: float) -> None:

@@ -33,8 +33,8 @@ from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.line import Line
-from singleton.locking.relay import Relay
-from singleton.locking.section import Gate, Section, Turn
+from singleton.locking.record import Gate, Turn
+from singleton.locking.section import Section
 from singleton.locking.takeover import Takeover
 from singleton.locking.turns import Turns
 from singleton.stores.protocol import LeaseStore, StoreFailure
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.errors import SingletonError
-    from singleton.base.hold import Hold, LossSignal
+    from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason, Stamp
     from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
     from singleton.locking.timing import Timing
-    from singleton.locking.waiter import Runner
+    from singleton.locking.waiter import Waiter
 
 _CLOSE = 5.0
 """Seconds that closing waits for requests under way."""
@@ -63,7 +63,10 @@ async def release(hold: Hold) -> None:
     """
     if isinstance(hold, Both):
         hold.lost.freeze()
-    for turn in [part.turn for part in parts_of(hold) if isinstance(part, Section) and part.end()]:
+    turns = [part.turn for part in parts_of(hold) if isinstance(part, Section)]
+    for turn in turns:
+        turn.end()
+    for turn in turns:
         await turn.until_settled()
 
 
@@ -82,7 +85,6 @@ class Lock:
         "_timing",
         "_turn",
         "name",
-        "relay",
     )
 
     def __init__(
@@ -97,7 +99,6 @@ class Lock:
         guess: Guess | None = None,
         turns: Turns | None = None,
         wall: Callable[[], float] = time.time,
-        dropped: Callable[[str, Turn, LossSignal], None] = lambda *_: None,
     ) -> None:
         self.name = name
         self._gate = gate or Gate()
@@ -113,7 +114,6 @@ class Lock:
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess, turns=turns)
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
-        self.relay = Relay(name, self._line, self._fencing, dropped, turns.wheel)
         self._state = self._line.state
         self._server: asyncio.Task[None] | None = None
         self._turn: Turn | None = None
@@ -148,13 +148,12 @@ class Lock:
 
     # --- for the caller -----------------------------------------------------------------------------------------------
 
-    async def acquire(self, *, timeout: float | None = None, owner: str = "", since: float | None = None) -> Hold:
+    async def acquire(self, *, timeout: float | None = None, owner: str = "") -> Hold:
         """Wait in line for the lock; the hold must be given to ``release``, once its section has ended.
 
         Args:
             timeout: seconds to wait; 0 asks once; None waits for as long as it takes.
             owner: who asks, for the blob's metadata and for errors.
-            since: when the wait began, by the loop's clock; None: now.
 
         Raises:
             LockNotAcquired: the time is over and somebody else has it.
@@ -162,18 +161,7 @@ class Lock:
             StorageUnavailable: the storage does not answer.
             LockClosed: the lock was closed.
         """
-        return await self._line.wait(timeout, owner, self._see_to_it, since=since)
-
-    def welcome(self, runner: Runner) -> bool:
-        """Have the first who comes, and can wait as a runner, do so (``relay.py``); False: he has to stand in line.
-
-        He hears of success. Before anything else that there is to hear he is in line.
-        """
-        if not self.idle:
-            return False
-        self.relay.expect(runner)
-        self._see_to_it()
-        return True
+        return await self._line.wait(timeout, owner, self._see_to_it)
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why a caller that has waited since then has not got it: others have it, or the storage does not answer.
@@ -185,7 +173,6 @@ class Lock:
     def refuse(self) -> None:
         """Refuse all waiters, and who comes from now on; what is held stays so."""
         self._line.close()
-        self.relay.close()
 
     async def aclose(self) -> None:
         """Refuse all waiters, and declare the hold of a section that runs lost.
@@ -219,7 +206,7 @@ class Lock:
     async def _serve(self) -> None:
         """While anybody waits: win the lease, serve the line, give the lease back."""
         try:
-            while self.relay.first() is not None:
+            while self._line.first() is not None:
                 lease = await self._win()
                 if lease is not None:
                     await self._hand_out(lease)
@@ -232,9 +219,8 @@ class Lock:
     def _break_down(self, error: BaseException) -> None:
         """End the waits of those in line: with what the store should not have raised, or by our own cancellation.
 
-        At once: who comes while something is given back has met no trouble. Who waits in the relay asks once more.
+        At once: who comes while something is given back has met no trouble.
         """
-        self.relay.close()
         if isinstance(error, asyncio.CancelledError) and being_cancelled():
             self._line.give_up()
             raise error
@@ -247,11 +233,10 @@ class Lock:
         pause, longest = self._timing.poll_min, self._timing.longest_pause
         try:
             if self._state.stand_aside():
-                await self.relay.into_line()
                 await self._line.sleep_until(self._state.aside_until)
             await self._stand_behind()
             self._state.begin()
-            while (first := self.relay.first()) is not None:
+            while (first := self._line.first()) is not None:
                 speak_of(first.whose)
                 self._state.ask(loop.time())
                 try:
@@ -261,7 +246,6 @@ class Lock:
                         _log.debug("lock %s: not acquired: %s", self.name, failure)
                     if (in_vain := self._acquisition.in_vain) is not None:
                         self._state.get_in_vain(*in_vain)
-                    await self.relay.into_line()
                     self._line.judge(failure)
                     asked_to_wait = min(failure.retry_after, self._timing.poll_max) if failure.retry_after else 0.0
                 else:
@@ -278,8 +262,6 @@ class Lock:
 
     async def _stand_behind(self) -> None:
         """Ask for no lease while another lock of this process on this blob has a section: it may have outlived its."""
-        if self._gate.inside is not None:
-            await self.relay.into_line()
         while self._line.first() is not None and (turn := self._gate.inside) is not None:
             self._state.stand_behind()
             self._line.entered()
@@ -288,36 +270,32 @@ class Lock:
     async def _hand_out(self, lease: Lease) -> None:
         """Serve the line in order under this lease, as long as it is good and our run lasts; then give it back."""
         lease.watch(self._tell)
-        self.relay.open(lease, self._state.run_ends)
         section = 0
         try:
-            while (waiter := await self.relay.next()) is not None and lease.alive() and not self.relay.spent:
+            while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:
                 if section and self._state.had_its_run:
                     break
                 if self._gate.inside is not None:  # of another lock: it has outlived its lease, or ours was broken
                     break
-                if not self.relay.takes(waiter):
-                    continue
                 section += 1
                 self._state.use()
                 self._settle()
                 speak_of(waiter.whose)
-                hold = self.relay.begin(waiter, lease)
+                hold = self._begin(waiter, lease)
                 turn = self._turn = hold.turn
                 self._gate.enter(turn)
-                self.relay.grant(waiter, hold)
+                self._line.grant(waiter, hold)
                 del waiter, hold  # it is the caller's, who may drop it (M-37)
                 if section == 1:
                     self._line.entered()
                 await turn.until_ended()
                 await turn.unused()
                 turn.lost.freeze()
-                if self._stamps_again and self.relay.first() is not None:
+                if self._stamps_again and self._line.first() is not None:
                     await self._acquisition.stamp_again(lease)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)
         finally:
-            self.relay.close()
             self._state.give_back()
             try:
                 if self._running() is None:
@@ -327,6 +305,20 @@ class Lock:
                     await lease.stop()
             finally:
                 self._settle()
+
+    def _begin(self, waiter: Waiter, lease: Lease) -> Section:
+        """Make the hold of this waiter, whose section begins."""
+        token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
+        hold = Section(self.name, waiter.owner, token, lease)
+        hold.fencing = self._fencing
+        hold.concerns(waiter.whose)
+        lease.serve(waiter.owner)
+        return hold
+
+    @property
+    def _spent(self) -> bool:
+        """Tell whether the tokens of the epoch are used up."""
+        return self._fencing is not None and self._fencing.spent
 
     @property
     def _stamps_again(self) -> bool:
@@ -341,7 +333,7 @@ class Lock:
 
     def _tell(self, reason: LossReason) -> None:
         if self._turn is not None:
-            self._turn.fire(reason)
+            self._turn.lost.fire(reason)
 
     def _settle(self) -> None:
         """Let the last section's ``release`` return."""

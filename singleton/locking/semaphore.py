@@ -23,7 +23,7 @@ from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavai
 from singleton.base.naming import log as _log
 from singleton.base.naming import speak_of
 from singleton.locking.line import Line
-from singleton.locking.section import Section, Turn
+from singleton.locking.section import Section
 from singleton.locking.slots import Slots
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.locking.lock import Lock
+    from singleton.locking.record import Turn
     from singleton.locking.timing import Timing
 
 
@@ -216,7 +217,7 @@ class Semaphore:
         self._slots.warm.add(number)
         first = self._line.first()
         if first is None:
-            hold.end()
+            hold.turn.end()
             return
         self._turns[number] = hold.turn
         hold.owner = first.owner

@@ -1,17 +1,15 @@
-"""Those who wait for a lock: in line on the lock thread, or as runners where they asked for it."""
+"""A caller that waits for a lock in the line of this process."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from singleton.base.naming import current
 from singleton.base.timespan import format_timespan
 
 if TYPE_CHECKING:
-    import contextvars
-
     from singleton.base.errors import SingletonError
     from singleton.base.naming import Invocation
     from singleton.locking.section import Section
@@ -30,10 +28,6 @@ class Waiter:
     """In whose name what happens to it is logged."""
     hold: Section | None = None
     """What was granted, until the caller takes it: from then on nobody here may keep it alive (M-37)."""
-    ahead: Waiter | None = field(default=None, repr=False)
-    behind: Waiter | None = field(default=None, repr=False)
-    stands: bool = False
-    """Its place in line. The line's own."""
 
     @property
     def within(self) -> str:
@@ -56,30 +50,3 @@ class Waiter:
         """End the wait with an error of its own, unless it has ended."""
         if not self.granted.done():
             self.granted.set_exception(error.another(self.owner))
-
-
-class Runner(Protocol):
-    """A caller that waits for the lock on its own thread or loop.
-
-    Attributes:
-        owner, since, deadline, whose: as those of a ``Waiter``.
-        context: in which its events are reported.
-    """
-
-    owner: str
-    since: float
-    deadline: float
-    whose: Invocation | None
-    context: contextvars.Context
-
-    def claim(self) -> bool:
-        """Decide that he gets the hold, once; False: he has gone."""
-
-    def give(self, hold: Section) -> None:
-        """End his wait with this hold. He was claimed."""
-
-    def drop(self) -> bool:
-        """End his wait with an error, claimed or not: who should give it to him was interrupted. False: it was over."""
-
-    def move(self) -> None:
-        """Have him ask on the lock thread, for which he may have been claimed by nobody."""

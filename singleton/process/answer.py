@@ -49,11 +49,6 @@ class Answer(Generic[_T]):
             self._end(concurrent.futures.CancelledError())
         return self.cancelled
 
-    @property
-    def open(self) -> bool:
-        """Tell whether whoever claimed it has still to answer."""
-        return not (self._is_done or self.cancelled)
-
     def give(self, value: _T) -> None:
         """Answer. It was claimed."""
         self._value = value
@@ -66,10 +61,6 @@ class Answer(Generic[_T]):
     def when_done(self, callback: Callable[[], object]) -> None:
         """Call this when it is decided, and answered or cancelled, on whichever thread that happens; it may be now."""
         self._callbacks.append(callback)
-        self.tell()
-
-    def tell(self) -> None:
-        """Where it is done, call those who were not yet, as whoever came late, or was kept from it by an interrupt."""
         if self._is_done:
             self._call_all()
 

@@ -6,7 +6,6 @@ behind: what it would have got is undone.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import enum
 import threading
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in
-from singleton.base.naming import noted, speaking_of
-from singleton.locking.section import CLOSED, Section
+from singleton.base.naming import noted
+from singleton.locking.section import CLOSED
 from singleton.process.answer import Answer
-from singleton.process.reentry import asking, is_inside
-from singleton.process.running import SHORTEST, Ask, Runner
+from singleton.process.reentry import asking
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Coroutine
 
     from singleton.base.hold import Hold
@@ -62,46 +61,36 @@ class Calls:
         """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
         self._refuse_itself("acquire")
         answer: Answer[_T] = Answer()
-        running: list[Runner] = []
         try:
-            self._ask(work, answer, running)
+            self._ask(work, answer)
             return self._remember(self._wait(answer))
         except BaseException:
-            self._abandon(answer, running)
+            self._abandon(answer)
             raise
         finally:
-            for runner in running:
-                runner.returned()
-            del answer, running[:]  # of the error's traceback, which would be kept until a collection
+            del answer  # of the error's traceback, which would be kept until a collection
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
         answer: Answer[_T] = Answer()
-        running: list[Runner] = []
         try:
-            self._ask(work, answer, running)
+            self._ask(work, answer)
             return self._remember(await answer.awaited())
         except BaseException:
-            self._abandon(answer, running)
+            self._abandon(answer)
             raise
         finally:
-            for runner in running:
-                runner.returned()
-            del answer, running[:]
+            del answer
 
     def release(self, hold: Hold) -> None:
         """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
         self._refuse_itself("release")
-        if self._passed_on(hold):
-            return
         if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
                 self._wait(given_back)
 
     async def release_async(self, hold: Hold) -> None:
         """Release from a coroutine. The caller's cancellation does not stop it."""
-        if self._passed_on(hold):
-            return
         if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
                 await given_back.awaited()
@@ -124,17 +113,9 @@ class Calls:
         self.phase = Phase.OVER
         for hold in (*self.registry.acquired,):
             hold.lost.forget()
-        self.registry.forget()
 
-    def _ask(
-        self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: Answer[_T], running: list[Runner]
-    ) -> None:
-        """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone.
-
-        ``running`` gets the caller as a runner, where he waits as one.
-        """
-        if isinstance(work, Ask) and self._runs(work, answer, running):
-            return
+    def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: Answer[_T]) -> None:
+        """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
         coro = work(self.registry)
         with noted(), asking():
             begun = self._move(
@@ -146,56 +127,11 @@ class Calls:
             coro.close()
             raise self._refusal()
 
-    def _runs(self, ask: Ask, answer: Answer[Any], running: list[Runner]) -> bool:
-        """Have the caller wait as a runner, if this process uses the lock, or used it, and he is not inside himself."""
-        now = self._loop.time()
-        patience = ask.patience(now)
-        lock = self.registry.known(ask.address) if patience >= SHORTEST else None
-        if lock is None or self.phase is not Phase.OPEN:
-            return False
-        relay = lock.relay
-        is_open = relay.is_open
-        if is_inside(relay.turn) if is_open else relay.is_passed_by:
-            return False
-        runner = Runner(ask, answer, now, patience, relay, self._ask_again)
-        running.append(runner)
-        ask.begin(self.registry)
-        runner.enter_door()
-        if is_open:
-            runner.start()
-        elif not self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._soon(lambda: runner.come(self.registry, lock))):
-            runner.refuse(self._refusal())
-        return True
-
-    def _ask_again(self, runner: Runner) -> None:
-        """Have a runner ask on the lock thread, as if he had done so from the beginning."""
-        coro = runner.ask.go_on(self.registry, runner.since)
-        answer, failed = runner.answer, runner.ask.failed
-
-        def start() -> None:
-            self._soon(lambda: self._begin(coro, answer, undo=self._give_back, gone=failed))
-
-        with speaking_of(runner.whose), asking(runner.caller):
-            begun = self._move(Phase.OPEN, Phase.OPEN, then=start)
-        if not begun:
-            coro.close()
-            runner.refuse(self._refusal())
-
-    def _abandon(self, answer: Answer[Any], running: list[Runner] | None = None) -> None:
+    def _abandon(self, answer: Answer[Any]) -> None:
         """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
-        if answer.cancel():
-            for runner in running or ():
-                runner.withdraw()
-        elif answer.error() is None:
+        if not answer.cancel() and answer.error() is None:
             for hold in holds_in(answer.result()):
-                if not self._passed_on(hold):
-                    self._release(hold, dropped=True)
-
-    def _passed_on(self, hold: Hold) -> bool:
-        """End a section by handing its lock on to a runner; False: it is to be ended on the lock thread."""
-        if not isinstance(hold, Section) or self.phase is not Phase.OPEN or hold.lost.reason == "closed":
-            return False
-        return hold.hand_on is not None and hold.hand_on(hold)
+                self._release(hold, dropped=True)
 
     def _release(self, hold: Hold, *, dropped: bool = False) -> Answer[None] | None:
         """Begin to release; None where there is nothing to do. ``dropped``: its caller never got it."""
@@ -240,12 +176,11 @@ class Calls:
         coro: Coroutine[Any, Any, _T],
         answer: Answer[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
-        gone: Callable[[BaseException], object] = lambda _: None,
     ) -> None:
         """Run this on the loop, and answer with what came of it."""
         task = self._begun(coro)
         answer.when_done(lambda: self._cancel(task) if answer.cancelled else None)
-        task.add_done_callback(lambda task: self._ended(task, answer, undo, gone))
+        task.add_done_callback(lambda task: self._ended(task, answer, undo))
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and no task runs any more
@@ -256,11 +191,8 @@ class Calls:
         task: asyncio.Task[_T],
         answer: Answer[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None,
-        gone: Callable[[BaseException], object],
     ) -> None:
         """Tell the caller what came of its work; undo it if the caller has gone."""
-        if task.cancelled():
-            gone(asyncio.CancelledError())
         error = self._refusal() if task.cancelled() else task.exception()
         if not answer.claim():
             if undo is not None and error is None:

@@ -1,7 +1,7 @@
 """How many invocations of this process wait for each lock, and no more than ``max_waiting`` of them.
 
-Each wait begins and ends on the lock's loop, or on any thread where a runner waits: a wait that is cancelled, times out
-or fails is counted out as one that succeeds.
+Each wait begins and ends on the lock's loop: a wait that is cancelled, times out or fails is counted out as one that
+succeeds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.mutex import new_mutex
 
 if TYPE_CHECKING:
     from singleton.settings.place import Place
@@ -34,11 +33,10 @@ class Waiting:
 
 
 class Crowd:
-    """Those invocations of one process that wait. Safe to use from any thread."""
+    """Those invocations of one process that wait."""
 
     def __init__(self) -> None:
         self._waiting: dict[Blob, set[object]] = {}
-        self._mutex = new_mutex()
 
     def of(self, blob: Blob) -> int:
         """Return how many wait for this lock."""
@@ -50,11 +48,10 @@ class Crowd:
         Raises:
             LockNotAcquired: ``most`` wait for it already, and it is not counted.
         """
-        with self._mutex:
-            waiting = self.of(blob)
-            if most is None or waiting < most:
-                self._waiting.setdefault(blob, set()).add(who)
-                return
+        waiting = self.of(blob)
+        if most is None or waiting < most:
+            self._waiting.setdefault(blob, set()).add(who)
+            return
         raise LockNotAcquired(
             f"lock {blob[1]!r} was not waited for: {waiting} invocations of this process wait for it already, and "
             f"max_waiting is {most}. Raise max_waiting, or put the message back: when_full='defer'",
@@ -65,13 +62,8 @@ class Crowd:
 
     def go(self, blob: Blob, who: object) -> None:
         """Count out who waits no more; once more changes nothing."""
-        with self._mutex:
-            waiting = self._waiting.get(blob)
-            if waiting is not None:
-                waiting.discard(who)
-                if not waiting:
-                    del self._waiting[blob]
-
-    def forget(self) -> None:
-        """Count nobody in a forked child: the thread that had the mutex is not there."""
-        self._waiting, self._mutex = {}, new_mutex()
+        waiting = self._waiting.get(blob)
+        if waiting is not None:
+            waiting.discard(who)
+            if not waiting:
+                del self._waiting[blob]

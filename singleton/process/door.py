@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.errors import LockClosed
 
@@ -15,13 +14,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Guest(Protocol):
-    """Who waits behind a door on a thread of its own."""
-
-    def show_out(self) -> None:
-        """The door is closed: wait no longer. It is called on whichever thread closes it."""
-
-
 class Door:
     """Open until it is closed, from any thread and for good. Takes no lock that a fork could leave taken."""
 
@@ -29,22 +21,12 @@ class Door:
         self._closed = False
         # In the order in which they came, as virtual time must be the same each time.
         self._waiting: dict[tuple[asyncio.AbstractEventLoop, asyncio.Timeout], None] = {}
-        self._running: dict[weakref.ref[Guest], None] = {}
         self._behind: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
     @property
     def is_closed(self) -> bool:
         """Tell whether it is closed."""
         return self._closed
-
-    def enter(self, guest: Guest) -> None:
-        """Show this one out as soon as the door is closed, unless ``leave`` comes before. It is not kept alive."""
-        running = self._running
-        running[weakref.ref(guest, lambda gone: running.pop(gone, None))] = None
-
-    def leave(self, guest: Guest) -> None:
-        """Show it out no more."""
-        self._running.pop(weakref.ref(guest), None)
 
     def check(self, name: str) -> None:
         """Raise ``LockClosed`` if the door is closed."""
@@ -86,9 +68,6 @@ class Door:
         already, self._closed = self._closed, True
         if already:
             return
-        for known in self._running.copy():
-            if (guest := known()) is not None:
-                guest.show_out()
         for entry in self._waiting.copy():
             with suppress(RuntimeError):  # that loop is closed, and its waiters were told
                 entry[0].call_soon_threadsafe(self._show_out, entry)

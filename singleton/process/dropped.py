@@ -19,9 +19,9 @@ from singleton.locking.lock import release
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
-    from singleton.base.hold import Hold, LossSignal
+    from singleton.base.hold import Hold
     from singleton.locking.lease import Lease
-    from singleton.locking.section import Turn
+    from singleton.locking.record import Turn
 
 
 def release_if_dropped(hold: Hold) -> None:
@@ -42,41 +42,39 @@ class _Collected:
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
 
-    def __call__(self, lock: str, turn: Turn, lost: LossSignal) -> None:
+    def __call__(self, lock: str, turn: Turn) -> None:
         with suppress(RuntimeError):  # its loop is closed: the lease lapses
-            self._loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=self._context)
+            self._loop.call_soon_threadsafe(_end, lock, turn, context=self._context)
 
 
-def end_dropped(lock: str, turn: Turn, lost: LossSignal) -> None:
+def _end(lock: str, turn: Turn) -> None:
     """End the section of a hold that was collected, unless it has ended. Call it on the lock's loop."""
-    if turn.is_of(lost):
+    if not turn.over:
         _log.warning(
             *("lock %s: its hold was garbage-collected without a release, and is released now", lock),
             extra={"lock": lock},
         )
-        turn.end(lost)
+        turn.end()
 
 
 def lose_after(seconds: float, hold: Section) -> None:
     """Have the hold lost as too long, unless its section has ended by then. Call it on the lock's loop.
 
-    It counts for this section alone: one that gets the same lease next has its own time. That both are told apart, the
-    section ends on the loop, and does not hand the lock on from another thread.
+    It counts for this section alone: one that gets the same lease next has its own time.
     """
     loop = asyncio.get_running_loop()
-    hold.hand_on = None
-    timer = loop.call_at(loop.time() + seconds, _too_long, hold.turn, hold.lost, hold.lease)  # not the hold (M-37)
-    hold.turn.when_settled(hold.lost, timer.cancel)
+    timer = loop.call_at(loop.time() + seconds, _too_long, hold.turn, hold.lease)  # not the hold (M-37)
+    hold.turn.when_settled(timer.cancel)
 
 
-def _too_long(turn: Turn, lost: LossSignal, lease: Lease) -> None:
-    if turn.is_of(lost) and not lost.ended:  # it has ended where its lock is kept for at_least
+def _too_long(turn: Turn, lease: Lease) -> None:
+    if not turn.over and not turn.lost.ended:  # it has ended where its lock is kept for at_least
         lease.lose("too long")
 
 
 async def give_back(hold: Hold) -> None:
     """Release a hold, with all its parts, and say so."""
-    held = [each.lock for each in parts_of(hold) if isinstance(each, Section) and not each.over]
+    held = [each.lock for each in parts_of(hold) if isinstance(each, Section) and not each.turn.over]
     await release(hold)
     for lock in held:
         _log.debug("lock %s: released", lock)

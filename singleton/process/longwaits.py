@@ -17,14 +17,14 @@ from singleton.base.naming import current
 from singleton.base.naming import log as _log
 from singleton.locking.holder import holder_in
 from singleton.locking.lease import as_failure
-from singleton.locking.section import Reading
+from singleton.locking.record import Reading
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.holder import Holder
-    from singleton.locking.section import Gate
+    from singleton.locking.record import Gate
     from singleton.locking.wheel import Wheel
     from singleton.stores.protocol import LeaseStore
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
-    from singleton.locking.section import Turn
+    from singleton.locking.record import Turn
 
 Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
 """A thread, and the task that runs on it."""
@@ -44,7 +44,7 @@ class Inside(NamedTuple):
     def goes_on(self) -> Section | None:
         """The hold, while its section lasts."""
         hold = self.hold()
-        return hold if isinstance(hold, Section) and not hold.over else None
+        return hold if isinstance(hold, Section) and not hold.turn.over else None
 
     @property
     def key(self) -> tuple[int, ...]:
@@ -175,14 +175,9 @@ def enter_again(lock: Hashable) -> tuple[Hold, Entry] | None:
     return None
 
 
-def asking(caller: Caller | None = None) -> Valued[Caller]:
-    """Note, for the lock thread, who asks for what the block begins there; None: who runs."""
-    return Valued(_asks, caller or this_caller())
-
-
-def is_inside(turn: Turn | None) -> bool:
-    """Tell whether who asks began within a section that lasts, and has this turn."""
-    return any((hold := each.goes_on) is not None and hold.turn is turn for each in _holds.get() or ())
+def asking() -> Valued[Caller]:
+    """Note, for the lock thread, who asks for what the block begins there."""
+    return Valued(_asks, this_caller())
 
 
 def ask_for_nobody() -> None:

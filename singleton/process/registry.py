@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from singleton.base.both import parts_of
 from singleton.base.naming import log as _log
 from singleton.locking.lock import Lock
-from singleton.locking.section import Gate, Section, closed_error
+from singleton.locking.record import Gate
+from singleton.locking.section import Section, closed_error
 from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
 from singleton.locking.turns import Turns
 from singleton.process.closing import closed
 from singleton.process.crowd import Crowd
-from singleton.process.dropped import end_dropped, give_back, lose_after, release_if_dropped, until_lost
+from singleton.process.dropped import give_back, lose_after, release_if_dropped, until_lost
 from singleton.process.longwaits import LongWait, WhoHas
 from singleton.process.reentry import suspected
 from singleton.process.remembered import IDLE_LOCKS, Guesses, Remembered
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
-    from singleton.locking.waiter import Runner
     from singleton.process.address import Address
     from singleton.process.closing import Keeper
     from singleton.process.door import Door
@@ -90,12 +90,10 @@ class Registry:
         limit: int | None = None,
         at_least: float = 0.0,
         max_hold: float | None = None,
-        since: float | None = None,
     ) -> Hold:
         """Acquire the lock of this address, or with a limit a slot of the semaphore. See ``Lock.acquire``.
 
         ``release`` will keep it until it has been held for ``at_least`` seconds. After ``max_hold`` seconds it is lost.
-        ``since``: when the wait for a lock began, by the loop's clock; None: now.
         """
         if self._closed:
             raise closed_error("lock", address.name, owner)
@@ -106,8 +104,8 @@ class Registry:
         else:
             lock = self._lock(address)
             suspicion = suspected(address.name, owner, turn=lock.gate.inside, kept=self._tails)
-            with self.long_wait(address, owner, suspicion, since=since):
-                hold = await lock.acquire(timeout=timeout, owner=owner, since=since)
+            with self.long_wait(address, owner, suspicion):
+                hold = await lock.acquire(timeout=timeout, owner=owner)
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
         release_if_dropped(hold)
@@ -127,8 +125,6 @@ class Registry:
         """Give the hold back so many seconds from now at the earliest."""
         due = asyncio.get_running_loop().time() + seconds
         self._not_before[hold] = max(due, self._not_before.get(hold, due))
-        if isinstance(hold, Section):
-            hold.hand_on = None
 
     async def _acquire_slot(self, address: Address, limit: int, timeout: float | None, owner: str) -> Hold:
         semaphore = self._semaphore(address, limit)
@@ -138,26 +134,15 @@ class Registry:
         with LongWait(f"semaphore {address.name}", owner, taken, self.accompany, wheel):
             return await semaphore.acquire(timeout=timeout, owner=owner)
 
-    def long_wait(self, address: Address, owner: str, suspicion: str = "", *, since: float | None = None) -> LongWait:
+    def long_wait(self, address: Address, owner: str, suspicion: str = "") -> LongWait:
         """Return a block in which somebody waits for a lock: if that gets long, it is logged, with a suspicion."""
         wheel = self._turns[address.place].wheel
         what, who = f"lock {address.name}", partial(self.who_has, address)
-        return LongWait(what, owner, who, self.accompany, wheel, suspicion=suspicion, since=since)
+        return LongWait(what, owner, who, self.accompany, wheel, suspicion=suspicion)
 
     def who_has(self, address: Address) -> WhoHas:
         """Return what tells who has a lock, and asks for that at most once a minute."""
         return WhoHas(self.store(address.place), address.name, self._lock(address).gate, self.accompany)
-
-    def known(self, address: Address) -> Lock | None:
-        """Return from any thread the lock of this address, if it is known."""
-        return self._locks.get(address)
-
-    def welcome(self, address: Address, lock: Lock, runner: Runner) -> bool:
-        """Have the first who comes wait for this lock as a runner, if it is still known. See ``Lock.welcome``."""
-        if self._locks.get(address) is not lock or not lock.welcome(runner):
-            return False
-        self._locks.move_to_end(address)
-        return True
 
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
@@ -184,15 +169,16 @@ class Registry:
 
         That is so of a hold which is not a section under way, or is kept for longer than its section.
         """
-        if not isinstance(hold, Section) or hold in self._not_before or hold.over or not hold.end():
+        if not isinstance(hold, Section) or hold in self._not_before or hold.turn.over:
             return False
+        hold.turn.end()
         lock = hold.lock
 
         def settled() -> None:
             _log.debug("lock %s: released", lock)
             then()
 
-        hold.turn.when_settled(hold.lost, settled)
+        hold.turn.when_settled(settled)
         return True
 
     async def drop(self, hold: Hold) -> None:
@@ -211,12 +197,6 @@ class Registry:
         """Keep a task that goes on for as long as this registry is open."""
         self._companions[task] = None
         task.add_done_callback(self._companions.pop)
-
-    def forget(self) -> None:
-        """Hand nothing on, and count nobody, in a forked child."""
-        self.crowd.forget()
-        for lock in self._locks.values():
-            lock.relay.forget()
 
     async def aclose(self) -> None:
         """Close all locks and stores. A lease whose section still runs lapses by itself (B10)."""
@@ -289,7 +269,6 @@ class Registry:
                 guess=self._guesses.of(address.place, address.name),
                 turns=self._turns[address.place],
                 wall=self.wall,
-                dropped=end_dropped,
             )
 
         return self._locks.known(address, make)

@@ -14,7 +14,6 @@ from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
 from tests.simulation.planted.once import ONCE
 from tests.simulation.planted.patterns import PATTERNS
-from tests.simulation.planted.relay import RELAY
 from tests.simulation.planted.remembered import REMEMBERED
 from tests.simulation.planted.states import STATES
 from tests.simulation.planted.wheels import WHEELS
@@ -477,8 +476,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="waiter's wake-up lost",
         file=LINE,
-        old="            self._leave(waiter)\n            self._wake()\n",
-        new="            self._leave(waiter)\n",
+        old="            self._waiters.pop(waiter, None)\n            self._wake()\n",
+        new="            self._waiters.pop(waiter, None)\n",
         breaks="the next caller waits for a poll that was meant for a caller that left",
         by=("tests/unit/locking/test_lock_timeouts.py",),
         why="a caller that asks once must come within a poll of the last one that left: worlds show it too seldom",
@@ -495,8 +494,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="handoff without deadline check",
         file=LOCK,
-        old="while (waiter := await self.relay.next()) is not None and lease.alive() and not self.relay.spent:",
-        new="while (waiter := await self.relay.next()) is not None and not self.relay.spent:",
+        old="while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:",
+        new="while (waiter := self._line.first()) is not None and not self._spent:",
         breaks="a lost lease is handed to the next in line",
     ),
     Mutant(
@@ -531,8 +530,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="last come, first served",
         file=LINE,
-        old="        while (first := self._first) is not None and first.granted.done():\n",
-        new="        while (first := self._last) is not None and first.granted.done():\n",
+        old="        while (first := next(iter(self._waiters), None)) is not None and first.granted.done():\n",
+        new="        while (first := next(reversed(self._waiters), None)) is not None and first.granted.done():\n",
         breaks="the first waiter is served last",
     ),
     Mutant(
@@ -573,15 +572,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a section that was cancelled at its grant goes on",
         file=LINE,
-        old="                waiter.hold.end()\n",
+        old="                waiter.hold.turn.end()\n",
         new="                pass\n",
         breaks="a lock that was granted when its caller was cancelled is never released",
     ),
     Mutant(
         name="cancellation swallowed by the lock",
         file=LINE,
-        old="                waiter.hold.end()\n            raise\n",
-        new="                waiter.hold.end()\n            return waiter.take()\n",
+        old="                waiter.hold.turn.end()\n            raise\n",
+        new="                waiter.hold.turn.end()\n            return waiter.take()\n",
         breaks="a cancelled caller goes on with a hold that was released",
         by=("tests/unit/locking/test_lock_cancel.py",),
         why="the runtime releases what it acquires for a caller that has left",
@@ -859,7 +858,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a slot that was got for nobody is kept",
         file=SEMAPHORE,
-        old="            hold.end()\n            return\n",
+        old="            hold.turn.end()\n            return\n",
         new="            return\n",
         breaks="a slot that was acquired for a caller that has left is never released",
         by=(
@@ -981,7 +980,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *CLIENTS,
     *NAMES,
     *LISTENERS,
-    *RELAY,
     *DEFERRALS,
     *FAILOVERS,
     *PATTERNS,

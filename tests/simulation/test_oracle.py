@@ -30,9 +30,8 @@ from simulator.virtual.workloads.witness import Witness
 from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold, LossSignal
-from singleton.base.mutex import new_mutex
-from singleton.locking.relay import Relayed
-from singleton.locking.section import Turn
+from singleton.locking.record import Turn
+from singleton.locking.section import Section
 from singleton.settings.connection import StorageAccount
 from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
@@ -621,10 +620,10 @@ async def _(host: Host) -> None:
 async def _(host: Host) -> None:
     crowd, first, _second = _crowd(host)
     belief = await host.take(lasts=1.0)
-    hold = Relayed.__new__(Relayed)
+    hold = Section.__new__(Section)
     Hold.__init__(hold, LOCK, token=1, lease=belief)
     await host.until(2.0)
-    hold.lease, hold.turn = cast("Lease", belief), Turn(hold.lost, (LOCK, "me", 1, ""), new_mutex())
+    hold.lease, hold.turn = cast("Lease", belief), Turn(hold.lost, (LOCK, "me", 1, ""))
     hold.when_dropped(lambda *_: None)
     crowd.got(first, (hold,))
 

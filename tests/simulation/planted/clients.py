@@ -74,8 +74,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="dropped holds are kept",
         file="singleton/process/dropped.py",
-        old="        self._loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=self._context)",
-        new="        self._loop.call_soon_threadsafe(end_dropped, lock, turn.settled, lost, context=self._context)",
+        old="            self._loop.call_soon_threadsafe(_end, lock, turn, context=self._context)",
+        new="            pass",
         breaks="a hold that was dropped without a release keeps its lock",
     ),
     Mutant(
@@ -160,8 +160,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a lapsed lease is handed on",
         file="singleton/locking/lock.py",
-        old="(waiter := await self.relay.next()) is not None and lease.alive() and not",
-        new="(waiter := await self.relay.next()) is not None and lease.lost is None and not",
+        old="(waiter := self._line.first()) is not None and lease.alive() and not",
+        new="(waiter := self._line.first()) is not None and lease.lost is None and not",
         breaks="the next waiter gets a lease that expired in the same step",
         by=("tests/unit/locking/test_lock_loss.py",),
         why="it takes a section that ends in the step in which its lease expires",
@@ -177,7 +177,7 @@ CLIENTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a gate opens for who comes",
-        file="singleton/locking/section.py",
+        file="singleton/locking/record.py",
         old="        return None if self._turn is None or self._turn.over else self._turn",
         new="        return None if self._turn is None or self._turn.lost.is_set() else self._turn",
         breaks="a section that outlives its lease is joined by another of its process",

@@ -296,14 +296,6 @@ FAILOVERS: tuple[Mutant, ...] = (
         among="images",
     ),
     Mutant(
-        name="handed on past the deadline of its last touch",
-        file="singleton/locking/relay.py",
-        old="        return lease.alive() and self._loop.time()",
-        new="        return lease.lost is None and self._loop.time() < lease._deadline and self._loop.time()",
-        breaks="a section begins though others may have taken the lock meanwhile",
-        among="crowd",
-    ),
-    Mutant(
         name="alive by its renewals alone",
         file=LEASE,
         old="        return self.lost is None and not self.overdue()\n",

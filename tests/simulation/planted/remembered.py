@@ -58,15 +58,4 @@ REMEMBERED: tuple[Mutant, ...] = (
         ),
         why="it costs a request, and only after a lease that was granted without a reply",
     ),
-    Mutant(
-        name="relays are not forgotten in a fork",
-        file=CALLS,
-        old="        self.registry.forget()\n",
-        new="",
-        breaks="who forks as he begins to wait waits for ever in the child",
-        by=(
-            "tests/unit/process/test_fork.py::test_who_forks_as_he_is_told_that_he_waits_waits_in_the_child_for_nobody",
-        ),
-        why="machines of worlds do not fork",
-    ),
 )

@@ -7,7 +7,6 @@ from tests.simulation.planted.mutant import Mutant
 FENCING = "singleton/locking/fencing.py"
 STAMPS = "singleton/stores/stamps.py"
 CONTENT = "singleton/locking/content.py"
-SECTION = "singleton/locking/section.py"
 _KEPT = "tests/unit/locking/test_state_kept.py"
 
 STATES: tuple[Mutant, ...] = (
@@ -63,19 +62,10 @@ STATES: tuple[Mutant, ...] = (
         among="state",
     ),
     Mutant(
-        name="runners hand on while state is written",
-        file="singleton/locking/relay.py",
-        old=" and not self.spent and not turn.in_use\n",
-        new=" and not self.spent\n",
-        breaks="a section's write is sent in the next one, under the same lease",
-        by=("tests/unit/process/relay/test_relay.py",),
-        why="the write has to wait for another request of its lock as its section ends",
-    ),
-    Mutant(
         name="state used after the release",
-        file=SECTION,
-        old="            going = self.is_of(lost)\n",
-        new="            going = True\n",
+        file="singleton/locking/record.py",
+        old="        if self.over:\n            return False\n",
+        new="",
         breaks="a hold that was released writes under the lease of its successor",
         by=(f"{_KEPT}::test_who_gives_the_lock_back_uses_it_no_more_even_while_another_use_is_joined",),
         why="no world uses a hold that it has released",

@@ -200,20 +200,20 @@ OTHERS: list[Killed] = [
     ),
     line(
         "a hold that is granted to who has gone",
-        "waiter.hold.end()",
+        "waiter.hold.turn.end()",
         "pass",
         partial(cancel.test_a_cancellation_at_any_step_leaves_no_lease_and_forgets_no_waiter, cancel.alone),
     ),
     line(
         "last come, first served",
-        "(first := self._first)",
-        "(first := self._last)",
+        "(first := next(iter(self._waiters), None))",
+        "(first := next(reversed(self._waiters), None))",
         queue.test_waiters_of_a_process_are_served_in_the_order_in_which_they_came,
     ),
     lock(
         "a lost lease handed on",
-        "and lease.alive() and not self.relay.spent",
-        "and not self.relay.spent",
+        "and lease.alive() and not self._spent",
+        "and not self._spent",
         loss.test_the_next_in_line_does_not_get_a_lease_that_was_lost_in_the_section_before,
     ),
     lock(
@@ -286,8 +286,8 @@ OTHERS: list[Killed] = [
     ),
     line(
         "those who leave wake nobody",
-        "            self._leave(waiter)\n            self._wake()",
-        "            self._leave(waiter)",
+        "            self._waiters.pop(waiter, None)\n            self._wake()",
+        "            self._waiters.pop(waiter, None)",
         cancel.test_waiters_that_leave_end_the_polling,
     ),
     (

@@ -332,7 +332,7 @@ async def test_who_has_waited_behind_another_lock_of_the_process_is_told_that_it
     hold = await lock.acquire()
     waiter = asyncio.create_task(other.acquire(timeout=5.015))
     await asyncio.sleep(5.0)
-    hold.end()  # type: ignore[attr-defined]
+    hold.turn.end()  # type: ignore[attr-defined]
     with pytest.raises(LockNotAcquired, match="in use by this process"):
         await waiter
     await settled(network.service, lock, other)

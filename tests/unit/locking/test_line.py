@@ -15,7 +15,6 @@ def a_line() -> Line:
 
 @virtual
 async def test_a_line_in_which_nobody_has_ever_stood_waits_for_nobody() -> None:
-    """A lock that somebody only asked about may get a runner as its first caller; he may go away."""
     line, done = a_line(), asyncio.get_running_loop().create_future()
     await line.sleep_until(now() + 30.0)
     await line.wait_for(done)

@@ -412,7 +412,8 @@ async def test_a_release_in_the_instant_of_an_answer_makes_no_noise(caplog: pyte
     assert isinstance(keeper, SectionState)
 
     async def answered_as_it_ends() -> bool:
-        return hold.end()
+        hold.turn.end()
+        return True
 
     assert await keeper._asked(answered_as_it_ends, 5.0)
     await asyncio.sleep(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from functools import partial
 
 import pytest
@@ -18,18 +17,6 @@ async def test_who_comes_to_a_door_that_has_just_been_closed_does_not_wait_behin
     door.close()
     with pytest.raises(LockClosed, match="'reports'"):
         await door.through("reports", lambda: asyncio.sleep(3600))
-
-
-def test_a_door_forgets_who_died_behind_it() -> None:
-    class Waiting:
-        def show_out(self) -> None: ...
-
-    door, waiting = Door(), Waiting()
-    door.enter(waiting)
-    assert len(door._running) == 1
-    del waiting
-    gc.collect()
-    assert not door._running
 
 
 async def test_those_behind_a_door_that_is_closed_are_shown_out_in_the_order_in_which_they_came() -> None:

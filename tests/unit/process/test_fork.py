@@ -10,26 +10,24 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton import LockClient, LockClosed, LockLost, subscribe
+from singleton import LockClient, LockClosed, LockLost
 from singleton.process import current
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import memory_locks
 from tests.support.lock_thread import Context, a_job, an_app
-from tests.support.relays import soon
+from tests.support.waiters import soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from singleton.base.events import LockEvent
     from singleton.base.hold import Hold
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -156,46 +154,12 @@ def test_a_child_of_a_process_with_locks_in_memory_holds_nothing_and_waits_for_n
         assert hold.state.read() == "parent"
 
 
-def test_who_forks_as_he_is_told_that_he_waits_waits_in_the_child_for_nobody(locks: LockClient) -> None:
-    """There is no thread there that would hand the lock on to him."""
-    ends: list[str] = []
-
-    def fork(event: LockEvent) -> None:
-        if event.kind == "waiting" and event.owner == "forks":
-            ends.append(in_a_child(lambda: None, goes_on=True))
-
-    def wait() -> None:
-        parent = os.getpid()
-        try:
-            locks.release(locks.acquire("job", owner="forks"))
-        except LockClosed:
-            if os.getpid() != parent:
-                os._exit(2)
-            raise
-
-    unsubscribe = subscribe(fork)
-    try:
-        with locks.lock("job"):
-            waiting = threading.Thread(target=wait)
-            waiting.start()
-            while not ends:
-                time.sleep(0.001)
-        waiting.join(10)
-    finally:
-        unsubscribe()
-    assert ends == ["closed"]
-
-
-@pytest.mark.parametrize("whose", ["the relay", "the crowd"])
-def test_the_child_can_cancel_who_waits_on_its_loop_though_another_thread_had_a_mutex(
-    locks: LockClient, whose: str
-) -> None:
-    """He waits as a runner, and is counted."""
+def test_the_child_can_cancel_who_waits_on_its_loop_though_another_thread_had_the_mutex(locks: LockClient) -> None:
     loop = asyncio.new_event_loop()
 
     async def begun() -> asyncio.Task[None]:
         waiting: asyncio.Task[None] = asyncio.create_task(a_job("async")(context=Context("inv-1")))
-        await soon(lambda: bool(relay._runners))
+        await soon(lambda: len(lock._line) == 1)
         return waiting
 
     def cancel() -> None:
@@ -205,10 +169,9 @@ def test_the_child_can_cancel_who_waits_on_its_loop_though_another_thread_had_a_
 
     with locks.lock("locks/app/job"):
         assert current._current is not None
-        registry = current._current.registry
-        (relay,) = (lock.relay for lock in registry._locks.values())
+        (lock,) = current._current.registry._locks.values()
         waiting = contextvars.Context().run(loop.run_until_complete, begun())
-        with taken_by_another_thread(relay.mutex if whose == "the relay" else registry.crowd._mutex):
+        with taken_by_another_thread(current._current._door):
             assert in_a_child(cancel) == "done"
         cancel()
     loop.close()

@@ -16,6 +16,8 @@ from singleton.process.answer import Answer
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
+from tests.support.waiters import eventually as eventually_here
+from tests.support.waiters import in_line
 from tests.support.world import eventually, now, until, virtual
 
 if TYPE_CHECKING:
@@ -177,7 +179,6 @@ def test_threads_too_and_the_end_of_the_process_does_not_wait_for_it(thread: Loc
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_thread_that_runs_behind_it_does_not_get_it_sooner(thread: LockThread, *, reentrant: bool) -> None:
-    """Who waits where it asked gets a lock without the lock thread, which has to keep this one."""
     client = LockClient(options=SingletonOptions(lock_acquisition_min_polling_interval=0.01))
     got: list[float] = []
 
@@ -192,10 +193,7 @@ def test_a_thread_that_runs_behind_it_does_not_get_it_sooner(thread: LockThread,
             with client.lock(JOB, at_least=0.6, reentrant=True):
                 pass
         following.start()
-        lock = thread.runtime.registry.known(client._known_address(JOB))
-        assert lock is not None
-        while not lock.relay._runners:
-            time.sleep(0.001)
+        eventually_here(lambda: in_line(thread, JOB) == 1)
         assert hold.owned
     following.join()
     assert got[0] - start > 0.5

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from singleton import ConfigurationError, LockClient, LockLost, SingletonOptions
-from singleton.locking.section import Section
 from singleton.process.dropped import lose_after
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton import Hold
+    from singleton.locking.section import Section
 
 JOB = "report"
 
@@ -88,7 +88,11 @@ async def test_periodic_work_that_hangs_is_told_and_another_instance_goes_on() -
 async def test_a_section_that_ends_at_the_very_moment_is_not_lost() -> None:
     lock = lock_on(MemoryLeaseStore())
     holds: list[Section] = []
-    virtual_loop().call_at(10, lambda: [hold.end() for hold in holds])
+
+    def end() -> None:
+        holds[0].turn.end()
+
+    virtual_loop().call_at(10, end)
     holds.append(cast("Section", await lock.acquire()))
     lose_after(10, holds[0])
     await until(11)
@@ -96,8 +100,7 @@ async def test_a_section_that_ends_at_the_very_moment_is_not_lost() -> None:
     await lock.aclose()
 
 
-def test_a_thread_is_told_and_a_runner_that_follows_has_its_own_time(thread: LockThread) -> None:
-    """Runners get the lock without the lock thread; a hold with an end of its own ends on it."""
+def test_a_thread_is_told_and_a_waiter_that_follows_has_its_own_time(thread: LockThread) -> None:
     client = LockClient(options=SingletonOptions(lock_acquisition_min_polling_interval=0.01))
     entered, lost = threading.Event(), list[Any]()
 
@@ -107,8 +110,6 @@ def test_a_thread_is_told_and_a_runner_that_follows_has_its_own_time(thread: Loc
             lost.append(hold.lost.wait(0.5))
 
     with client.lock(JOB, max_hold=0.3) as hold:
-        assert isinstance(hold, Section)
-        assert hold.hand_on is None
         following = threading.Thread(target=follow)
         following.start()
         assert not entered.wait(0.1)

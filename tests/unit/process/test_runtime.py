@@ -27,7 +27,7 @@ from singleton.settings.options import SingletonOptions
 from singleton.settings.place import Place
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
-from tests.support.relays import soon
+from tests.support.waiters import soon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

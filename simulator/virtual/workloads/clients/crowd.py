@@ -22,7 +22,7 @@ from simulator.virtual.workloads.clients.calls import Calls
 from simulator.virtual.workloads.clients.clients import Session, Shop, tell_of
 from simulator.virtual.workloads.clients.uses import Plan
 from singleton import SingletonOptions
-from singleton.locking.relay import Relayed
+from singleton.locking.section import Section
 
 if TYPE_CHECKING:
     import random
@@ -75,7 +75,7 @@ class Crowd(Calls):
             self._judge_order(use)
 
     def _judge_lease(self, use: Use, hold: Hold) -> None:
-        if isinstance(hold, Relayed):
+        if isinstance(hold, Section):
             self._judge_deadline(use, hold.lock, hold.turn._began - hold.lease.deadline)  # noqa: SLF001 - as its host sees it
         before = self._signals.get(hold.lease_id or "")
         self._signals[hold.lease_id or ""] = hold.lost
@@ -86,7 +86,7 @@ class Crowd(Calls):
 
     def _judge_deadline(self, use: Use, lock: str, late: float) -> None:
         """A section begins in time, or not at all: whoever hands the lock on looks at the clock."""
-        self.world.oracle.reached["holds that a runner got"] += 1
+        self.world.oracle.reached["holds that callers of a crowd got"] += 1
         if late >= 0:
             self._blame("handed on too late", f"{use.owner} was handed {lock} {late:.3f} s after its deadline")
 

@@ -1,4 +1,4 @@
-"""A lock thread on a store that counts, and callers that may wait in the relay for long."""
+"""A lock thread on a store that counts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.locking import relay
 from tests.support.lock_thread import LockThread
-from tests.support.relays import CountingStore
+from tests.support.waiters import CountingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +24,3 @@ def thread(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lo
     with LockThread(store) as thread:
         thread.memory = store
         yield thread
-
-
-@pytest.fixture
-def forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let runners wait where they are for as long as it takes, however slow this machine is."""
-    monkeypatch.setattr(relay, "_HERE", 1e9)

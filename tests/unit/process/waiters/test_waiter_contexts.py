@@ -1,4 +1,4 @@
-"""What is logged and told of a runner's hold belongs to him, on whichever thread it comes up.
+"""What is logged and told of a waiter's hold belongs to the waiter, on whichever thread it comes up.
 
 A line in another context goes out in the name of another invocation, or into another span.
 """
@@ -17,8 +17,7 @@ import pytest
 
 from singleton import LockClient, subscribe
 from singleton.base.naming import Invocation, UnderWay
-from singleton.locking.section import Section
-from tests.support.relays import LOCK, eventually, relay_of, running
+from tests.support.waiters import LOCK, eventually, in_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,35 +74,25 @@ def acquired_by(who: str, got: list[Hold]) -> threading.Thread:
     return thread
 
 
-def two_in_a_row(thread: LockThread, *, by_the_lock_thread: bool = False) -> list[Hold]:
-    """Return, alone in a list, the hold of ``late``, who waited as a runner while ``early`` had the lock.
-
-    ``by_the_lock_thread``: it was not the thread of who released it that gave it to him. That is nobody's.
-    """
+def two_in_a_row(thread: LockThread) -> list[Hold]:
+    """Return, alone in a list, the hold of ``late``, who waited while ``early`` had the lock."""
     got: list[Hold] = []
     acquired_by("early", got).join(10)
     waiting = acquired_by("late", got)
-    eventually(lambda: running(thread) == 1)
+    eventually(lambda: in_line(thread) == 1)
     first = got.pop()
-    if by_the_lock_thread:
-        assert isinstance(first, Section)
-        first.hand_on = None
     LockClient().release(first)
     waiting.join(10)
     return got
 
 
-def test_the_line_that_he_has_acquired_it_goes_out_in_his_context(
-    thread: LockThread, forever: None, lines: Lines
-) -> None:
+def test_the_line_that_he_has_acquired_it_goes_out_in_his_context(thread: LockThread, lines: Lines) -> None:
     (hold,) = two_in_a_row(thread)
     LockClient().release(hold)
     assert lines.about("acquired") == ["early", "late"]
 
 
-def test_the_release_of_who_hands_it_on_is_told_in_the_context_of_who_acquired_it(
-    thread: LockThread, forever: None
-) -> None:
+def test_the_release_of_who_hands_it_on_is_told_in_the_context_of_who_acquired_it(thread: LockThread) -> None:
     told: list[tuple[str, str]] = []
     unsubscribe = subscribe(
         lambda event: told.append((event.owner, caller.get())) if event.kind == "released" else None
@@ -114,19 +103,14 @@ def test_the_release_of_who_hands_it_on_is_told_in_the_context_of_who_acquired_i
     assert told == [("early", "early"), ("late", "late")]
 
 
-@pytest.mark.parametrize("by_the_lock_thread", [False, True])
-def test_the_line_that_his_hold_was_collected_goes_out_in_his_context(
-    thread: LockThread, forever: None, lines: Lines, by_the_lock_thread: bool
-) -> None:
-    two_in_a_row(thread, by_the_lock_thread=by_the_lock_thread).clear()
+def test_the_line_that_his_hold_was_collected_goes_out_in_his_context(thread: LockThread, lines: Lines) -> None:
+    two_in_a_row(thread).clear()
     gc.collect()
     eventually(lambda: not thread.leased())
     assert lines.about("garbage-collected") == ["late"]
 
 
-def test_the_loss_of_his_hold_is_logged_as_his(
-    thread: LockThread, forever: None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_loss_of_his_hold_is_logged_as_his(thread: LockThread, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "singleton")
     (hold,) = two_in_a_row(thread)
     thread.deleted(LOCK)
@@ -136,7 +120,7 @@ def test_the_loss_of_his_hold_is_logged_as_his(
     assert (vars(lost)["owner"], vars(lost)["function"]) == ("inv-late", "late")
 
 
-def test_of_a_caller_whose_invocation_only_the_worker_knows_the_lines_bear_its_id_also_where_he_moves(
+def test_of_a_caller_whose_invocation_only_the_worker_knows_the_lines_bear_its_id(
     thread: LockThread, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That is a function without a guard."""
@@ -155,9 +139,7 @@ def test_of_a_caller_whose_invocation_only_the_worker_knows_the_lines_bear_its_i
     with locks.lock(LOCK):
         waiting = threading.Thread(target=use)
         waiting.start()
-        eventually(lambda: running(thread) == 1)
-        thread.push_clock(2)
-        eventually(lambda: bool(relay_of(thread)._line))
+        eventually(lambda: in_line(thread) == 1)
     waiting.join(10)
     assert got
     assert lines.about("acquired") == [None, "inv-1"]

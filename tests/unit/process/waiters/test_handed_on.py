@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
-import os
 import threading
 import weakref
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from singleton import AsyncLockClient, LockClient, SingletonOptions, subscribe
 from singleton.base.errors import LockLost
 from singleton.base.naming import Invocation, UnderWay
 from singleton.locking.lease import Lease
-from tests.support.relays import LOCK, begun_outside, eventually, relay_of, running, soon
+from tests.support.waiters import LOCK, begun_outside, eventually, in_line, lock_of, soon
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.lock_thread import LockThread
 
 
-def test_no_runner_gets_the_lock_under_a_lease_that_is_lost(thread: LockThread) -> None:
+def test_nobody_gets_the_lock_under_a_lease_that_is_lost(thread: LockThread) -> None:
     locks, tokens = LockClient(), []
 
     def one() -> None:
@@ -34,7 +33,7 @@ def test_no_runner_gets_the_lock_under_a_lease_that_is_lost(thread: LockThread) 
     with locks.lock(LOCK) as first:
         waiting = threading.Thread(target=one)
         waiting.start()
-        eventually(lambda: running(thread) == 1)
+        eventually(lambda: in_line(thread) == 1)
         thread.push_clock(30)
         with pytest.raises(LockLost):
             first.raise_if_lost()
@@ -54,21 +53,21 @@ def the_next_after(thread: LockThread, locks: LockClient, deadline: str) -> tupl
     with locks.lock(LOCK) as first:
         waiting = threading.Thread(target=one)
         waiting.start()
-        eventually(lambda: running(thread) == 1)
+        eventually(lambda: in_line(thread) == 1)
         assert isinstance(first.lost._lease, Lease)
         setattr(first.lost._lease, deadline, 0.0)
     waiting.join(10)
     return first, got[0]
 
 
-def test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so(
+def test_nobody_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so(
     thread: LockThread,
 ) -> None:
     first, following = the_next_after(thread, LockClient(), "_deadline")
     assert following.lease_id != first.lease_id
 
 
-def test_no_runner_gets_the_lock_past_the_deadline_of_its_last_touch_however_long_its_lease_is_good(
+def test_nobody_gets_the_lock_past_the_deadline_of_its_last_touch_however_long_its_lease_is_good(
     thread: LockThread,
 ) -> None:
     """Others may have taken it from a holder that is silent for so long."""
@@ -93,7 +92,7 @@ def test_the_holder_is_named_by_the_function_that_has_it_and_not_by_the_one_that
         first = begun_outside(use("FunctionA", gates[0]))
         await soon(lambda: thread.kinds().count("acquired") == 1)
         second = begun_outside(use("FunctionB", gates[1]))
-        await soon(lambda: running(thread) == 1)
+        await soon(lambda: in_line(thread) == 1)
         gates[0].set()
         await soon(lambda: thread.kinds().count("acquired") == 2)
         holder = await asyncio.to_thread(thread.do, held_by)
@@ -103,7 +102,7 @@ def test_the_holder_is_named_by_the_function_that_has_it_and_not_by_the_one_that
         await asyncio.wait([first, second])
 
     async def held_by() -> Holder | None:
-        return next(iter(thread.runtime.registry._locks.values())).gate.holder()
+        return lock_of(thread).gate.holder()
 
     asyncio.run(main())
 
@@ -123,14 +122,14 @@ def test_the_events_of_a_hold_that_was_handed_on_are_told_in_the_context_of_who_
     with locks.lock(LOCK):
         waiting = threading.Thread(target=use)
         waiting.start()
-        eventually(lambda: running(thread) == 1)
+        eventually(lambda: in_line(thread) == 1)
     waiting.join(10)
     unsubscribe()
     mine = [(kind, where) for owner, kind, where in told if owner == "me"]
     assert mine == [("waiting", "me"), ("acquired", "me"), ("released", "me")]
 
 
-def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(thread: LockThread) -> None:
+def test_a_waiter_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(thread: LockThread) -> None:
     locks, holds = AsyncLockClient(), []
 
     async def both() -> None:
@@ -143,7 +142,7 @@ def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(
         async with locks.lock(LOCK, owner="first") as hold:
             holds.append(hold)
             waiting = begun_outside(second())
-            await soon(lambda: running(thread) == 1)
+            await soon(lambda: in_line(thread) == 1)
         await waiting
 
     async def _lost(hold: Hold) -> None:
@@ -155,12 +154,12 @@ def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(
 
 
 def handed_on(thread: LockThread, locks: LockClient) -> tuple[Hold, list[Hold]]:
-    """Return a hold that a runner was waiting behind, after its release; and in a list, alone, that of the runner."""
+    """Return a hold that a waiter was waiting behind, after its release; and in a list, alone, that of the waiter."""
     got: list[Hold] = []
     first = locks.acquire(LOCK)
     waiting = threading.Thread(target=lambda: got.append(locks.acquire(LOCK)))
     waiting.start()
-    eventually(lambda: running(thread) == 1)
+    eventually(lambda: in_line(thread) == 1)
     locks.release(first)
     waiting.join(10)
     return first, got
@@ -178,26 +177,11 @@ def test_a_second_release_of_a_hold_that_was_handed_on_leaves_the_next_one_alone
     assert thread.leased() == set()
 
 
-def test_a_runners_hold_that_is_dropped_is_given_back(thread: LockThread) -> None:
+def test_a_hold_that_was_handed_on_and_dropped_is_given_back(thread: LockThread) -> None:
     _, got = handed_on(thread, LockClient())
     got.clear()
     gc.collect()
     eventually(lambda: not thread.leased())
-
-
-def test_a_forked_child_can_release_what_its_parent_has_though_a_thread_of_that_hands_on(thread: LockThread) -> None:
-    locks = LockClient()
-    hold = locks.acquire(LOCK)
-    with relay_of(thread).mutex:  # as another thread would have it in the moment of the fork
-        child = os.fork()
-        if child == 0:
-            thread.runtime.forget()
-            locks.release(hold)
-            os._exit(0 if hold.lost.reason == "closed" else 1)
-    _, status = os.waitpid(child, 0)
-    assert status == 0
-    locks.release(hold)
-    assert thread.leased() == set()
 
 
 def test_a_lock_that_idles_keeps_nothing_of_its_last_caller(thread: LockThread) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the relay share: a store that counts, who waits in the relay, and waits for other threads."""
+"""For tests with several callers of one lock: a store that counts, the number of waiters, and waits for threads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from singleton.stores.memory import MemoryLeaseStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from singleton.locking.relay import Relay
+    from singleton.locking.lock import Lock
     from tests.support.lock_thread import LockThread
 
-LOCK = "relayed"
+LOCK = "shared"
 
 
 class CountingStore(MemoryLeaseStore):
@@ -38,18 +38,13 @@ class CountingStore(MemoryLeaseStore):
         return await super().write(*args)
 
 
-def relay_of(thread: LockThread, name: str = LOCK) -> Relay:
-    return next(lock.relay for lock in thread.runtime.registry._locks.values() if lock.name == name)
-
-
-def running(thread: LockThread, name: str = LOCK) -> int:
-    """Return how many wait in the relay."""
-    return len(relay_of(thread, name)._runners or ())
+def lock_of(thread: LockThread, name: str = LOCK) -> Lock:
+    return next(lock for lock in thread.runtime.registry._locks.values() if lock.name == name)
 
 
 def in_line(thread: LockThread, name: str = LOCK) -> int:
-    """Return how many stand in the lock thread's line."""
-    return len([*relay_of(thread, name)._line])
+    """Return how many wait for the lock."""
+    return len(lock_of(thread, name)._line)
 
 
 def eventually(condition: Callable[[], bool]) -> None:

@@ -1,7 +1,4 @@
-"""Callers of one process hand a lock on to one another, without the lock thread and without the storage.
-
-In the order in which they came, one at a time, and only while nothing is to be decided.
-"""
+"""Callers of one process get a lock in the order in which they came, one at a time, and without the storage."""
 
 from __future__ import annotations
 
@@ -13,11 +10,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
-from singleton.locking import relay
 from singleton.locking.section import Section
 from singleton.process.current import runtime
 from singleton.stores.memory import MemoryLeaseStore
-from tests.support.relays import LOCK, begun_outside, eventually, in_line, relay_of, running, soon
+from tests.support.waiters import LOCK, begun_outside, eventually, in_line, soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,27 +23,11 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.process.registry import Registry
     from tests.support.lock_thread import LockThread
-    from tests.support.relays import CountingStore
+    from tests.support.waiters import CountingStore
 
 
-class Hops:
-    """Counts what is begun on the lock thread."""
-
-    def __init__(self, thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.number = 0
-        begin = thread.runtime._begun
-
-        def counted(coro: Any) -> asyncio.Task[Any]:
-            self.number += 1
-            return begin(coro)
-
-        monkeypatch.setattr(thread.runtime, "_begun", counted)
-
-
-def test_a_section_on_one_loop_costs_no_call_to_the_lock_thread_nor_to_the_storage(
-    thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch, forever: None
-) -> None:
-    locks, hops = AsyncLockClient(), Hops(thread, monkeypatch)
+def test_sections_of_one_process_cost_no_call_to_the_storage(thread: LockThread, store: CountingStore) -> None:
+    locks = AsyncLockClient()
     tokens: list[int] = []
 
     async def work() -> None:
@@ -58,48 +38,21 @@ def test_a_section_on_one_loop_costs_no_call_to_the_lock_thread_nor_to_the_stora
     async def all_of_them() -> None:
         async with locks.lock(LOCK):
             tasks = [begun_outside(work()) for _ in range(10)]
-            await soon(lambda: running(thread) == 10)
+            await soon(lambda: in_line(thread) == 10)
         await asyncio.wait(tasks)
 
     asyncio.run(all_of_them())
     assert 3000 <= len(tokens) < 3010
     assert tokens == sorted(set(tokens))
-    assert hops.number <= 20, "one for each thousand sections, and for the first and the last of each task"
     assert store.asked.count("acquire") <= 5
     assert store.asked.count("write") <= 4, "a stamp for each thousand sections"
     assert thread.leased() == set()
 
 
-def test_a_section_in_threads_costs_no_call_to_the_lock_thread_nor_to_the_storage(
-    thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch, forever: None
-) -> None:
-    locks, hops, tokens = LockClient(), Hops(thread, monkeypatch), []
-    together = threading.Barrier(4)
-
-    def work() -> None:
-        together.wait(10)
-        for _ in range(250):
-            with locks.lock(LOCK) as hold:
-                tokens.append(hold.token or 0)
-                eventually(lambda: running(thread) + in_line(thread) > 0 or len(tokens) > 900)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(60)
-    assert len(tokens) == 1000
-    assert tokens == sorted(set(tokens))
-    assert hops.number <= 300
-    assert store.asked.count("write") <= 1 + store.asked.count("acquire")
-    assert thread.leased() == set()
-
-
-def test_runners_are_served_in_the_order_in_which_they_came_beside_those_on_the_lock_thread(thread: LockThread) -> None:
+def test_waiters_with_and_without_a_time_out_are_served_in_the_order_in_which_they_came(thread: LockThread) -> None:
     locks, served = AsyncLockClient(), []
 
     async def one(number: int) -> None:
-        # A short time-out is the lock thread's affair.
         async with locks.lock(LOCK, timeout=1.5 if number % 3 == 0 else None):
             served.append(number)
 
@@ -108,72 +61,15 @@ def test_runners_are_served_in_the_order_in_which_they_came_beside_those_on_the_
             tasks = []
             for number in range(9):
                 tasks.append(begun_outside(one(number)))
-                await soon(lambda: running(thread) + in_line(thread) == len(tasks))
+                await soon(lambda: in_line(thread) == len(tasks))
         await asyncio.gather(*tasks)
 
     asyncio.run(all_of_them())
     assert served == [*range(9)]
 
 
-def test_a_runner_who_is_on_his_way_into_the_line_is_not_overtaken(thread: LockThread, forever: None) -> None:
-    locks, order = AsyncLockClient(), list[str]()
-
-    async def use(who: str) -> None:
-        async with locks.lock(LOCK):
-            order.append(who)
-
-    async def main() -> None:
-        hold = await locks.acquire(LOCK)
-        assert isinstance(hold, Section)
-        tasks = []
-        for number, who in enumerate(("first", "second")):
-            tasks.append(begun_outside(use(who)))
-            await soon(lambda number=number: running(thread) == number + 1)  # type: ignore[misc]
-        waiting = relay_of(thread)._runners
-        assert waiting is not None
-        between = (waiting[0].since + waiting[1].since) / 2
-
-        async def sent_as_the_section_ends() -> bool:
-            relay_of(thread).look(between + relay._HERE)
-            return relay_of(thread).pass_on(hold) or not thread.runtime.registry.end(hold, list)
-
-        handed_on = await asyncio.to_thread(thread.do, sent_as_the_section_ends)
-        assert not handed_on, "that is decided on the lock thread, where the first one is known"
-        await locks.release(hold)
-        await asyncio.wait(tasks)
-
-    asyncio.run(main())
-    assert order == ["first", "second"]
-
-
-def test_a_runner_is_not_overtaken_by_who_stands_in_line_as_the_lease_is_lost(thread: LockThread) -> None:
-    locks, order = AsyncLockClient(), list[str]()
-
-    async def use(who: str, timeout: float | None) -> None:
-        async with locks.lock(LOCK, timeout=timeout):
-            order.append(who)
-
-    async def main() -> None:
-        hold = await locks.acquire(LOCK)
-        assert isinstance(hold, Section)
-        tasks = [begun_outside(use("a runner", None))]
-        await soon(lambda: running(thread) == 1)
-        tasks.append(begun_outside(use("in line", 1.9)))
-        await soon(lambda: in_line(thread) == 1)
-
-        async def lose() -> None:
-            hold.lease.lose("broken")
-
-        await asyncio.to_thread(thread.do, lose)
-        await locks.release(hold)
-        await asyncio.wait(tasks)
-
-    asyncio.run(main())
-    assert order == ["a runner", "in line"]
-
-
-def test_a_section_whose_state_is_still_to_be_written_is_not_handed_on_by_its_runner(
-    thread: LockThread, monkeypatch: pytest.MonkeyPatch, forever: None
+def test_a_lock_whose_state_is_still_to_be_written_is_not_handed_on(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the write would be done in the next section, whose lease is the same."""
     locks, order = LockClient(), []
@@ -192,7 +88,7 @@ def test_a_section_whose_state_is_still_to_be_written_is_not_handed_on_by_its_ru
     with locks.lock(LOCK) as hold:
         next_one = threading.Thread(target=follow)
         next_one.start()
-        eventually(lambda: running(thread) == 1)
+        eventually(lambda: in_line(thread) == 1)
         assert isinstance(hold, Section)
         assert hold.fencing is not None
         turn = hold.turn
@@ -213,7 +109,7 @@ def test_a_section_whose_state_is_still_to_be_written_is_not_handed_on_by_its_ru
         assert hold.state.read() == 1
 
 
-def test_after_the_handoff_window_the_lease_is_given_back_though_runners_wait(
+def test_after_the_handoff_window_the_lease_is_given_back_though_others_wait(
     thread: LockThread, store: CountingStore
 ) -> None:
     options = SingletonOptions(handoff_window=5, lock_acquisition_polling_interval=1)
@@ -226,7 +122,7 @@ def test_after_the_handoff_window_the_lease_is_given_back_though_runners_wait(
     with locks.lock(LOCK) as first:
         waiting = threading.Thread(target=one)
         waiting.start()
-        eventually(lambda: running(thread) == 1)
+        eventually(lambda: in_line(thread) == 1)
         thread.push_clock(6)
 
     def got_after_another_second() -> bool:
@@ -301,49 +197,6 @@ def test_threads_and_loops_that_come_go_and_are_cancelled_exclude_one_another(th
     assert kinds.count("waiting") == kinds.count("acquired") + kinds.count("failed:CancelledError")
 
 
-def test_a_runner_who_is_moved_while_another_is_on_his_way_into_the_line_is_not_overtaken(
-    thread: LockThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(relay, "_HERE", 1e9)
-    locks, order = AsyncLockClient(), list[str]()
-
-    async def use(who: str) -> None:
-        async with locks.lock(LOCK):
-            order.append(who)
-
-    async def main() -> None:
-        hold, tasks = await locks.acquire(LOCK), list[asyncio.Task[None]]()
-        for number, who in enumerate(("gone", "first", "second"), 1):
-            tasks.append(begun_outside(use(who)))
-            await soon(lambda number=number: running(thread) == number)  # type: ignore[misc]
-            await asyncio.sleep(0.01)
-        queue = relay_of(thread)
-        came = [runner.since for runner in queue._runners or ()]
-
-        def move(number: int) -> None:
-            queue.look((came[number] + came[number + 1]) / 2 + 1e9)
-
-        async def move_who_goes() -> None:
-            move(0)
-            for _ in range(3):
-                await asyncio.sleep(0)
-
-        async def end() -> None:
-            thread.runtime.registry.end(hold, lambda: None)  # who hands out wakes in the next round
-            loop = asyncio.get_running_loop()
-            loop.call_soon(lambda: loop.call_soon(lambda: move(1)))
-
-        await asyncio.to_thread(thread.do, move_who_goes)
-        tasks[0].cancel()
-        await asyncio.wait({tasks[0]})
-        await soon(lambda: in_line(thread) == 0)
-        await asyncio.to_thread(thread.do, end)
-        await asyncio.wait(tasks)
-
-    asyncio.run(main())
-    assert order == ["first", "second"]
-
-
 def test_of_a_hold_that_was_handed_on_it_is_known_whose_it_is_since_when_and_how_long_he_waited(
     thread: LockThread,
 ) -> None:
@@ -357,7 +210,7 @@ def test_of_a_hold_that_was_handed_on_it_is_known_whose_it_is_since_when_and_how
             got.append(await locks.acquire(LOCK, owner="late"))
 
         waiting = begun_outside(late())
-        await soon(lambda: running(thread) == 1)
+        await soon(lambda: in_line(thread) == 1)
         thread.push_clock(0.4)
         before = datetime.now(UTC)
         await locks.release(first)
