@@ -1,4 +1,4 @@
-"""How handlers are called: all work that a handler has begun is over before its message counts as handled."""
+"""Calls of handlers: the work of a handler has ended before its message counts as handled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_async(handler: object) -> bool:
-    """Tell whether a handler is a coroutine function, or an object that is called as one."""
+    """Tell whether a handler is a coroutine function, or an object whose ``__call__`` is a coroutine function."""
     call = getattr(handler, "__call__", None)  # noqa: B004 - what it is matters, not whether it is
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
@@ -21,7 +21,7 @@ def call(handler: Callable[..., Any], *arguments: Any) -> None:
     """Call a sync handler.
 
     Raises:
-        ConfigurationError: what it returned would go on, or begin, behind the message.
+        ConfigurationError: the handler returned an awaitable, whose work would end after the message.
     """
     returned = handler(*arguments)
     if inspect.isawaitable(returned):

@@ -1,11 +1,11 @@
 """The outbox: a change of state and a message in one transaction, and a relay that sends the messages later (S-15).
 
-The promise: a message that was committed is sent at least once, and messages of one key in order. A relay is a periodic
-worker: one instance works at a time, under a lock. If it was paused past its lease, the database refuses it, because
-its fencing token is smaller than one that was seen. The message that it was sending may be sent twice, by it and by its
-successor. So a receiver must recognise a message by its id, and may recognise the later sender by the token.
+The promise: a committed message is sent at least once, and messages of one key in order. A relay is a periodic worker:
+one instance works at a time, under a lock. After a pause past its lease the database refuses the relay, because the
+database has seen a greater fencing token. The message in flight may be sent twice, by the relay and by its successor.
+A receiver must recognise a repeated message by its id, and may recognise the later sender by the token.
 
-``OutboxStore`` is what a relay asks of a database. ``singleton.patterns.sql`` has it for SQL.
+``OutboxStore`` is the interface of the database. ``singleton.patterns.sql`` implements ``OutboxStore`` for SQL.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from singleton.clients.worker import PeriodicWorker
 
 TIDIED: Final = 1000
-"""Sent messages that a store deletes at a time, at most."""
+"""Greatest number of sent messages which a store deletes at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message, as it is handed to what sends it.
+    """A message of the outbox, for the ``send`` function.
 
     Attributes:
-        id: the same at each attempt, and different for each message, so that the receiver can recognise a repeat.
-        body: what was given to ``add``.
-        key: messages of one key are sent in order; None: in any order.
-        destination: where it goes to, if that was given.
-        attempt: which attempt this is, from 1.
+        id: unique for the message and equal at every attempt, for receivers which must recognise a repeat.
+        body: the body given to ``add``.
+        key: messages of one key are sent in order; None: in no order.
+        destination: the destination given to ``add``, or None.
+        attempt: number of the attempt, from 1.
         token: fencing token of the relay's hold.
-        position: its place in the order.
+        position: place in the order of messages.
     """
 
     id: str
@@ -61,51 +61,51 @@ class Message:
 
 
 class OutboxStore(Protocol):
-    """What a relay asks of the database in which the messages are. Each method is one transaction.
+    """The database of an outbox, for a relay. Every method is one transaction.
 
-    Each keeps the greatest token that it was given, and raises ``StaleClaim`` without a write when its own is smaller.
-    Where ``asynchronous`` is true, each returns an awaitable of what it would return.
+    A method keeps the greatest token it was given, and raises ``StaleClaim`` without a write for a smaller token.
+    With ``asynchronous`` true, methods return awaitables.
     """
 
     asynchronous: bool
 
     def claim(self, token: int, limit: int, /) -> Any:
-        """Return up to ``limit`` messages (a list of ``Message``) that may be sent now, in their order.
+        """Return up to ``limit`` messages (a list of ``Message``) which are due, in order.
 
-        Not among them: one that waits for its next attempt, and those of its key behind it.
+        A message which waits for its next attempt is left out, with the later messages of its key.
         """
 
     def attempt(self, message: Message, /) -> Any:
-        """Count the attempt that begins. Return False, and count nothing, when it is not the message's turn any more.
+        """Count the attempt which begins. Return False, and count nothing, unless the message is next.
 
-        It is its turn while it is pending and no earlier message of its key is.
+        A message is next while it is pending and no earlier message of its key is pending.
         """
 
     def sent(self, message: Message, /) -> Any:
-        """Note that it was sent."""
+        """Note that the message was sent."""
 
     def failed(self, message: Message, error: str, /, *, again_in: float | None, stops: bool) -> Any:
-        """Note a failure: again in so many seconds; None: put it aside as poison. ``stops``: with its key."""
+        """Note a failure; try again in ``again_in`` seconds, None: the message is poison. ``stops``: stop its key."""
 
     def tidy(self, token: int, older_than: float, /) -> Any:
-        """Delete up to ``TIDIED`` messages that were sent more than so many seconds ago. Return how many were."""
+        """Delete up to ``TIDIED`` messages sent more than ``older_than`` seconds ago. Return their number."""
 
 
 class OutboxRelay:
-    """Sends the messages of an outbox, one after the other, each at least once.
+    """Sends the messages of an outbox, one after the other, at least once.
 
     Args:
-        outbox: where they are: a ``SqlOutbox``, or another ``OutboxStore``.
-        send: a function, or a coroutine function, that takes a ``Message``. If it returns, the message is sent; any
-            exception is a failure. Give it a time-out of its own: while it runs, nothing else is sent.
-        attempts: how often a message is tried, at least 1. After that it is poison: it stays in the outbox with its
-            last error.
-        backoff: seconds until the second attempt, above 0; doubled for each further one.
-        longest: seconds between two attempts, at most.
-        on_poison: ``"skip"``: the later messages of its key go on. ``"stop"``: they wait until it is put back, or put
-            aside.
-        batch: how many messages are read at a time, from 1 to 10,000.
-        keep: seconds, or a timedelta, for which sent messages are kept; None: they are never deleted.
+        outbox: a ``SqlOutbox``, or another ``OutboxStore``.
+        send: a function or coroutine function with a ``Message`` as its argument. A return means sent, an exception
+            means failed. Give ``send`` a time-out of its own: nothing else is sent meanwhile.
+        attempts: number of attempts at a message, at least 1. After the last one the message is poison: it stays in
+            the outbox with its last error.
+        backoff: seconds until the second attempt, above 0; doubled for every further attempt.
+        longest: greatest number of seconds between two attempts.
+        on_poison: ``"skip"``: later messages of the key go on. ``"stop"``: later messages wait until the poisoned
+            message is put back or set aside.
+        batch: number of messages in one read, from 1 to 10,000.
+        keep: seconds, or a timedelta, for which sent messages are kept; None: for ever.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -149,17 +149,17 @@ class OutboxRelay:
 
     @property
     def asynchronous(self) -> bool:
-        """Whether ``work`` returns a coroutine: when the outbox or ``send`` is of that kind."""
+        """Whether ``work`` returns a coroutine: true with an asynchronous outbox or ``send``."""
         return self._sends_async or self._outbox.asynchronous
 
     def work(self, hold: Hold) -> Any:
-        """Send what is due, under a hold: in a timer's function, or with a lock of your own.
+        """Send the due messages under a hold: in a timer's function, or with a lock of your own.
 
         Returns:
-            None; a coroutine, when the outbox or ``send`` is asynchronous.
+            None; a coroutine, if ``asynchronous`` is true.
 
         Raises:
-            LockLost: the hold is lost, or a later holder has been at the outbox. Nothing was written after that.
+            LockLost: the hold is lost, or a later holder has used the outbox. Nothing was written afterwards.
             ConfigurationError: the hold has no fencing token.
         """
         run = self._run(hold, lambda: False)
@@ -168,11 +168,11 @@ class OutboxRelay:
     def worker(
         self, locks: LockClient | AsyncLockClient, name: str, *, every: Seconds = 5.0, owner: str = ""
     ) -> PeriodicWorker:
-        """Make the worker that sends what is due every so many seconds, on one instance at a time.
+        """Make a worker which sends the due messages every ``every`` seconds, on one instance at a time.
 
         Args:
             locks: a lock client.
-            name: name of the lock: one for each outbox, and never another one for the same.
+            name: name of the lock. Every process must use one name for an outbox, and another name for another outbox.
             every, owner: as for ``LockClient.periodic``.
         """
 
@@ -216,7 +216,7 @@ class OutboxRelay:
                 waiting.add(message.key)
 
     async def _over(self, hold: Hold, message: Message) -> bool:
-        """Try one message. Tell whether the next one of its key may follow."""
+        """Try a message. Tell whether the next message of its key may follow."""
         if message.attempt > self._attempts:
             return await self._failed(message, "the process ended in the middle of the last attempt")
         if not await self._ask(self._outbox.attempt, message):
@@ -226,7 +226,7 @@ class OutboxRelay:
             returned = await (self._send(message) if self._sends_async else self._call(self._send, message))
         except LockLost:
             raise
-        except Exception as error:  # noqa: BLE001 - what a user's send raises
+        except Exception as error:  # noqa: BLE001 - an error of the user's send
             return await self._failed(message, told(error))
         _refuse_awaitable(returned, "send returned an awaitable: give a coroutine function (async def)")
         await self._ask(self._outbox.sent, message)
@@ -263,7 +263,7 @@ class OutboxRelay:
 
 
 def _driven(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that waits for nothing."""
+    """Run a coroutine which never suspends."""
     try:
         work.send(None)
     except StopIteration:
@@ -288,7 +288,7 @@ def fencing_token(hold: Hold) -> int:
 
 
 def whole(value: object, name: str, *, most: int) -> int:
-    """Return an argument that must be a whole number from 1 on."""
+    """Return the argument if it is a whole number from 1 to ``most``."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise ConfigurationError(f"{name} is {quoted(value)}: give a whole number from 1 to {most:,}")
     return value

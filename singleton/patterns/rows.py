@@ -1,4 +1,4 @@
-"""Rows that are worked on one claim at a time: ``Pending → Processing → Done`` (S-13). What every database shares."""
+"""Claims of rows, ``Pending → Processing → Done`` (S-13): the part without a database."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class StaleClaim(SingletonError):
-    """Somebody else has claimed this since, or a greater fencing token was seen: nothing was written (S-12, S-13)."""
+    """A later claim or a greater fencing token exists: nothing was written (S-12, S-13)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One row in the hands of one claimer.
+    """A claimed row.
 
     Attributes:
         key: the row's primary key, column to value.
-        row: the row as it was when it was claimed, column to value.
-        version: number of this claim. Each later claim of the row has a greater one, and then writes with this one are
-            refused.
-        attempt: which attempt at the row this is, from 1.
+        row: the row at the time of the claim, column to value.
+        version: number of the claim. A later claim of the row has a greater number, and writes with this number are
+            then refused.
+        attempt: number of the attempt, from 1.
         token: fencing token of the claimer's hold; None without a lock.
     """
 

@@ -1,4 +1,4 @@
-"""``once`` outside Functions: a block that finds its operation done, or does it and finishes it."""
+"""``once`` outside Functions: a block with an operation which is done already, or done and finished in the block."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ClientT = TypeVar("_ClientT", "LockClient", "AsyncLockClient")
 
 
 class _Once(Generic[_ClientT]):
-    """What both kinds of blocks know."""
+    """The common part of both kinds of blocks."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class _Once(Generic[_ClientT]):
 
 
 class OnceBlock(_Once["LockClient"]):
-    """A ``with`` block of one operation. Enter it once, or call ``run`` in its place.
+    """A ``with`` block of one operation. Enter the block once, or call ``run`` instead.
 
     Attributes:
         key: the key, as text.
-        lock: name of the lock's blob, where the result is kept.
+        lock: name of the lock's blob, which keeps the result.
     """
 
     def __enter__(self) -> Operation:
@@ -87,10 +87,10 @@ class OnceBlock(_Once["LockClient"]):
                 self._operation._end()  # noqa: SLF001
 
     def run(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Call ``work`` with these arguments, unless the operation is done; return the kept result.
+        """Call ``work`` with the arguments, unless the operation is done; return the kept result.
 
         Raises:
-            TypeError: it is a coroutine function, or returned a coroutine: that is for ``AsyncLockClient``.
+            TypeError: ``work`` is a coroutine function, or returned a coroutine: use ``AsyncLockClient``.
             LockLost, StorageUnavailable, ResultNotKept: see ``Operation.finish``.
         """
         if inspect.iscoroutinefunction(work):
@@ -106,7 +106,7 @@ class OnceBlock(_Once["LockClient"]):
 
 
 class AsyncOnceBlock(_Once["AsyncLockClient"]):
-    """An ``async with`` block of one operation. Enter it once, or await ``run`` in its place."""
+    """An ``async with`` block of one operation. Enter the block once, or await ``run`` instead."""
 
     async def __aenter__(self) -> AsyncOperation:
         look = await self._client._do(self._begin())  # noqa: SLF001
@@ -127,7 +127,7 @@ class AsyncOnceBlock(_Once["AsyncLockClient"]):
                 await self._operation._end()  # noqa: SLF001
 
     async def run(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Call ``work``, and await what it returns. See ``OnceBlock.run``."""
+        """Call ``work``, and await the result if it is awaitable. See ``OnceBlock.run``."""
         async with self as operation:
             if not operation.done:
                 result = work(*arguments, **named)

@@ -19,7 +19,7 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 
 _WEEK: Final = timedelta(days=7)
 OnRepeat: TypeAlias = Literal["wait", "raise", "conflict"]
-"""What to do while another call with the same key runs: wait for it, raise ``LockNotAcquired``, or answer 409."""
+"""Policy while another call with the key runs: wait, raise ``LockNotAcquired``, or answer 409."""
 
 
 @overload
@@ -71,30 +71,32 @@ def once(
     connection: str = "AzureWebJobsStorage",
     owner: str = "",
 ) -> Any:
-    """Do an operation once for each idempotency key: the first does it, a repeat gets the result that is kept.
+    """Do an operation once for an idempotency key: the first call does the work, a repeat gets the kept result.
 
-    On a function it stands where ``@singleton`` does, and may stand beside it. With a client it makes a block, or with
-    ``run`` a call. While one is at it, another with the same key waits, or is refused. A body that raises has not done
-    it: the next may. When a process dies at it, the next does it again, once its lease is over. A result is written
-    under the lease: one whose lease is gone raises ``LockLost`` instead, and never replaces another's.
+    On a function ``@once`` stands in the place of ``@singleton``, or beside ``@singleton``. With a client ``once``
+    makes a block, or with ``run`` a call. During the work another call with the key waits, or is refused. A body which
+    raises has not done the operation: the next call may. After the death of a process the next call does the work
+    again, at the expiry of the lease. A result is written under the lease: after the loss of the lease the writer gets
+    ``LockLost``, and never replaces a later result.
 
     Args:
-        client: a ``LockClient`` for ``with``, or an ``AsyncLockClient`` for ``async with``; none for the decorator.
-        key: of the operation. In the decorator a property's path (``"Id"``, ``"Order:Id"``); a template as of
-            ``scope_id`` (``"{headers.Idempotency-Key}"``, ``"{Tenant}/{Order.Id}"``); or a function that is given the
-            trigger's argument. A key that is null or blank is a ``ScopeError``.
-        name: what is done, such as ``"charge"``: equal keys of other names are other operations. Only with a client; in
-            the decorator it is the function.
-        keep: how long the result is kept, seconds or a ``timedelta`` above 0. After that the operation is done again.
-        on_contention: while another invocation does it: ``"wait"``; ``"raise"`` ``LockNotAcquired``; or ``"conflict"``,
-            with which an HTTP function answers 409. Only in the decorator: a block with ``timeout=0`` asks once.
-        timeout: seconds to wait for it. Default: as for ``@singleton``; with a client, no limit.
-        connection: see ``@singleton``. Only in the decorator.
-        owner: who asks, as for ``lock``. Only with a client.
+        client: a ``LockClient`` for ``with``, an ``AsyncLockClient`` for ``async with``; None for the decorator.
+        key: key of the operation. In the decorator a property's path (``"Id"``, ``"Order:Id"``), a template as for
+            ``scope_id`` (``"{headers.Idempotency-Key}"``, ``"{Tenant}/{Order.Id}"``), or a function of the trigger's
+            argument. A null or blank key is a ``ScopeError``.
+        name: name of the operation, for example ``"charge"``: an equal key with another name is another operation.
+            With a client only; the decorator takes the function's name.
+        keep: seconds, or a ``timedelta``, above 0, for which the result is kept. Afterwards the operation is done
+            again.
+        on_contention: while another invocation does the operation: ``"wait"``, ``"raise"`` ``LockNotAcquired``, or
+            ``"conflict"``: an HTTP function answers 409. In the decorator only: a block with ``timeout=0`` asks once.
+        timeout: seconds to wait. Default: as for ``@singleton``; with a client, no limit.
+        connection: see ``@singleton``. In the decorator only.
+        owner: as for ``lock``. With a client only.
 
     Raises:
         ConfigurationError: an argument is wrong, or the function can't be guarded.
-        ScopeError: the key is none.
+        ScopeError: the key is null, blank, or no plain value.
 
     Example::
 

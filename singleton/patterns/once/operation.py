@@ -1,4 +1,4 @@
-"""An operation, as the body of a ``once`` block gets it: done, with its result, or still to be done."""
+"""The operation of a ``once`` block: done, with its result, or still to be done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BaseOperation:
-    """What both kinds have."""
+    """The common part of both kinds of operations."""
 
     __slots__ = ("_failure", "_hold", "_keep", "_look", "_outcome", "key", "lock")
 
@@ -33,16 +33,16 @@ class BaseOperation:
 
     @property
     def done(self) -> bool:
-        """Tell whether it is done: before this block, or because it was finished here."""
+        """Tell whether the operation is done: before the block, or by ``finish`` in the block."""
         return self._outcome is not None
 
     @property
     def result(self) -> Any:
-        """The kept result, the same for all callers.
+        """The kept result, equal for every caller.
 
         Raises:
-            ResultNotKept: it is done, and its result could not be kept.
-            RuntimeError: it is not done yet.
+            ResultNotKept: the operation is done, but its result was not kept.
+            RuntimeError: the operation is not done yet.
         """
         if self._outcome is None:
             raise RuntimeError(f"{self.lock!r} is not done yet: do the work, and call finish(result)")
@@ -50,23 +50,23 @@ class BaseOperation:
 
     @property
     def token(self) -> int | None:
-        """The fencing token, for resources that refuse smaller ones. None if the operation was done before."""
+        """The fencing token, for resources which refuse a smaller token. None if the operation was done before."""
         return None if self._hold is None else self._hold.token
 
     def raise_if_lost(self) -> None:
-        """Check just before a side effect that nobody else may be doing it. See ``Hold.raise_if_lost``."""
+        """Check the hold just before a side effect. See ``Hold.raise_if_lost``."""
         if self._hold is not None:
             self._hold.raise_if_lost()
 
     def _begin(self, hold: Hold, kept: Kept) -> bool:
-        """Go on with what was read under the lease; tell whether it is to be done."""
+        """Take the content read under the lease; tell whether the operation is to be done."""
         self._outcome = self._look.outcome_in(self.lock, kept)
         if self._outcome is None:
             self._hold = hold
         return self._outcome is None
 
     def _to_keep(self, result: Any) -> tuple[Kept, Outcome]:
-        """Return how the result is kept. From here on no other result may be."""
+        """Return the content for the result. From now on no other result is accepted."""
         if self.done or self._failure is not None:
             raise RuntimeError(
                 f"{self.lock!r} is finished already, and its result can't be replaced"
@@ -81,7 +81,7 @@ class BaseOperation:
 
     @property
     def _unfinished(self) -> bool:
-        """Tell whether a block that ends well is to finish it. A block that caught a failure of that can't end well."""
+        """Tell whether a block without an error must finish the operation. A failed ``finish`` is raised again."""
         if self._failure is not None and self._hold is not None:
             raise self._failure
         return not self.done
@@ -92,21 +92,22 @@ class Operation(BaseOperation):
 
     Attributes:
         key: the key, as text.
-        lock: name of the lock's blob, where the result is kept.
+        lock: name of the lock's blob, which keeps the result.
     """
 
     __slots__ = ()
 
     def finish(self, result: Any = None) -> None:
-        """Keep the result: from now on the operation is done. Call it once, after the effect.
+        """Keep the result: from now on the operation is done. Call once, after the effect.
 
         Args:
-            result: what JSON has (a tuple is read back as a list), or bytes; as JSON 8 MiB at most, so 6 MiB of bytes.
+            result: a value of JSON (a tuple is read back as a list), or bytes; at most 8 MiB of JSON, or 6 MiB of
+                bytes.
 
         Raises:
-            LockLost: the lock was lost before: this result does not count. Somebody else may be doing it again.
-            StorageUnavailable: whether it was kept is not known; a repeat will find out.
-            ResultNotKept: it is done, and can't be repeated; but the result is not what can be kept.
+            LockLost: the lock was lost before: the result does not count. Another process may repeat the operation.
+            StorageUnavailable: it is not known whether the result was kept; a repeat will find out.
+            ResultNotKept: the operation is done and will not be repeated, but a result of this kind can't be kept.
         """
         kept, outcome = self._to_keep(result)
         hold = self._hold
@@ -120,13 +121,13 @@ class Operation(BaseOperation):
         self._finished(outcome)
 
     def _end(self) -> None:
-        """End a block that raised nothing: what was not finished is, without a result."""
+        """End a block without an error: finish an unfinished operation without a result."""
         if self._unfinished:
             self.finish()
 
 
 class AsyncOperation(BaseOperation):
-    """An operation, in an ``async with`` block: an ``Operation`` whose ``finish`` is awaited."""
+    """An operation, in an ``async with`` block: ``Operation`` with an awaitable ``finish``."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
-"""What is kept of an operation: its result, what a function put into its outputs, or why there is none.
+"""The kept outcome of an operation: its result and output bindings, or the reason why no result is kept.
 
-All that is kept is JSON; bytes and HTTP responses are written as such, and read back as what they were.
+The content is JSON; bytes and HTTP responses are marked in the JSON and read back as bytes and responses.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CAN: Final = "give a value of JSON, bytes, or an HttpResponse"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of an operation that is done.
+    """The outcome of an operation which is done.
 
     Attributes:
-        result: what it returned.
-        outputs: what a function put into its output bindings, by their parameters.
-        unkept: why the result is not kept; None: it is.
+        result: the result.
+        outputs: values of the function's output bindings, by parameter.
+        unkept: reason why the result is not kept; None for a kept result.
     """
 
     result: Any = None
@@ -40,7 +40,7 @@ class Outcome:
         """Return the result.
 
         Raises:
-            ResultNotKept: there is none.
+            ResultNotKept: no result is kept.
         """
         if self.unkept is not None:
             raise not_kept(lock, self.unkept)
@@ -48,17 +48,17 @@ class Outcome:
 
 
 def not_kept(lock: str, why: str) -> ResultNotKept:
-    """Make the error of an operation that is done and has no result to give."""
+    """Make the error of an operation which is done without a kept result."""
     return ResultNotKept(
         f"{lock!r} is done, and will not be done again, but its result could not be kept: {why}", lock=lock, reason=why
     )
 
 
 def written(result: Any, outputs: Mapping[str, Any]) -> bytes:
-    """Return an outcome as it is kept.
+    """Return the content for an outcome.
 
     Raises:
-        TypeError, ValueError: it can't be.
+        TypeError, ValueError: a value has no form in JSON, or the content is too long.
     """
     encoded = {name: _encoded(value) for name, value in outputs.items()}
     body = json.dumps({"result": _encoded(result), "outputs": encoded}, separators=(",", ":")).encode()
@@ -68,7 +68,7 @@ def written(result: Any, outputs: Mapping[str, Any]) -> bytes:
 
 
 def kept_as(result: Any, outputs: Mapping[str, Any], until: float) -> tuple[Kept, Outcome]:
-    """Return how an outcome is kept until then, by the service's clock, and the outcome as it will be read."""
+    """Return content for an outcome, kept until a time of the service's clock, and the outcome as read back."""
     try:
         body = written(result, outputs)
     except (TypeError, ValueError, RecursionError) as error:
@@ -77,10 +77,10 @@ def kept_as(result: Any, outputs: Mapping[str, Any], until: float) -> tuple[Kept
 
 
 def outcome_in(lock: str, kept: Kept, at: float) -> Outcome | None:
-    """Return what is kept with this lock, at this time by the service's clock; None: nothing, or no longer.
+    """Return the outcome kept with the lock; None: no outcome, or expired at this time of the service's clock.
 
     Raises:
-        StorageError: what lies there is not to be understood.
+        StorageError: the blob's content is no outcome.
     """
     kind = marked(kept.marks, STATE_KEY)
     if kind is None or expired(kept.marks, at):

@@ -1,4 +1,4 @@
-"""An inbox: messages with keys; those of one key are handled in the order sent."""
+"""An inbox: messages with keys; messages of one key are handled in the order sent."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _NAME: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 
 
 class Inbox:
-    """Handle messages of one key in the order sent, by one consumer at a time, and other keys at the same time.
+    """Messages of one key in the order sent, with one consumer of a key at a time; different keys run in parallel.
 
     Service Bus calls this sessions. Send from anywhere; handle in a Functions app with ``@ordered``, elsewhere with
-    ``worker`` or ``handle``. Senders and consumers must name the same inbox, account and container.
+    ``worker`` or ``handle``. Senders and consumers must use one inbox name, account and container.
 
-    ``send``, ``look`` and the rest block their thread; ``asend``, ``alook`` and so on are for coroutines.
+    ``send``, ``look`` and the other plain methods block the thread; ``asend``, ``alook`` … are coroutines.
 
     Args:
         name: from 3 to 63 lower-case letters, digits and dashes, as in a queue's name.
-        connection: app setting of the storage account, or prefix of such settings; or a connection string.
-        queue: the queue that tells of its messages (its bells), for this inbox alone; its name by default.
-        encoding: of the bells, as ``messageEncoding`` of the consumer's host.json says.
-        options: container, lease period and so on of the locks; ``SingletonOptions()`` by default.
+        connection: app setting of the storage account, or prefix of its settings; or a connection string.
+        queue: queue for the inbox's notices (its bells), used by this inbox only; by default the inbox's name.
+        encoding: encoding of the bells, equal to ``messageEncoding`` in the consumer's host.json.
+        options: options of the locks, for example container and lease period; by default ``SingletonOptions()``.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -81,11 +81,11 @@ class Inbox:
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def send(self, key: str, body: Json | bytes) -> None:
-        """Send a message. When this returns it is stored, behind all that were sent for this key before.
+        """Send a message. On return the message is stored, behind the earlier messages of its key.
 
         Args:
-            key: what is to be handled in order: a customer, a device, an account. Any text.
-            body: what JSON has, or bytes; a bit less than 4 MiB.
+            key: a text, for example of a customer, a device, an account: messages with it are handled in order.
+            body: a value of JSON, or bytes; a bit less than 4 MiB.
 
         Raises:
             TypeError, ValueError: the body is neither JSON nor bytes, or too long.
@@ -114,19 +114,19 @@ class Inbox:
         attempts: int = 5,
         on_poison: OnPoison = "skip",
     ) -> None:
-        """Handle the messages that a bell reports: for your own receive loop. ``worker`` has one.
+        """Handle the messages of a bell: for a receive loop of your own. ``worker`` has a receive loop.
 
-        When this returns, delete the bell; where it raises, leave it.
+        On return, delete the bell; after an error, leave the bell in the queue.
 
         Args:
             bell: the queue message, or its text.
-            handler: is called with each message, in order.
-            attempts, on_poison: as of ``ordered``.
+            handler: called with the messages in order.
+            attempts, on_poison: as for ``ordered``.
 
         Raises:
-            ConfigurationError: it is no bell of this inbox, or the handler is a coroutine function.
-            Exception: the handler's error. Its message is tried again after a while: the bell may be deleted.
-            LockLost: the key's lock was lost meanwhile; another consumer goes on with the key.
+            ConfigurationError: the bell belongs to no message of this inbox, or the handler is a coroutine function.
+            Exception: the handler's error. The failed message is tried again later: the bell may be deleted.
+            LockLost: the key's lock was lost; another consumer goes on with the key.
             StorageError: the storage refuses, or does not answer.
         """
         rules = checked_rules(attempts, on_poison)
@@ -178,13 +178,13 @@ class Inbox:
         keys: int = 8,
         look_every: Seconds = 30.0,
     ) -> InboxWorker:
-        """Make a worker that handles messages for as long as it runs, outside of Functions.
+        """Make a worker which handles messages until it is stopped, outside of Functions.
 
         Args:
-            handler: a function, or coroutine function, that is called with each message.
-            attempts, on_poison: as of ``ordered``.
-            keys: how many keys it handles at a time, at most.
-            look_every: seconds between two looks for forgotten messages, of all workers together.
+            handler: a function or coroutine function, called with every message.
+            attempts, on_poison: as for ``ordered``.
+            keys: greatest number of keys which the worker handles at a time.
+            look_every: seconds between two looks for forgotten messages, over the workers of the inbox together.
 
         Raises:
             ConfigurationError: an argument is wrong.
@@ -206,10 +206,10 @@ class Inbox:
     # --- operating ----------------------------------------------------------------------------------------------------
 
     def look(self) -> int:
-        """Tell the queue of each key that has messages which nobody handles; return how many. Call it now and then.
+        """Send a bell for every key with unhandled messages; return the number of keys. Call ``look`` now and then.
 
-        If a sender dies between its message and its bell, no consumer knows of the message. Workers call this by
-        themselves; a Functions app needs a timer for it.
+        If a sender dies between its message and its bell, no consumer knows of the message. Workers call ``look``
+        automatically; a Functions app needs a timer.
 
         Raises:
             StorageError: the storage refuses, or does not answer.
@@ -221,7 +221,7 @@ class Inbox:
         return await self._ado(self.service.look)
 
     def stopped(self) -> list[StoppedKey]:
-        """Return the keys that ``on_poison="stop"`` has stopped."""
+        """Return the keys stopped by ``on_poison="stop"``."""
         return self._do(partial(operating.stopped, self.service))
 
     async def astopped(self) -> list[StoppedKey]:
@@ -229,11 +229,11 @@ class Inbox:
         return await self._ado(partial(operating.stopped, self.service))
 
     def resume(self, key: str, *, skip: bool = False) -> None:
-        """Let a stopped key go on: its failed message is tried again. Also where it waits for its next attempt.
+        """Let a stopped key go on: its failed message is tried again at once, also if it waits for its next attempt.
 
         Args:
             key: the key.
-            skip: first put aside the first message that was not handled, whichever it is.
+            skip: first put aside the first unhandled message.
 
         Raises:
             LockNotAcquired: a consumer had the key for half a minute.
@@ -246,7 +246,7 @@ class Inbox:
         await self._ado(partial(operating.resume, self.service, self._spot(key), skip=skip))
 
     def aside(self) -> list[AsideMessage]:
-        """Return the messages that failed too often and were put aside."""
+        """Return the messages which failed too often and were put aside."""
         return self._do(partial(operating.aside, self.service))
 
     async def aaside(self) -> list[AsideMessage]:
@@ -254,7 +254,7 @@ class Inbox:
         return await self._ado(partial(operating.aside, self.service))
 
     def resend(self, message: AsideMessage) -> None:
-        """Send again a message that was put aside, once, behind all others of its key."""
+        """Send a message which was put aside again, once, behind the other messages of its key."""
         self._do(partial(operating.resend, self.service, message))
 
     async def aresend(self, message: AsideMessage) -> None:
@@ -262,7 +262,7 @@ class Inbox:
         await self._ado(partial(operating.resend, self.service, message))
 
     def discard(self, message: AsideMessage) -> None:
-        """Delete a message that was put aside."""
+        """Delete a message which was put aside."""
         self._do(partial(operating.discard, self.service, message))
 
     async def adiscard(self, message: AsideMessage) -> None:
@@ -283,7 +283,7 @@ class Inbox:
 
 
 def checked_rules(attempts: int, on_poison: OnPoison) -> Rules:
-    """Return how messages are to be handled.
+    """Return the rules for handling messages.
 
     Raises:
         ConfigurationError: an argument is wrong.

@@ -1,4 +1,4 @@
-"""What an inbox offers to operators: which keys are stopped, resuming one, what was put aside. On the lock thread."""
+"""Commands of operators on an inbox, run on the lock thread: stopped keys, resume, messages which were put aside."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _PATIENCE: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedKey:
-    """A key that stands still.
+    """A stopped key.
 
     Attributes:
         key: the key.
-        error: what its message failed with last.
-        failures: how often.
+        error: last error of the failed message.
+        failures: number of its failures.
     """
 
     key: str
@@ -41,7 +41,7 @@ class StoppedKey:
 
 
 async def stopped(service: Service, registry: Registry) -> list[StoppedKey]:
-    """Return the keys that stand still: of those that have a log."""
+    """Return the stopped keys among the keys with a log."""
     store, found = service.store(registry), []
     async for spot in service.spots(store):
         name = service.names.lock(spot)
@@ -76,7 +76,7 @@ async def resume(service: Service, spot: str, registry: Registry, *, skip: bool)
 
 
 async def _skip(service: Service, store: Store, spot: str, position: Position, keeper: Keeper) -> None:
-    """Put the first message aside that was not handled, if there is one."""
+    """Put the first unhandled message aside, if there is a message."""
     reader = LogReader(store, service.names, spot, position)
     while entries := await reader.more():
         for entry in entries:
@@ -84,19 +84,19 @@ async def _skip(service: Service, store: Store, spot: str, position: Position, k
                 position.passed(entry)
                 continue
             position.aside = position.aside or position.stopped or "skipped by an operator"
-            await keeper.write(position.kept())  # from now on, nobody handles it
+            await keeper.write(position.kept())  # from now on no consumer handles the message
             await put_aside(store, service.names, spot, entry, position.aside)
             position.passed(entry)
             return
 
 
 async def aside(service: Service, registry: Registry) -> list[AsideMessage]:
-    """Return what was put aside."""
+    """Return the messages which were put aside."""
     return await that_is_aside(service.store(registry), service.names)
 
 
 async def resend(service: Service, message: AsideMessage, registry: Registry) -> None:
-    """Send a message again that was put aside. Whoever dies on the way may do it again: it is sent once."""
+    """Send a message which was put aside. After a crash in between the command may be repeated: one message results."""
     store = service.store(registry)
     entry = await entry_aside(store, message.name)
     if entry is None:
@@ -108,5 +108,5 @@ async def resend(service: Service, message: AsideMessage, registry: Registry) ->
 
 
 async def discard(service: Service, message: AsideMessage, registry: Registry) -> None:
-    """Delete a message that was put aside."""
+    """Delete a message which was put aside."""
     await remove_aside(service.store(registry), message.name)

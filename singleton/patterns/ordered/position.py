@@ -1,4 +1,4 @@
-"""How far a key's log was read, what failed there, and the senders: the state of the key's lock."""
+"""Position of the reader in a key's log, failures and senders: the state kept with the key's lock."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from singleton.patterns.ordered.entries import Entry
 
 MOST_SENDERS: Final = 256
-"""Senders whose last numbers are kept."""
+"""Number of senders with a kept last number."""
 
 
 @dataclass(slots=True)
 class Position:
-    """Where the reader of one key is.
+    """Position of the reader of a key.
 
     Attributes:
-        log: the label of the log that is read; empty: it has none of ours, and is read from its beginning.
-        at: offset of the first entry that was not read.
-        entries: how many stand before it.
-        part: number of the log that is read, behind one that is full; 0: it is the key's first.
-        chain: which full log the part is behind.
-        failures: how often the message at ``at`` has failed.
-        begun: how often it was begun, and no end of that is known.
-        until: not to be tried before, by the wall clock.
-        stopped: why the key stands still; empty: it does not.
-        key: the key, where that was needed.
-        aside: why the message at ``at`` is to be put aside, and not to be tried any more; empty: it is not.
-        senders: the last number that was read of each sender, the one that was read last at the end.
+        log: label of the current log; empty: a log without our label, read from its beginning.
+        at: offset of the first unread entry.
+        entries: number of entries before ``at``.
+        part: number of the current log behind a full log; 0: the key's first log.
+        chain: label of the full log before the part.
+        failures: number of failures of the message at ``at``.
+        begun: number of attempts at the message without a known end.
+        until: earliest time of the next attempt, by the wall clock.
+        stopped: error which stopped the key; empty: not stopped.
+        key: the key, if known.
+        aside: reason for putting the message at ``at`` aside without a further attempt; empty: none.
+        senders: last number read from every sender, the most recent sender at the end.
     """
 
     log: str = ""
@@ -50,10 +50,10 @@ class Position:
 
     @classmethod
     def read(cls, lock: str, kept: Kept) -> Position:
-        """Return what the state says.
+        """Return the position in the kept state.
 
         Raises:
-            StorageError: it is not understood.
+            StorageError: the state is not understood.
         """
         told: Any = read_as(lock, kept, {})
         try:
@@ -64,7 +64,7 @@ class Position:
             ) from None
 
     def kept(self) -> Kept:
-        """Return the state; what says nothing is left out."""
+        """Return the state to keep; empty fields are left out."""
         said = asdict(self)
         if not self.log:
             said["at"] = said["entries"] = 0
@@ -72,15 +72,15 @@ class Position:
 
     @property
     def tried(self) -> int:
-        """How often the message at ``at`` was tried, as far as that was counted."""
+        """Number of counted attempts at the message at ``at``."""
         return self.failures + self.begun
 
     def is_repeat(self, entry: Entry) -> bool:
-        """Tell whether this entry was read before."""
+        """Tell whether the entry was read before."""
         return entry.number <= self.senders.get(entry.sender, 0)
 
     def passed(self, entry: Entry) -> None:
-        """Go behind an entry: it is handled, put aside, or a repeat."""
+        """Go behind an entry which is handled, put aside, or a repeat."""
         if not self.is_repeat(entry):
             self.senders.pop(entry.sender, None)
             self.senders[entry.sender] = entry.number
@@ -92,11 +92,11 @@ class Position:
         self.entries += 1
 
     def begin(self) -> None:
-        """Go to the beginning of the log, whichever is there."""
+        """Go to the beginning of the log."""
         self.log, self.at, self.entries = "", 0, 0
 
     def next_part(self, chain: str) -> None:
-        """Go to what follows a full log; ``chain``: the first of them, where this is it."""
+        """Go to the part behind a full log; ``chain``: label of the first full log."""
         self.chain = self.chain or chain
         self.part += 1
         self.begin()

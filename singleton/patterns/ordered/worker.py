@@ -61,11 +61,11 @@ class _ReceivedBell:
 
 
 class InboxWorker(Running):
-    """Handles the messages of an inbox for as long as it runs. Made by ``Inbox.worker``.
+    """Handles the messages of an inbox until it is stopped. Made by ``Inbox.worker``.
 
-    Any number of processes may have one. In a thread of its own: ``with inbox.worker(...)``, or ``start`` and ``stop``.
-    On the running event loop: ``async with inbox.worker(...)``, or ``await worker.run()``. Either once. Sync handlers
-    run on threads of the worker's.
+    Run a worker in as many processes as you like. In a thread: ``with inbox.worker(...)``, or ``start`` and ``stop``.
+    On the running event loop: ``async with inbox.worker(...)``, or ``await worker.run()``. A worker runs once. Sync
+    handlers run on the worker's threads.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class InboxWorker(Running):
         self._busy: set[asyncio.Task[None]] = set()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Begin no more messages; wait ``timeout`` seconds at most for the current ones. Return whether they ended."""
+        """Begin no more messages; wait at most ``timeout`` seconds for the current ones. Return whether they ended."""
         return self._end(self._halt, timeout)
 
     async def run(self) -> None:
-        """Run here, until ``stop``. If this is cancelled, async handlers are, and their messages are handled again."""
+        """Run until ``stop``. A cancellation cancels async handlers, and their messages are handled again."""
         await super().run()
 
     async def _run(self) -> None:
@@ -154,7 +154,7 @@ class InboxWorker(Running):
         raise storage_error(self._service.names.inbox, failure, what="the queue of inbox") from failure
 
     async def _one(self, locks: LockRuntime, pool: ThreadPoolExecutor, taken: Taken) -> None:
-        """Answer one bell. Whatever goes wrong, it comes again by itself."""
+        """Answer a bell. After a failure the queue delivers the bell again."""
         inbox, known = self._service.names.inbox, (taken.id, taken.receipt)
         try:
             bell = bell_in(taken.text, inbox)

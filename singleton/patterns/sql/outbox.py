@@ -1,12 +1,13 @@
-"""An outbox in the user's SQL database (S-15): what ``OutboxStore`` asks for, and what users and operators do with it.
+"""An outbox in the user's SQL database (S-15): an ``OutboxStore``, with methods for users and operators.
 
-Each transaction of a relay begins with the fence: one row with the greatest token seen, which it raises to its own or
-fails at. So transactions of two relays never overlap, and one whose token is smaller writes nothing, however late.
+A transaction of a relay begins at the fence: a row with the greatest token seen. The transaction raises the row to its
+own token, or fails. Transactions of two relays never overlap, and a relay with a smaller token writes nothing, however
+late it comes.
 
-A message's place is the number that the database gives it. Numbers are given before their transaction commits: of two
-that overlap the later number may be seen first. On PostgreSQL ``add`` therefore takes an advisory lock on the message's
-key until the user's transaction ends; SQLite has one writer anyway. Elsewhere let transactions of one key follow one
-another, as those do that write a row of the key first.
+A message's position is a number from the database. The database gives numbers before a transaction commits: with two
+overlapping transactions the later number may become visible first. On PostgreSQL ``add`` takes an advisory lock on the
+message's key until the end of the user's transaction; SQLite has a single writer. On other databases let transactions
+of one key follow one another, for example by a write to a row of the key.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ _PENDING: Final = "pending"
 _SENT: Final = "sent"
 _POISON: Final = "poison"
 _STOPPED: Final = "stopped"
-"""Poison that stops its key."""
+"""State of a poisoned message which stops its key."""
 _BEFORE: Final = (_PENDING, _STOPPED)
-"""States of an earlier message of its key for which a message waits."""
+"""A message waits for earlier messages of its key in these states."""
 _E = TypeVar("_E", bound="Engine | AsyncEngine")
 
 
 class _Outbox(Generic[_E]):
-    """Everything but how a transaction is run."""
+    """The outbox without the run of a transaction."""
 
     asynchronous: bool
     _checked: Callable[[object], _E]
@@ -97,7 +98,7 @@ class _Outbox(Generic[_E]):
     # --- the relay ----------------------------------------------------------------------------------------------------
 
     def _enter(self, connection: Connection, token: int) -> None:
-        """Raise the fence to this token. Its row is locked until the transaction ends."""
+        """Raise the fence to the token. The fence's row is locked until the end of the transaction."""
         fence = self._fence
         if changed(connection, update(fence).where(fence.c.id == 1, fence.c.token <= token).values(token=token)):
             return
@@ -112,7 +113,7 @@ class _Outbox(Generic[_E]):
     def _claim(self, connection: Connection, token: int, limit: int) -> list[Message]:
         self._enter(connection, token)
         table, earlier = self.table.c, self.table.alias("earlier")
-        # Those that wait stand in the way of their key's; those that are due come before them in what is returned.
+        # A waiting message blocks the later messages of its key; due messages before it are returned.
         waits = or_(earlier.c.state == _STOPPED, and_(earlier.c.state == _PENDING, earlier.c.due_at > Now()))
         same = and_(earlier.c.key == table.key, earlier.c.position < table.position)
         found = connection.execute(
@@ -195,13 +196,13 @@ def _message(row: Row[Any], token: int) -> Message:
 
 
 class SqlOutbox(_Outbox["Engine"]):
-    """An outbox in a SQL database, for an ``Engine``. What ``OutboxRelay`` asks of it is in ``OutboxStore``.
+    """An outbox in a SQL database, for an ``Engine``. ``OutboxRelay`` uses the methods of ``OutboxStore``.
 
     Args:
-        engine: of the database that has your state. Its isolation level must not be ``AUTOCOMMIT``.
-        table: name of the table; or what ``outbox_table`` made in your ``MetaData``.
-        strict: on PostgreSQL, transactions that add messages of one key wait for one another from ``add`` on, so that
-            their messages have the order of their commits. False: where they overlap, the order may differ.
+        engine: engine of the database with your state. Its isolation level must not be ``AUTOCOMMIT``.
+        table: name of the table, or a table made by ``outbox_table`` in your ``MetaData``.
+        strict: on PostgreSQL, transactions which add messages of one key wait for one another from ``add`` on, and
+            the messages have the order of the commits. False: overlapping transactions may change the order.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -219,7 +220,7 @@ class SqlOutbox(_Outbox["Engine"]):
     _checked = staticmethod(checked_engine)
 
     def create_table(self) -> None:
-        """Make the table and its fence where they are missing. With migrations of your own, use ``outbox_table``."""
+        """Create the table and its fence if they are missing. With migrations of your own, use ``outbox_table``."""
         in_transaction(self._engine, self._create)
 
     def add(
@@ -231,15 +232,15 @@ class SqlOutbox(_Outbox["Engine"]):
         destination: str | None = None,
         id: str | None = None,  # noqa: A002 - the message's
     ) -> str:
-        """Add a message in your transaction: it is sent if that commits, and only then.
+        """Add a message in your transaction: the message is sent if and only if the transaction commits.
 
         Args:
             connection: the ``Session`` or ``Connection`` of the transaction.
-            body: what the receiver gets; a text, unless the table has another type for it.
-            key: messages of one key are sent in their order; None: no order.
-            destination: where it goes to, if your ``send`` wants to know.
-            id: the message's id, unlike every other's; None: one is made. A second message of one id is refused by the
-                database (``IntegrityError``).
+            body: the message's body; a text, unless the table's column has another type.
+            key: messages of one key are sent in order; None: no order.
+            destination: a text for your ``send``, for example a queue's name.
+            id: unique id of the message; None: an id is made. The database refuses a second message with the id
+                (``IntegrityError``).
 
         Returns:
             The id.
@@ -250,18 +251,18 @@ class SqlOutbox(_Outbox["Engine"]):
         return self._add(checked_connection(connection), self._values(body, key, destination, id))
 
     def poisoned(self, limit: int = 100) -> Sequence[RowMapping]:
-        """Return up to ``limit`` messages that were given up, column to value, with their last ``error``.
+        """Return up to ``limit`` poisoned messages, column to value, with their last ``error``.
 
-        The ``state`` of one that stops its key is ``"stopped"``.
+        A message which stops its key has the ``state`` ``"stopped"``.
         """
         return in_transaction(self._engine, self._poisoned, limit)
 
     def put_back(self, id: str) -> bool:  # noqa: A002
-        """Let a poisoned message be sent again, with all its attempts. Return whether there was one of this id."""
+        """Send a poisoned message again, with the full number of attempts. Return whether the id was found."""
         return in_transaction(self._engine, self._put_back, id)
 
     def set_aside(self, id: str) -> bool:  # noqa: A002
-        """Let the key go on that this poisoned message stops. Return whether there was one of this id."""
+        """Let the key go on behind the poisoned message which stops it. Return whether the id was found."""
         return in_transaction(self._engine, self._set_aside, id)
 
     def claim(self, token: int, limit: int, /) -> list[Message]:
@@ -286,14 +287,14 @@ class SqlOutbox(_Outbox["Engine"]):
 
 
 class AsyncSqlOutbox(_Outbox["AsyncEngine"]):
-    """An outbox in a SQL database, for an ``AsyncEngine``. Its methods are those of ``SqlOutbox``, with ``await``."""
+    """An outbox in a SQL database, for an ``AsyncEngine``: the methods of ``SqlOutbox``, with ``await``."""
 
     asynchronous = True
 
     _checked = staticmethod(checked_async_engine)
 
     async def create_table(self) -> None:
-        """Make the table and its fence where they are missing. See ``SqlOutbox.create_table``."""
+        """Create the table and its fence if they are missing. See ``SqlOutbox.create_table``."""
         await in_async_transaction(self._engine, self._create)
 
     async def add(
@@ -310,11 +311,11 @@ class AsyncSqlOutbox(_Outbox["AsyncEngine"]):
         return await checked_async_connection(connection).run_sync(self._add, values)
 
     async def poisoned(self, limit: int = 100) -> Sequence[RowMapping]:
-        """Return messages that were given up. See ``SqlOutbox.poisoned``."""
+        """Return poisoned messages. See ``SqlOutbox.poisoned``."""
         return await in_async_transaction(self._engine, self._poisoned, limit)
 
     async def put_back(self, id: str) -> bool:  # noqa: A002
-        """Let a poisoned message be sent again. See ``SqlOutbox.put_back``."""
+        """Send a poisoned message again. See ``SqlOutbox.put_back``."""
         return await in_async_transaction(self._engine, self._put_back, id)
 
     async def set_aside(self, id: str) -> bool:  # noqa: A002

@@ -1,8 +1,7 @@
-"""Rows that go ``Pending → Processing → Done`` in the user's SQL database, each claimed by one at a time (S-13).
+"""Rows ``Pending → Processing → Done`` in the user's SQL database, with one claimer at a time (S-13).
 
-Every claim of a row raises its version, and every write of a claimer names the version of its claim. So a slow claimer,
-whose row somebody else has claimed since, is refused. With a hold's token, each write also requires that the row has
-seen no greater one.
+A claim raises the row's version, and a write of the claimer names the version of its claim. A slow claimer is refused
+after a later claim. With a hold's token, a write also requires that the row has seen no greater token.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ if TYPE_CHECKING:
 _STATES: Final = {"pending": "Pending", "processing": "Processing", "done": "Done", "failed": "Failed"}
 _SKIP_LOCKED: Final = {"postgresql", "mysql", "mariadb", "oracle"}
 _ROUNDS: Final = 10
-"""How often rows are looked for again where none of those that were found could be claimed."""
+"""Number of further searches while none of the found rows could be claimed."""
 _E = TypeVar("_E", bound="Engine | AsyncEngine")
 
 
 class _RowStates(Generic[_E]):
-    """Everything but how a transaction is run."""
+    """The claims without the run of a transaction."""
 
     _checked: Callable[[object], _E]
 
@@ -118,7 +117,7 @@ class _RowStates(Generic[_E]):
         return []
 
     def _claimed(self, connection: Connection, row: RowMapping, token: int | None) -> Claim | None:
-        """Claim one row. None: somebody else has, or its attempts are used up."""
+        """Claim a row. None: another claimer has the row, or its attempts are used up."""
         column = self._column
         claim = Claim(
             key={each.key: row[each] for each in self.table.primary_key.columns},
@@ -207,17 +206,17 @@ def _known(given: Mapping[str, Any] | None, names: Mapping[str, Any], what: str)
 
 
 class RowStates(_RowStates["Engine"]):
-    """Claims rows of a table, and notes what became of them, for an ``Engine``.
+    """Claims rows of a table, and notes their outcome, for an ``Engine``.
 
     Args:
-        engine: of the database. Not one that commits by itself (``AUTOCOMMIT``).
-        table: a ``Table``, or mapped class, with the columns of ``state_columns``; or what ``work_table`` made.
-        columns: where your columns have other names: ``{"status": "state", "claimed_at": "taken"}``.
-        states: where your states have other values: ``{"pending": "New"}``; also ``processing``, ``done``, ``failed``.
+        engine: engine of the database; its isolation level must not be ``AUTOCOMMIT``.
+        table: a ``Table`` or mapped class with the columns of ``state_columns``, or a table made by ``work_table``.
+        columns: names of your columns, if they differ: ``{"status": "state", "claimed_at": "taken"}``.
+        states: your values of states, if different: ``{"pending": "New"}``; also ``processing``, ``done``, ``failed``.
         stuck_after: seconds, by the database's clock, after which a claimed row may be claimed again.
-        attempts: how often a row is claimed before it is ``Failed``.
-        where: only rows for which this holds.
-        order_by: which rows come first; by default in the order of the primary key.
+        attempts: number of claims of a row before the row is ``Failed``.
+        where: condition on the rows to claim.
+        order_by: order of the claims; by default the order of the primary key.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -234,19 +233,19 @@ class RowStates(_RowStates["Engine"]):
     _checked = staticmethod(checked_engine)
 
     def claim(self, limit: int = 1, *, token: int | Hold | None = None) -> list[Claim]:
-        """Claim up to ``limit`` rows that are pending or stuck, and commit. No two claimers get the same row.
+        """Claim up to ``limit`` pending or stuck rows, and commit. A row has one claimer at a time.
 
         Args:
-            limit: at most so many, from 1 to 10,000. Their time begins now: claim what you do within ``stuck_after``.
-            token: a hold, or its fencing token: rows at which a greater one was are not claimed.
+            limit: from 1 to 10,000. The time of ``stuck_after`` begins now: claim no more rows than you finish in it.
+            token: a hold, or its fencing token: rows which have seen a greater token are not claimed.
         """
         return in_transaction(self._engine, self._claim, *self._asked(limit, token))
 
     def done(self, claim: Claim, connection: Executes | None = None) -> None:
-        """Note that the row is done: in your transaction, together with your changes, or in its own.
+        """Note that the row is done: in your transaction, together with your changes, or in a separate one.
 
         Raises:
-            StaleClaim: somebody else has claimed it since. Let your transaction roll back.
+            StaleClaim: another claimer has the row. Let your transaction roll back.
         """
         self._do(connection, claim, self._done())
 
@@ -258,35 +257,35 @@ class RowStates(_RowStates["Engine"]):
         Args:
             claim: the row.
             error: an exception or a text, kept with the row.
-            retry_in: seconds, by the database's clock, for which nobody claims it.
-            connection: as for ``done``. Not the transaction that failed.
+            retry_in: seconds, by the database's clock, until the row may be claimed.
+            connection: as for ``done``. Not the failed transaction.
 
         Raises:
-            StaleClaim: somebody else has claimed it since.
+            StaleClaim: another claimer has the row.
         """
         self._do(connection, claim, self._failure(claim, error, retry_in))
 
     def give_back(self, claim: Claim) -> None:
-        """Give back a row that was not begun: it is pending again, and the attempt does not count.
+        """Give back an unused row: the row is pending again, and the attempt does not count.
 
         Raises:
-            StaleClaim: somebody else has claimed it since.
+            StaleClaim: another claimer has the row.
         """
         self._do(None, claim, self._given_back(claim))
 
     def renew(self, claim: Claim) -> None:
-        """Restart the time after which the row counts as stuck, in the middle of long work.
+        """Restart the time of ``stuck_after``, in the middle of long work.
 
         Raises:
-            StaleClaim: somebody else has claimed it since. Stop.
+            StaleClaim: another claimer has the row. Stop.
         """
         self._do(None, claim, self._renewed())
 
     def put_back(self, key: Any) -> bool:
-        """Let a failed row be claimed again, with all its attempts. Return whether there was one of this primary key.
+        """Let a failed row be claimed again, with the full number of attempts. Return whether the row was found.
 
         Args:
-            key: the value of the primary key; a tuple, where it has several columns.
+            key: value of the primary key; a tuple for several columns.
         """
         return in_transaction(self._engine, self._put_back, key)
 
@@ -298,7 +297,7 @@ class RowStates(_RowStates["Engine"]):
 
 
 class AsyncRowStates(_RowStates["AsyncEngine"]):
-    """Claims rows of a table, for an ``AsyncEngine``. Its methods are those of ``RowStates``, with ``await``."""
+    """Claims rows of a table, for an ``AsyncEngine``: the methods of ``RowStates``, with ``await``."""
 
     _checked = staticmethod(checked_async_engine)
 
@@ -317,11 +316,11 @@ class AsyncRowStates(_RowStates["AsyncEngine"]):
         await self._do(connection, claim, self._failure(claim, error, retry_in))
 
     async def give_back(self, claim: Claim) -> None:
-        """Give a row back that was not begun. See ``RowStates.give_back``."""
+        """Give back an unused row. See ``RowStates.give_back``."""
         await self._do(None, claim, self._given_back(claim))
 
     async def renew(self, claim: Claim) -> None:
-        """Begin the time anew after which the row counts as stuck. See ``RowStates.renew``."""
+        """Restart the time of ``stuck_after``. See ``RowStates.renew``."""
         await self._do(None, claim, self._renewed())
 
     async def put_back(self, key: Any) -> bool:

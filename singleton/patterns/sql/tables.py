@@ -20,12 +20,12 @@ _NUMBER: Final = BigInteger().with_variant(Integer(), "sqlite")
 def outbox_table(
     metadata: MetaData, name: str = "outbox", *, schema: str | None = None, body: TypeEngine[Any] | None = None
 ) -> Table:
-    """Describe the table of an outbox, and the small one beside it (``{name}_fence``) that keeps the greatest token.
+    """Describe the table of an outbox, and the fence (``{name}_fence``), a table of one row with the greatest token.
 
     Args:
-        metadata: yours, so that your migrations make them; or a new one.
-        name, schema: of the table.
-        body: type of the messages' bodies; ``Text()`` by default, ``JSON()`` or ``LargeBinary()`` for others.
+        metadata: your ``MetaData``, for your migrations, or a new one.
+        name, schema: name and schema of the table.
+        body: type of the messages' bodies; ``Text()`` by default, ``JSON()`` or ``LargeBinary()`` for other bodies.
     """
     check_name(metadata, name)
     Table(
