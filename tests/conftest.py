@@ -40,7 +40,7 @@ GROUPS = {
 }
 # Threads that outlive a test on purpose: one for each process, or of a pool that its event loop ends.
 LASTING = ("singleton-", "asyncio_", "execnet", "Dummy-")
-GRACE = 3.0
+GRACE = 30.0
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell's background: the tests that interrupt, and the processes that they start, need it back.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 90.0
+PATIENCE = 300.0
 
 
 class Sim:
@@ -109,7 +109,7 @@ class Sim:
         verdict: dict[str, Any] = json.loads(self.output)
         return verdict
 
-    def left_behind(self, within: float = 5.0) -> list[str]:
+    def left_behind(self, within: float = 60.0) -> list[str]:
         """Return the processes and files that are still there once a little time has passed."""
         end = time.monotonic() + within
         while (left := self.processes_left()) and time.monotonic() < end:

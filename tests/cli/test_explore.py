@@ -238,7 +238,7 @@ def test_a_scheduler_that_does_not_answer_is_named() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=250,
     )
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1, result.stderr

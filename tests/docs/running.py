@@ -33,7 +33,7 @@ PAYLOAD = {
     "Order": {"Id": "42", "Customer": {"Id": "c-1"}},
 }
 """Has a value for each scope that a page shows."""
-PATIENCE = 75.0
+PATIENCE = 200.0
 """Seconds for a block that awaits: a periodic worker may miss its first tick, and the next one comes after a minute."""
 _main: asyncio.Task[Any] | None = None
 

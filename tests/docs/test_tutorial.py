@@ -92,7 +92,7 @@ class Walk:
         """Press Ctrl-C in the emulator's terminal."""
         if self.emulator is not None:
             self.emulator.send_signal(signal.SIGINT)
-            self.emulator.communicate(timeout=30)
+            self.emulator.communicate(timeout=60)
             assert self.emulator.returncode == 130
 
 
@@ -126,7 +126,7 @@ def walk(tmp_path: Path) -> Iterator[Walk]:
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_tutorial_runs_to_its_end_twice(walk: Walk) -> None:
     for first in (True, False):
         walk.printed.clear()

@@ -56,7 +56,7 @@ def test_twenty_messages_over_three_zones_in_three_hosts(
     with Queue(connection_string, container_name) as queue:
         queue.create().send(*({"Region": "Central", "Zone": number % 3} for number in range(20)))
         with hosts(
-            app, connection_string, tmp_path, count=3, environment={"QUEUE": container_name}, visibility=10.0
+            app, connection_string, tmp_path, count=3, environment={"QUEUE": container_name}, visibility=20.0
         ) as running:
             wait_until(lambda: len(seen(app)) == 20, within=60)
             zones = spans(app, "zone")
@@ -96,7 +96,7 @@ def test_of_three_hosts_each_listener_runs_in_one_until_it_stops(
     listeners = ("Host.Functions.both.TestScopeTestValue.Listener", "Host.Functions.tick.Listener")
     with Queue(connection_string, container_name) as queue:
         queue.create().send(*({"number": number} for number in range(10)))
-        with hosts(app, connection_string, tmp_path, count=3, environment=environment, visibility=10.0) as running:
+        with hosts(app, connection_string, tmp_path, count=3, environment=environment, visibility=20.0) as running:
             wait_until(lambda: sum(map(len, spans(app, "both").values())) >= 10, within=90)
             wait_until(lambda: sum(map(len, spans(app, "tick").values())) >= 5, within=30)
             during = lock_blobs(connection_string, running[0])

@@ -168,7 +168,7 @@ def ship(msg: func.QueueMessage) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 def test_a_message_that_always_fails_is_poison_after_five_failures_however_often_it_was_put_back(
     connection_string: str, container_name: str, tmp_path: Path
 ) -> None:
@@ -195,7 +195,7 @@ def test_a_message_that_always_fails_is_poison_after_five_failures_however_often
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_every_message_comes_through_a_storm_and_none_is_burnt_or_poisoned_by_contention(
     connection_string: str, container_name: str, tmp_path: Path
 ) -> None:

@@ -217,7 +217,7 @@ def test_a_delay_holds_the_request_back(proxy: ProxyThread, blob: BlobClient) ->
 def test_a_delayed_request_arrives_although_the_client_gave_up(
     proxy: ProxyThread, blob: BlobClient, direct: BlobClient
 ) -> None:
-    proxy.add(on("acquire"), Delay(0.5))
+    proxy.add(on("acquire"), Delay(2.0))
     with pytest.raises(ServiceResponseError):
         lease(blob)[0].acquire(15, read_timeout=0.1)
     assert not leased(direct)
@@ -228,8 +228,8 @@ def test_a_delayed_reply_comes_after_the_deed(proxy: ProxyThread, blob: BlobClie
     proxy.add(on("acquire"), DelayReply(0.5))
     with pytest.raises(ServiceResponseError):
         lease(blob)[0].acquire(15, read_timeout=0.2)
-    assert leased(direct)
-    assert proxy.requests[0].server_status == 201
+    eventually(lambda: leased(direct))
+    eventually(lambda: proxy.requests[0].server_status == 201)
 
 
 def test_faults_compose(proxy: ProxyThread, blob: BlobClient, direct: BlobClient) -> None:
@@ -246,17 +246,17 @@ def test_a_hanging_request_ends_with_the_clients_patience(
     proxy.add(on("acquire"), Hang(forward=forward))
     with pytest.raises(ServiceResponseError):
         lease(blob)[0].acquire(15, read_timeout=0.3)
-    assert leased(direct) is forward
+    eventually(lambda: leased(direct) is forward)
     eventually(lambda: proxy.requests[0].ended is not None)
     assert proxy.requests[0].status is None
 
 
 def test_a_dripping_reply_outlives_a_read_timeout(proxy: ProxyThread, blob: BlobClient) -> None:
-    proxy.add(on("acquire"), Drip(0.02, length=10))
+    proxy.add(on("acquire"), Drip(0.25, length=10))
     started = time.monotonic()
     own, wanted = lease(blob)
-    own.acquire(15, read_timeout=0.2)
-    assert time.monotonic() - started > 0.4
+    own.acquire(15, read_timeout=2.0)
+    assert time.monotonic() - started > 2.0
     assert own.id == wanted
     assert proxy.requests[0].status == 201
 
@@ -339,7 +339,7 @@ def test_forgetting_starts_the_count_anew(proxy: ProxyThread, blob: BlobClient) 
     assert proxy.requests == ()
     lease(blob)[0].acquire(15)
     assert proxy.operations() == ["acquire"]
-    proxy.wait(on("acquire"), count=1, timeout=1)
+    proxy.wait(on("acquire"), count=1, timeout=60)
     with pytest.raises(TimeoutError):
         proxy.wait(on("acquire"), count=2, timeout=0.05)
 
@@ -354,7 +354,7 @@ async def test_it_runs_in_the_callers_loop_too(azurite: Azurite, direct: BlobCli
             await client.get_blob_properties()
             assert not waiting.done()
             await client.get_blob_properties()
-            await asyncio.wait_for(waiting, 1)
+            await asyncio.wait_for(waiting, 60)
             with pytest.raises(TimeoutError):
                 await proxy.seen(on("renew"), timeout=0.01)
 
@@ -369,7 +369,7 @@ async def test_closing_ends_requests_that_hang_and_connections_that_idle(azurite
             await proxy.seen(on("head"))
             port = proxy.port
             await proxy.__aexit__()
-            await asyncio.wait({call}, timeout=5)
+            await asyncio.wait({call}, timeout=60)
             assert isinstance(call.exception(), AzureError)
         with contextlib.suppress(ConnectionResetError):
             assert await idle[0].read() == b""
@@ -380,7 +380,7 @@ async def test_closing_ends_requests_that_hang_and_connections_that_idle(azurite
             await asyncio.open_connection("127.0.0.1", port)
 
 
-def eventually(condition: Callable[[], bool], *, within: float = 5.0) -> None:
+def eventually(condition: Callable[[], bool], *, within: float = 60.0) -> None:
     end = time.monotonic() + within
     while not condition():
         assert time.monotonic() < end, "It did not happen."

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from simulator.azurite.server import Azurite
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 AT_THE_NEXT_RENEWAL = RENEWAL + 0.5
 
 
@@ -123,7 +123,7 @@ def expires(world: World, *, asynchronous: bool = False) -> None:
             await asyncio.to_thread(rival[0].result, PERIOD)
 
     world.fails_with_lock_lost(async_body if asynchronous else body, "expired")
-    assert 0.5 < rival[0].result(PERIOD) - told[0] < 1 + 0.5 + SLACK
+    assert 0 < rival[0].result(PERIOD) - told[0] < 1 + 0.5 + SLACK
 
 
 def renewals_that_hang_lose_the_hold_at_its_deadline(world: World) -> None:
@@ -238,7 +238,7 @@ def a_body_that_blocks_its_event_loop_starves_no_renewal(world: World) -> None:
     contender = world.later(lambda: world.rival().result(60), after=2)
     world.call(body)
     assert world.proxy.count(on("renew")) >= 2
-    contender.result(10)
+    contender.result(60)
 
 
 def a_cancellation_from_outside_goes_through_storage_that_hangs(world: World) -> None:
@@ -257,7 +257,7 @@ def a_cancellation_from_outside_goes_through_storage_that_hangs(world: World) ->
         task.cancel("from outside")
         with pytest.raises(asyncio.CancelledError, match="from outside"):
             await task
-        assert time.monotonic() - start < 7
+        assert time.monotonic() - start < 5 + SLACK
 
     inside = asyncio.Event()
     asyncio.run(cancel_it())

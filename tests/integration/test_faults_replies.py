@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from simulator.azurite.server import Azurite
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ONE_CALL = 5.0
 """Seconds after which a request without an answer is asked again."""
 

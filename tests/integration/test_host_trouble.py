@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from azure.storage.queue.aio import QueueClient
 
 from simulator.host.app.hostjson import QueueOptions
@@ -18,6 +20,8 @@ from simulator.proxy.proxy import FaultProxy
 from simulator.proxy.rules import Answer, DropReply, DropRequest, Hang, everything
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simulator.azurite.server import Azurite
     from simulator.host.triggers.messages import Message
     from simulator.proxy.rules import Action
@@ -31,8 +35,8 @@ TROUBLES: Final[tuple[Action, ...]] = (
     Hang(forward=True),
 )
 WORK: Final = 4 * len(TROUBLES)
-PATIENCE: Final = 200
-"""Tenths of a second until the queue is empty."""
+PATIENCE: Final = 600
+"""Tenths of a second until the queue is empty, and until all else that is waited for has come."""
 
 
 class Fleet:
@@ -63,6 +67,15 @@ class Fleet:
         return QueueListener(service=service, options=options, run=self.run, write=self.write, **about)
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    for _ in range(PATIENCE):
+        if condition():
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail("it never came")
+
+
 async def test_a_host_whose_storage_fails_in_every_way_goes_on_and_loses_no_message(
     azurite: Azurite, connection_string: str, container_name: str
 ) -> None:
@@ -80,17 +93,15 @@ async def test_a_host_whose_storage_fails_in_every_way_goes_on_and_loses_no_mess
                 await queue.send_message(base64.b64encode(f"{number}.{each}".encode()).decode())
             with proxy.fault(everything, trouble) as rule:
                 await asyncio.sleep(0.3)
+                await until(partial(getattr, rule, "matched"))
             proxy.reset_connections()  # what hangs fails now
-            assert rule.matched
         with proxy.fault(everything, TROUBLES[0]):  # until it hits a request for messages, which may not have been
-            for _ in range(PATIENCE):
-                if fleet.events("queue_unreachable"):
-                    break
-                await asyncio.sleep(0.1)
+            await until(lambda: fleet.events("queue_unreachable"))
         for _ in range(PATIENCE):
             if not (await queue.get_queue_properties()).approximate_message_count:
                 break
             await asyncio.sleep(0.1)
+        await until(lambda: len(fleet.events("queue_reached")) == len(fleet.events("queue_unreachable")))
         assert not any(task.done() for task in running)
         for listener in listeners:
             listener.stop()

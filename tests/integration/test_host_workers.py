@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulator.checks.verdict import judge
-from tests.integration.hosts import Queue, RunningHost, hosts, seen, wait_until, write_app
+from tests.integration.hosts import PATIENCE, Queue, RunningHost, hosts, seen, wait_until, write_app
 
 
 def test_a_wait_that_outlives_the_functions_time_limit_kills_the_holder_and_a_bystander(
@@ -32,7 +32,7 @@ def test_a_wait_that_outlives_the_functions_time_limit_kills_the_holder_and_a_by
     """
     app = write_app(tmp_path / "app", code, functionTimeout="00:00:03")
     with (
-        hosts(app, connection_string, tmp_path) as (host,),
+        hosts(app, connection_string, tmp_path, visibility=4.0) as (host,),
         Queue(connection_string, holders) as first,
         Queue(connection_string, bystanders) as second,
     ):
@@ -67,13 +67,16 @@ def test_a_body_that_ends_its_process_takes_the_others_with_it_until_the_host_gi
         raise asyncio.CancelledError if msg == "cancels" else SystemExit
     """
     app = write_app(tmp_path / "app", code, extensions={"queues": {"maxDequeueCount": 9}})
-    with hosts(app, connection_string, tmp_path) as (host,), Queue(connection_string, container_name) as queue:
+    with (
+        hosts(app, connection_string, tmp_path, visibility=4.0) as (host,),
+        Queue(connection_string, container_name) as queue,
+    ):
         queue.create().send("cancels")
         wait_until(lambda: seen(app))
         time.sleep(0.4)
         assert not host.records("invocation_ended")  # it is never answered
         queue.send("exits", "leaves")
-        assert host.running.wait(30) == 1
+        assert host.running.wait(PATIENCE) == 1
         exits = host.records("worker_exited")
         assert len(exits) == 3
         assert {record.get("code") for record in exits} <= {1, 7}
@@ -112,7 +115,7 @@ def test_a_second_worker_that_cannot_read_the_app_ends_the_host_in_words(
     host = RunningHost(write_app(tmp_path / "app", code), connection_string, tmp_path)
     host.environment = {"FUNCTIONS_WORKER_PROCESS_COUNT": "2"}
     try:
-        assert host.start().running.wait(20) == 3
+        assert host.start().running.wait(PATIENCE) == 3
     finally:
         host.close()
     (error,) = host.records("host_error")
@@ -124,7 +127,7 @@ def test_a_host_that_is_told_to_stop_while_it_reads_the_app_stops(tmp_path: Path
     try:
         host.wait_for("worker_started")
         host.running.terminate()
-        assert host.running.wait(10) == 0
+        assert host.running.wait(PATIENCE) == 0
     finally:
         host.close()
 
@@ -138,6 +141,6 @@ def test_a_host_hears_of_a_stop_though_another_thread_gets_the_signal(tmp_path: 
         wait_until(lambda: len(list(tasks.iterdir())) > 3)  # those that hear its worker: its loop sleeps now
         newest = max(int(each.name) for each in tasks.iterdir())
         assert ctypes.CDLL(None).tgkill(host.running.pid, newest, signal.SIGTERM) == 0
-        assert host.running.wait(10) == 0
+        assert host.running.wait(PATIENCE) == 0
     finally:
         host.close()

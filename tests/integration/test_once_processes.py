@@ -70,7 +70,7 @@ class Doers:
         """End all."""
         for process in self._started:
             process.kill()
-            process.communicate(timeout=10)
+            process.communicate(timeout=60)
 
 
 @pytest.fixture

@@ -49,12 +49,12 @@ def test_a_killed_hosts_keys_go_on_in_order_and_no_bell_is_poison(
         return len(done()) == KEYS * COUNT - 1
 
     with (
-        hosts(app, connection_string, tmp_path, count=3) as there,
+        hosts(app, connection_string, tmp_path, count=3, visibility=10.0) as there,
         Queue(connection_string, f"{name}-poison") as poison,
     ):
         wait_until(lambda: len(done()) >= 6)
         there[0].signal(signal.SIGKILL)
-        wait_until(all_done, within=60)
+        wait_until(all_done)
         assert poison.peek() == []
         failed = [record for host in there[1:] for record in host.records("invocation_ended", error="ValueError")]
         assert len(failed) <= 2

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simulator.azurite.server import Azurite
 
 pytest.importorskip("hatchling", reason="the build backend is not installed")
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120), pytest.mark.xdist_group("packaging")]
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("packaging")]
 
 LOCK, SIM = "azure-functions-singleton", "azure-functions-singleton-sim"
 SOURCES = {LOCK: ROOT, SIM: ROOT / "distributions" / "sim"}

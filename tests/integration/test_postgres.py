@@ -71,7 +71,7 @@ def test_claimers_side_by_side_never_get_the_same_row_and_wait_for_nobody(engine
         first = rows._claim(connection, 5, None)  # not committed yet
         with ThreadPoolExecutor(4) as pool:
             claimers = [pool.submit(lambda: list(iter(lambda: rows.claim(3), []))) for _ in range(4)]
-            others = [claim for each in claimers for batch in each.result(30) for claim in batch]
+            others = [claim for each in claimers for batch in each.result(60) for claim in batch]
     taken = [claim.key["id"] for claim in first + others]
     assert len(taken) == len(set(taken)) == 80
 
@@ -111,10 +111,10 @@ def test_transactions_of_one_key_follow_one_another_from_add_on(engine: Engine, 
         with engine.begin() as connection:
             outbox.add(connection, "a1", key="a")
             waiting = pool.submit(second)
-            assert entered.wait(10)
+            assert entered.wait(60)
             add(engine, outbox, "b1")  # another key waits for nobody
             assert not waiting.done()
-        waiting.result(10)
+        waiting.result(60)
     receiver = Receiver()
     OutboxRelay(outbox, receiver).work(held())
     assert [body for body in receiver.got if body.startswith("a")] == ["a1", "a2"]
@@ -144,7 +144,7 @@ def test_a_stale_relay_that_comes_while_its_successor_writes_waits_and_is_refuse
             late = pool.submit(outbox.sent, message)
             _until_somebody_waits(engine)
         with pytest.raises(StaleClaim):
-            late.result(10)
+            late.result(60)
     assert column(engine, outbox.table, "state") == ["pending"]
 
 
@@ -155,7 +155,7 @@ def test_two_relays_that_are_the_first_of_an_outbox_do_not_both_begin(engine: En
             late = pool.submit(outbox.claim, 1, 1)
             _until_somebody_waits(engine)
         with pytest.raises(StaleClaim):
-            late.result(10)
+            late.result(60)
 
 
 async def test_an_async_driver(database: URL) -> None:

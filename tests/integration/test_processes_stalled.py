@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from simulator.azurite.server import Azurite
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 HOLDER = """
     start = time.monotonic()
@@ -51,8 +51,8 @@ def a_killed_holders_lock_is_free_when_its_lease_lapses(world: World) -> None:
         time.sleep(PERIOD / 2 + 1)
         rival, killed = world.rival(), time.monotonic()
         holder.kill()
-        # The last renewal was a second ago.
-        assert PERIOD - 3 < rival.result(30) - killed < PERIOD + 0.5 + SLACK
+        # The last renewal was a second ago, or a little more on a busy machine.
+        assert RENEWAL - 1 < rival.result(60) - killed < PERIOD + 0.5 + SLACK
 
 
 def a_stopped_holder_knows_at_once_when_it_wakes(world: World) -> None:
@@ -68,7 +68,7 @@ def a_stopped_holder_knows_at_once_when_it_wakes(world: World) -> None:
         assert time.monotonic() - woken < SLACK
         assert next(said) == "out"
         tokens: list[int] = []
-        with world.client().lock(world.lock, timeout=5) as hold:
+        with world.client().lock(world.lock, timeout=60) as hold:
             tokens.append(hold.token or 0)
         assert tokens[0] > token
 
@@ -132,7 +132,7 @@ def code_that_never_lets_the_interpreter_go_is_told_as_soon_as_it_does(world: Wo
             say(hold.lost.reason)
             try: hold.raise_if_lost()
             except LockLost as error: say("LockLost", error.reason)
-        with locks.lock("other", timeout=5): say("lives on")
+        with locks.lock("other", timeout=60): say("lives on")
     """
     with running(world.script(code)) as said:
         assert next(said) == "in"
@@ -174,7 +174,7 @@ def an_event_loop_that_is_blocked_starves_no_renewal_and_lets_nobody_in(world: W
         rival = world.rival()
         reason, when = next(said).split()
         assert reason == "None"
-        assert rival.result(10) > float(when)
+        assert rival.result(60) > float(when)
 
 
 SCENARIOS: list[Callable[[World], None]] = [

@@ -43,7 +43,7 @@ def installed() -> Path:
             shutil.copyfile(HERE / name, new / name)
         npm = node().parent / "../lib/node_modules/npm/bin/npm-cli.js"
         flags = ("--no-audit", "--no-fund", "--ignore-scripts", "--no-update-notifier", "--loglevel=error")
-        subprocess.run([node(), npm.resolve(), "ci", *flags], cwd=new, check=True, timeout=100)
+        subprocess.run([node(), npm.resolve(), "ci", *flags], cwd=new, check=True, timeout=250)
         try:
             new.rename(folder)
         except OSError:  # another run was faster
@@ -61,7 +61,7 @@ def analyzed(**queries: str) -> dict[str, Answer]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=250,
     )
     answers: dict[str, Answer] = json.loads(said.stdout)
     return answers

@@ -67,7 +67,7 @@ class Fleet:
         try:
             yield process
             if process.poll() is None:
-                process.communicate(timeout=30)
+                process.communicate(timeout=60)
                 assert process.returncode == 0
         finally:
             process.kill()

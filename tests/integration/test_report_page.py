@@ -32,7 +32,7 @@ FIRST_DRAW = 6.0
 ZOOM = 0.5
 """Seconds of a zoom in it."""
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module")

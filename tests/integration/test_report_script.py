@@ -20,7 +20,7 @@ def evaluate(*expressions: str) -> list[Any]:
     """Evaluate expressions where the pure functions are known."""
     told = ", ".join(f"() => ({each})" for each in expressions)
     code = f"{SCALE.read_text('utf-8')}\nconsole.log(JSON.stringify([{told}].map((each) => each())));"
-    done = subprocess.run([node(), "-"], input=code, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([node(), "-"], input=code, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
     values: list[Any] = json.loads(done.stdout)
     return values

@@ -154,7 +154,7 @@ class Fleet:
             assert process.stdin is not None
             process.stdin.close()
         for _, process in self._processes:
-            process.wait(30)
+            process.wait(60)
         self._all_live()
         return self.lines()
 

@@ -15,7 +15,7 @@ from azure.storage.blob import BlobClient, BlobLeaseClient
 from simulator.proxy.proxy import ProxyThread
 from simulator.proxy.rules import on
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, singleton
-from tests.support.fault_world import script
+from tests.support.fault_world import SLACK, script
 from tests.support.lock_thread import an_app, outcome
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def test_a_process_polls_once_however_many_wait_in_it(
             polls = proxy.operations()
             lease.release()
             for each in cycles:
-                each.result(10)
+                each.result(60)
     # Every 0.25 to 0.5 s: six polls in three seconds at least, twelve at most, and the first.
     assert set(polls) == {"acquire"}
     assert 6 <= len(polls) <= 13
@@ -251,7 +251,7 @@ def test_a_hundred_waiters_of_one_process_need_a_tenth_of_a_call_each(
             thread.start()
         time.sleep(0.2)
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(sections) == 100
     assert sections == sorted(set(sections))
     assert proxy.count() <= 0.1 * len(sections), proxy.operations()
@@ -292,15 +292,15 @@ def test_a_waiter_in_another_process_gets_its_turn_in_time_while_calls_stay_few(
         sections[0] = 0
         process = script(WAITER, "4", lock=LOCK, connection=connection_string, options=options)
         try:
-            waits = [float(line) for line in process.communicate(timeout=60)[0].split()]
+            waits = [float(line) for line in process.communicate(timeout=120)[0].split()]
         finally:
             stop.set()
             process.kill()
         calls = proxy.count()
         for each in busy:
-            each.result(30)
+            each.result(60)
     assert len(waits) == 4
-    assert max(waits[1:]) <= window + section + 1.1 * poll + 1, waits
+    assert max(waits[1:]) <= window + section + 1.1 * poll + SLACK, waits
     assert sum(waits[1:]) > window, "the others did keep it busy"
     assert calls <= 0.1 * sections[0], (calls, sections)
 
@@ -311,7 +311,7 @@ def test_a_lone_process_waits_for_nobody(proxy: ProxyThread, through: str, optio
     start = time.monotonic()
     for _ in range(3):
         in_threads(2, lambda: cycle(client))
-    assert time.monotonic() - start < 3 * 2 * 0.55 + 1
+    assert time.monotonic() - start < 3 * 2 * 0.55 + SLACK
 
 
 def test_invocations_that_are_skipped_within_the_process_make_no_call(
@@ -324,17 +324,17 @@ def test_invocations_that_are_skipped_within_the_process_make_no_call(
     @singleton(on_contention="skip")
     def job() -> None:
         entered.set()
-        leave.wait(10)
+        leave.wait(60)
 
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(job)
-        assert entered.wait(10)
+        assert entered.wait(60)
         proxy.forget()
         for _ in range(20):
             job()
         assert proxy.operations() == []
         leave.set()
-        first.result(10)
+        first.result(60)
     assert proxy.count(on("release")) == 1
 
 
@@ -350,7 +350,7 @@ def test_processes_that_start_together_make_one_lock(
 
 def finished(processes: list[subprocess.Popen[str]]) -> list[str]:
     try:
-        return [process.communicate(timeout=60)[0] for process in processes]
+        return [process.communicate(timeout=120)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()

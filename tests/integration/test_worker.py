@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simulator.azurite.server import Azurite
     from tests.integration.workers import Invocation
 
-pytestmark = [pytest.mark.timeout(120), needs_worker]
+pytestmark = needs_worker
 APP = Path(__file__).parent / "worker_app"
 
 

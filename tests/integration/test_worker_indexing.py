@@ -7,15 +7,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.integration.workers import ROOT, needs_worker
 from tests.support.app_shapes import SHAPES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.timeout(120), needs_worker]
+pytestmark = needs_worker
 
 
 def test_the_worker_indexes_and_refuses_what_the_table_says(tmp_path: Path) -> None:
@@ -24,7 +22,7 @@ def test_the_worker_indexes_and_refuses_what_the_table_says(tmp_path: Path) -> N
         folder.mkdir()
         (folder / "function_app.py").write_text(shape.source)
     command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "support" / "python_worker_index.py")]
-    done = subprocess.run([*command, *map(str, folders)], capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run([*command, *map(str, folders)], capture_output=True, text=True, timeout=250, check=True)
     answers = dict(zip((shape.name for shape in SHAPES), map(json.loads, done.stdout.splitlines()), strict=True))
     for shape in SHAPES:
         answer = answers[shape.name]

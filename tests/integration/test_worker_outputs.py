@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from simulator.host.triggers.bindings import Out
 from simulator.host.triggers.typed import OutputError, given_back
 from tests.integration.workers import Worker, needs_worker
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 
     from simulator.host.app.model import IndexedFunction
 
-pytestmark = [pytest.mark.timeout(60), needs_worker]
+pytestmark = needs_worker
 APP = "from tests.support.output_table import make_app\napp = make_app()\n"
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tests.integration.shapes_app.shapes import Shape
     from tests.integration.workers import Invocation
 
-pytestmark = [pytest.mark.timeout(120), needs_worker]
+pytestmark = needs_worker
 APP = Path(__file__).parent / "shapes_app"
 WHEN = datetime(2026, 11, 28, 12, tzinfo=UTC)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simulator.azurite.server import Azurite
     from tests.integration.workers import Invocation
 
-pytestmark = [pytest.mark.timeout(120), needs_worker]
+pytestmark = needs_worker
 APP = Path(__file__).parent / "triggers_app"
 WHEN = '"2026-11-28T12:00:00Z"'
 ORDER = json.dumps({"Id": 419, "Zone": "north", "Order": {"Id": "o-1"}})

@@ -60,7 +60,7 @@ class Worker:
 
     def end(self) -> None:
         try:
-            self.process.communicate(timeout=20)
+            self.process.communicate(timeout=60)
         finally:
             self.process.kill()
 

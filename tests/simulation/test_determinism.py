@@ -77,7 +77,7 @@ def test_the_hashes_of_texts_have_no_part_in_it() -> None:
     for hash_seed in ("0", "4242"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", HISTORIES]
-        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100)
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=250)
         told.add(result.stdout)
     here = [Scenario.draw(seed, hosts=5, kinds=tuple(KINDS)).run().history for seed in range(8)]
     assert told == {" ".join(here) + "\n"}
@@ -88,7 +88,7 @@ def test_two_processes_see_what_one_sees(tmp_path: Path) -> None:
     (tmp_path / "explored.py").write_text(EXPLORED)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(tmp_path / "explored.py")]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=250)
     one, two = result.stdout.splitlines()
     assert one == two
     assert "scenarios=25" in one

@@ -28,7 +28,7 @@ def hunter() -> Iterator[Hunter]:
 
 
 @pytest.mark.process
-@pytest.mark.timeout(450)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_planted_bug_is_found(hunter: Hunter, mutant: Mutant) -> None:
     # Where it was found last time is where to look first.

@@ -35,8 +35,8 @@ PERIOD, MARGIN = 15.0, 1.0
 DEADLINE = PERIOD - MARGIN
 """Seconds after the sending of the last request that was granted at which a hold counts as lost."""
 RENEWAL = PERIOD / 2
-SLACK = 4.0
-"""Seconds by which a busy machine may be late: less than the five of one call."""
+SLACK = 10.0
+"""Seconds by which a busy machine may be late: less than a lease. How soon a call is repeated, virtual time tells."""
 CONTAINER = "faults"
 POLLS: dict[str, float] = {"lock_acquisition_polling_interval": 0.5, "lock_acquisition_min_polling_interval": 0.05}
 OPTIONS = SingletonOptions(container=CONTAINER, **POLLS)  # type: ignore[arg-type] # two of its numbers

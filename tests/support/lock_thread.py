@@ -55,7 +55,7 @@ class LockThread:
 
     def do(self, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the lock thread."""
-        return asyncio.run_coroutine_threadsafe(request(), self.runtime._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(request(), self.runtime._loop).result(60)
 
     def push_clock(self, seconds: float) -> None:
         """Let the lock thread's clock jump, as it does when a suspended machine wakes up."""

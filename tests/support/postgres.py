@@ -45,7 +45,7 @@ def server() -> Iterator[URL]:
             yield url
         finally:
             process.send_signal(signal.SIGQUIT)
-            process.wait(10)
+            process.wait(60)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         (folder.parent / f"{folder.name}.log").unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def own_place(url: URL) -> URL:
 def _wait_for(url: URL, process: subprocess.Popen[bytes]) -> None:
     import psycopg
 
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while True:
         try:
             psycopg.connect(host=str(url.query["host"]), user="tests", dbname="postgres").close()

@@ -111,7 +111,7 @@ def test_a_thread_waits_for_the_loss() -> None:
     waiting = threading.Thread(target=lambda: seen.append(hold.lost.wait(10.0)))
     waiting.start()
     hold.lost.fire("stolen")
-    waiting.join(10.0)
+    waiting.join(60)
     assert seen == [True]
     assert hold.lost.wait(0.0)
 
@@ -120,7 +120,7 @@ def test_a_thread_that_waits_in_vain_is_told_so_and_leaves_nothing() -> None:
     hold = Hold("a")
     start = time.monotonic()
     assert not hold.lost.wait(0.01)
-    assert time.monotonic() - start < 5.0
+    assert time.monotonic() - start < 60.0
     assert hold.lost._callbacks == []
 
 
@@ -131,7 +131,7 @@ def test_a_wait_may_be_longer_than_a_thread_can_wait() -> None:
     waiting.start()
     time.sleep(0.02)
     hold.lost.fire("stolen")
-    waiting.join(10.0)
+    waiting.join(60)
     assert seen == [True]
 
 
@@ -293,7 +293,7 @@ def test_a_thread_that_waits_for_a_loss_ends_with_a_hold_that_ends_well() -> Non
     waiting = threading.Thread(target=lambda: seen.append(lost.wait()))
     waiting.start()
     lost.freeze()
-    waiting.join(5)
+    waiting.join(60)
     assert seen == [False]
     assert not lost.wait(), "and at once afterwards"
 

@@ -182,7 +182,7 @@ def test_who_is_handed_the_lease_of_another_invocation_is_told_of_its_loss(
     def body() -> None:
         if not inside.is_set():
             inside.set()
-            assert go_on.wait(5)
+            assert go_on.wait(60)
             return
         thread.deleted(LOCK)
         current_hold().lost.wait(5)
@@ -200,13 +200,13 @@ def test_who_is_handed_the_lease_of_another_invocation_is_told_of_its_loss(
         threading.Thread(target=second),
     ]
     threads[0].start()
-    assert inside.wait(5)
+    assert inside.wait(60)
     threads[1].start()
     while not thread.do(waiting(thread)):
         time.sleep(0.01)
     go_on.set()
     for each in threads:
-        each.join(10)
+        each.join(60)
     assert failed == [None]
     assert worker.said("hold lost") == ["second"]
 
@@ -244,12 +244,12 @@ def test_trouble_with_the_storage_is_told_in_the_name_of_who_still_waits(
             time.sleep(0.01)
         second = threading.Thread(target=worker.run, args=(job, "second"), kwargs={"timer": object()})
         second.start()
-        first.join(10)
+        first.join(60)
         network.plan("acquire", answered(503), answered(503))
         while not worker.said("storage fails"):
             time.sleep(0.01)
         thread.given_back_by_the_other(LOCK)
-        second.join(10)
+        second.join(60)
     assert worker.said("storage fails") == worker.said("storage answers again") == ["second"]
 
 

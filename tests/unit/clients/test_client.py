@@ -123,7 +123,7 @@ def test_threads_and_coroutines_exclude_one_another() -> None:
     with ThreadPoolExecutor(8) as pool:
         waiting = [pool.submit(inside, (sync, other)[number % 2], "reports", body) for number in range(8)]
         for each in waiting:
-            each.result(10)
+            each.result(60)
     assert order == ["in", "out"] * 8
 
 

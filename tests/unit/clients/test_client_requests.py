@@ -167,7 +167,7 @@ def test_a_lock_that_is_broken_can_be_taken_at_once_and_its_holder_is_told_why(t
     reasons: list[str] = []
     hold.lost.add_callback(reasons.append)
     thread.push_clock(8)
-    assert hold.lost.wait(5)
+    assert hold.lost.wait(60)
     assert reasons == ["broken"]
     ask(client, "release", hold)
     ask(client, "release", ask(client, "acquire", "reports", timeout=0))
@@ -195,7 +195,7 @@ def test_storage_that_refuses_or_fails_is_no_free_lock(thread: LockThread, kind:
     thread.memory.read = fail_and_let_time_pass  # type: ignore[method-assign,assignment]
     with pytest.raises(StorageUnavailable, match="503"):
         ask(client, method, "reports")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
 
 
 # --- closing --------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_the_end_of_a_clients_block_closes_it() -> None:
 
 def queued(thread: LockThread, lock: str, number: int) -> None:
     """Wait until so many wait in line for the lock."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while sum(len([*each._line]) for each in thread.runtime.registry._locks.values() if each.name == lock) < number:
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -250,7 +250,7 @@ def test_closing_wakes_those_who_wait_through_this_client_and_nobody_else(thread
         queued(thread, "reports", 1)
         assert not left.done()
         thread.given_back_by_the_other("reports")
-        staying.release(left.result(10))
+        staying.release(left.result(60))
     assert thread.leased() == set()
 
 
@@ -269,7 +269,7 @@ async def test_holds_that_come_after_their_caller_is_gone_are_given_back(thread:
     await asyncio.to_thread(arrived.wait, 5)
     calling.cancel()
     await asyncio.wait({calling})
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while thread.leased():
         assert time.monotonic() < end
         await asyncio.sleep(0.001)
@@ -293,7 +293,7 @@ def test_a_lock_that_comes_while_its_client_closes_is_held_or_given_back(thread:
             time.sleep((number % 15) * 0.0003)
             client.close()
             with contextlib.suppress(LockClosed):
-                client.release(asking.result(5))
+                client.release(asking.result(60))
         outcomes.add(type(asking.exception()).__name__)
         again = LockClient()
         again.release(again.acquire("reports", timeout=5, owner="check"))

@@ -162,7 +162,7 @@ def test_a_function_whose_lock_is_lost_fails_as_it_returns(locks: LockClient) ->
     @locks.lock("reports")
     def report() -> str:
         locks.break_("reports", notice=0)
-        assert current_hold().lost.wait(30)
+        assert current_hold().lost.wait(60)
         return "done"
 
     with pytest.raises(LockLost, match="reports"):

@@ -46,7 +46,7 @@ def test_those_that_may_wait_do_and_the_others_go_back(thread: LockThread, queue
         assert thread.kinds().count("deferred") == 1
         thread.given_back_by_the_other(LOCK)
         for each in waiting:
-            each.result(10)
+            each.result(60)
     assert thread.kinds().count("body_started") == 2
 
 

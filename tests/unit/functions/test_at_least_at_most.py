@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -267,7 +266,7 @@ def test_it_is_so_in_all_layouts_and_ways_to_wait(layout: dict[str, Any]) -> Non
 
 def test_a_sync_body_is_told_and_its_invocation_fails() -> None:
     def body() -> str:
-        assert current_hold().lost.wait(5)
+        assert current_hold().lost.wait(60)
         return "done all the same"
 
     with LockThread() as thread:
@@ -279,10 +278,8 @@ def test_a_sync_body_is_told_and_its_invocation_fails() -> None:
 
 def test_threads_keep_it_at_least_and_at_most() -> None:
     with LockThread() as thread:
-        job = a_job("sync", lambda: None, at_least=0.5, max_hold=3, on_contention="skip")
-        start = time.monotonic()
+        job = a_job("sync", lambda: None, at_least=2.0, max_hold=30, on_contention="skip")
         call(job)
-        assert time.monotonic() - start < 0.4
         assert thread.leased() == {LOCK}
         threads = [threading.Thread(target=job, kwargs={"context": Context(f"inv-{n}")}) for n in range(3)]
         for each in threads:

@@ -110,7 +110,7 @@ def test_twenty_invocations_run_one_at_a_time_and_all_of_them_do(kind: str) -> N
 
 @both_kinds
 def test_other_scopes_run_at_the_same_time(kind: str) -> None:
-    both_inside = threading.Barrier(2, timeout=10)
+    both_inside = threading.Barrier(2, timeout=60)
     job = a_job(kind, both_inside.wait, scope="Id")
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda key: call(job, msg=f'{{"Id": {key}}}'), range(2)))
@@ -191,7 +191,7 @@ def test_within_the_time_to_wait_the_body_still_runs(thread: LockThread, kind: s
         while thread.memory.calls["acquire"] < 3:
             pass
         thread.given_back_by_the_other(LOCK)
-        assert waiting.result(10) == "done"
+        assert waiting.result(60) == "done"
 
 
 # --- errors are no contention ---------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_invocations_behind_one_that_finds_storage_failing_are_not_skipped_eithe
     job = a_job("sync", pytest.fail, on_contention="skip")
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(call, job)
-        assert asked.wait(5)
+        assert asked.wait(60)
         second = pool.submit(call, job)
         assert isinstance(first.exception(10), StorageDenied)
         assert isinstance(second.exception(10), StorageDenied)

@@ -29,22 +29,22 @@ def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThre
 def test_a_body_that_sleeps_is_woken_at_once(thread: LockThread) -> None:
     async def body() -> None:
         thread.deleted(LOCK)
-        await asyncio.sleep(30)
+        await asyncio.sleep(250)
 
     started = time.monotonic()
     with pytest.raises(LockLost):
         asyncio.run(a_job("async", body)(), debug=True)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 200
 
 
 async def _swallows_and_returns() -> None:
     with suppress(asyncio.CancelledError):
-        await asyncio.sleep(30)
+        await asyncio.sleep(250)
 
 
 async def _swallows_and_raises() -> None:
     with suppress(asyncio.CancelledError):
-        await asyncio.sleep(30)
+        await asyncio.sleep(250)
     raise KeyError("something else")
 
 

@@ -34,7 +34,7 @@ def test_a_sync_body_is_told_and_its_invocation_fails(thread: LockThread) -> Non
     def body() -> str:
         hold = current_hold()
         thread.deleted(LOCK)
-        assert hold.lost.wait(5)
+        assert hold.lost.wait(60)
         with pytest.raises(LockLost):
             hold.raise_if_lost()
         return "done all the same"

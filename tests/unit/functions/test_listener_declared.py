@@ -129,11 +129,11 @@ def test_with_the_layout_of_webjobs_it_is_the_listeners_lock_of_a_net_host(threa
 
 
 def test_sync_bodies_of_the_leading_process_run_at_the_same_time(thread: LockThread) -> None:
-    together = threading.Barrier(4, timeout=10)
+    together = threading.Barrier(4, timeout=60)
     job = a_job("sync", together.wait, mode="listener")
     with ThreadPoolExecutor(4) as pool:
         runs = [pool.submit(call, job, owner=f"inv-{number}") for number in range(4)]
-        assert sorted(run.result(10) for run in runs) == [0, 1, 2, 3]
+        assert sorted(run.result(60) for run in runs) == [0, 1, 2, 3]
 
 
 def test_a_sync_body_is_told_of_the_loss_and_its_invocation_fails(thread: LockThread) -> None:
@@ -141,7 +141,7 @@ def test_a_sync_body_is_told_of_the_loss_and_its_invocation_fails(thread: LockTh
         hold = current_hold()
         thread.memory.delete(LOCK)
         thread.push_clock(31)
-        assert hold.lost.wait(5)
+        assert hold.lost.wait(60)
         with pytest.raises(LockLost):
             hold.raise_if_lost()
 
@@ -157,19 +157,19 @@ def test_when_the_lock_thread_is_closed_a_running_body_ends_first_and_then_the_l
     def body() -> str:
         kept.append(current_hold())
         entered.set()
-        may_end.wait(10)
+        may_end.wait(60)
         return "done"
 
     with LockThread() as thread, ThreadPoolExecutor(2) as pool:
         running = pool.submit(call, a_job("sync", body, mode="listener"))
-        assert entered.wait(10)
+        assert entered.wait(60)
         closing = pool.submit(thread.runtime.close)
         while thread.runtime.phase is Phase.OPEN:
             time.sleep(0.001)
         leased = thread.leased()
         may_end.set()
-        assert running.result(10) == "done"
-        closing.result(3)
+        assert running.result(60) == "done"
+        closing.result(60)
         assert leased == {LOCK}
         assert thread.kinds()[-2:] == ["body_ended:ok", "released"]
 

@@ -196,7 +196,7 @@ def test_threads_are_counted_and_the_others_stay_free() -> None:
 
     def body() -> None:
         with inside:
-            go_on.wait(10)
+            go_on.wait(60)
 
     job = a_job("sync", body, max_waiting=2)
 
@@ -213,7 +213,7 @@ def test_threads_are_counted_and_the_others_stay_free() -> None:
         for _ in range(5):
             assert refused.acquire(timeout=10)
         go_on.set()
-        ended = [call.result(10) for call in calls]
+        ended = [call.result(60) for call in calls]
         assert (ended.count("ran"), ended.count("max_waiting"), inside.most) == (3, 5, 1)
         assert not thread.runtime.registry.crowd._waiting
         assert thread.kinds().count("contended:raise") == 5

@@ -50,7 +50,7 @@ def test_a_worker_sends_under_its_lock(engine: Engine, outbox: SqlOutbox, thread
     relay = OutboxRelay(outbox, receiver)
     assert not relay.asynchronous
     with LockClient() as locks, relay.worker(locks, "relay", every=60):
-        assert sent.wait(10)
+        assert sent.wait(60)
     assert receiver.got == ["a1", "a2"]
     assert all(message.token > 1000 for message in receiver.messages)
     assert column(engine, outbox.table, "state") == ["sent", "sent"]
@@ -78,14 +78,14 @@ def test_a_stop_comes_between_two_messages(engine: Engine, outbox: SqlOutbox, th
 
     def sees(_: Message) -> None:
         begun.set()
-        assert stopping.wait(10)
+        assert stopping.wait(60)
 
     stopping = threading.Event()
     receiver = Receiver(sees=sees)
     with LockClient() as locks:
         worker = OutboxRelay(outbox, receiver).worker(locks, "relay", every=60)
         worker.start()
-        assert begun.wait(10)
+        assert begun.wait(60)
         assert not worker.stop(0)
         stopping.set()
         assert worker.stop()

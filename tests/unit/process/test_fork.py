@@ -73,11 +73,11 @@ def taken_by_another_thread(lock: AbstractContextManager[object]) -> Iterator[No
     def take() -> None:
         with lock:
             taken.set()
-            over.wait(10)
+            over.wait(60)
 
     thread = threading.Thread(target=take)
     thread.start()
-    assert taken.wait(5)
+    assert taken.wait(60)
     yield
     over.set()
     thread.join()
@@ -188,11 +188,11 @@ def test_who_forks_while_another_thread_imports_what_a_request_needs_hears_nothi
         def load():
             with current._loading:
                 taken.set()
-                forking.wait(10)
+                forking.wait(60)
                 current._load_http()
         thread = threading.Thread(target=load)
         thread.start()
-        taken.wait(10)
+        taken.wait(60)
         os.register_at_fork(before=forking.set)
         child = os.fork()
         if child == 0: os._exit(0)

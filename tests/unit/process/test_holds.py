@@ -98,7 +98,7 @@ def test_one_that_was_dropped_is_held_until_it_is_given_back(tmp_path: Path, mon
         assert held() == [("lock", "job", "", "")]
         del hold
         gc.collect()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while held() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert held() == []
@@ -270,7 +270,7 @@ def test_a_listeners_lock_is_held_once_by_its_process(locks: LockClient) -> None
 def test_a_listeners_lock_that_is_lost_is_held_no_more_when_it_is_given_back(locks: LockClient) -> None:
     ((_, name, *_),) = listen(context=Context("inv-1"))
     locks.break_(name, notice=0)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while held() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert held() == []
@@ -300,17 +300,17 @@ def test_while_the_lock_thread_is_busy(locks: LockClient) -> None:
 
     def hang(_: object) -> None:
         busy.set()
-        go.wait(30)
+        go.wait(60)
 
     with locks.lock("job") as hold:
         hold.lost.add_callback(hang)  # it runs on the lock thread
         breaking = threading.Thread(target=locks.break_, args=("job", 0))
         breaking.start()
         try:
-            assert busy.wait(30)
+            assert busy.wait(60)
             begun = time.monotonic()
             assert [lock.lock for lock in holds().held] == ["job"]
-            assert time.monotonic() - begun < 5
+            assert time.monotonic() - begun < 20
         finally:
             go.set()
             breaking.join()

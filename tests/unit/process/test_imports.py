@@ -38,7 +38,7 @@ def connection_string() -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     yield server.connection_string
-    asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(5)
+    asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()

@@ -32,7 +32,7 @@ class Handler(logging.Handler):
         self.lines: list[tuple[str, str, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.may_go_on.wait(20)
+        self.may_go_on.wait(60)
         self.lines.append((record.getMessage(), record.threadName or "", record.filename))
 
 

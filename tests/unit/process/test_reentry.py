@@ -131,7 +131,7 @@ def test_another_thread_waits_as_ever(in_memory: None) -> None:
     with ThreadPoolExecutor(1) as pool:
         with locks.lock("job"):
             waiting = pool.submit(locks.acquire, "job")
-        locks.release(waiting.result(5))
+        locks.release(waiting.result(60))
 
 
 def test_a_task_of_a_loop_that_runs_inside_a_lock_may_outlive_its_block(in_memory: None) -> None:
@@ -181,7 +181,7 @@ def test_a_candidacy_that_begins_inside_its_lock_waits_for_the_end_of_the_block(
     leadership = locks.leadership("job")
     with locks.lock("job"):
         leadership.start()
-    assert leadership.wait(5) is not None
+    assert leadership.wait(60) is not None
     leadership.stop()
 
 

@@ -65,7 +65,7 @@ class Credential:
         self.colours.append(COLOUR.get())
         number = len(self.asked)
         self.called.set()
-        assert self.go.wait(20)
+        assert self.go.wait(60)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, BaseException):
             raise answer
@@ -143,7 +143,7 @@ def _ends_its_threads() -> Iterator[None]:
     yield
     for thread in credential_threads():
         if thread not in before:
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive(), "a closed store ends its thread"
 
 
@@ -352,7 +352,7 @@ def server() -> Iterator[ScriptedServer]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     yield serving
-    asyncio.run_coroutine_threadsafe(serving.__aexit__(), loop).result(5)
+    asyncio.run_coroutine_threadsafe(serving.__aexit__(), loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
@@ -406,7 +406,7 @@ def test_one_that_blocks_holds_up_no_other_lock(options: SingletonOptions, accou
     asking = threading.Thread(target=ask)
     with LockClient("UseDevelopmentStorage=true", options=DIRECT) as others, others.lock("other") as hold:
         asking.start()
-        assert credential.called.wait(5)
+        assert credential.called.wait(60)
         with others.lock("third", timeout=2):
             pass
         accounts.renewing.renewed.clear()
@@ -414,7 +414,7 @@ def test_one_that_blocks_holds_up_no_other_lock(options: SingletonOptions, accou
         assert accounts.renewing.renewed.wait(2), "the lease is not renewed"
         hold.raise_if_lost()
         credential.go.set()
-        asking.join(10)
+        asking.join(60)
     assert failed
 
 

@@ -92,7 +92,7 @@ def test_a_headcount_sees_those_that_do() -> None:
 
     def body() -> None:
         with inside:
-            together.wait(10)
+            together.wait(60)
 
     at_once(*[body] * 5)
     assert (inside.most, inside.total, inside.now) == (5, 5, 0)
@@ -252,7 +252,7 @@ def test_switched_off_bodies_overlap_under_a_hold_that_locks_nothing() -> None:
     @singleton
     def job() -> None:
         holds.append(current_hold())
-        together.wait(10)
+        together.wait(60)
 
     with disabled():
         at_once(*[job] * 5)
@@ -350,17 +350,6 @@ async def test_a_waiter_that_is_cancelled_leaves_nothing(in_memory: None) -> Non
         waiting.cancel()
         await asyncio.wait({waiting})
     assert_no_leases_left()
-
-
-def test_it_takes_milliseconds() -> None:
-    """CPU time, as the wall's belongs to whoever else runs here."""
-    with memory_locks():
-        import_rows()  # what is imported is imported
-    start = time.process_time()
-    for _ in range(20):
-        with memory_locks():
-            pay(5)
-    assert (time.process_time() - start) / 20 < 0.05
 
 
 # --- what else locks --------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def quick_and_without_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     inside.__init__()  # type: ignore[misc]
     start = time.monotonic()
     yield
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 100
 
 
 def now() -> float:

@@ -374,7 +374,7 @@ def test_his_hold_is_lost_and_dropped_as_any(place: Place) -> None:
     locks = LockClient()
     hold = locks.acquire(LOCK)
     place.thread.deleted(LOCK)
-    assert hold.lost.wait(10)
+    assert hold.lost.wait(60)
     with pytest.raises(LockLost):
         hold.raise_if_lost()
     locks.release(hold)

@@ -78,7 +78,7 @@ async def test_a_cut_wire_loses_its_connections_and_no_other_does(wires: Wires) 
         await clients[1].rest()
         first.remove(rules)
         first.cut()
-        assert await asyncio.wait_for(hanging, 1) == b""
+        assert await asyncio.wait_for(hanging, 60) == b""
         assert b"200" in await clients[1].ask()  # its kept-alive connection is still there
         again = await connected(first)
         assert b"200" in await again.ask()
@@ -92,7 +92,7 @@ async def test_a_doubled_request_arrives_twice_and_is_answered_once(wires: Wires
         wire.add(everything, Twice(0.0))
         client = await connected(wire)
         assert b"200" in await client.ask()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(60):
             while len(server.requests) < 2:  # noqa: ASYNC110 - the server has no event for it
                 await asyncio.sleep(0.005)
         client.close()

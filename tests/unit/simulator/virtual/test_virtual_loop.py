@@ -31,7 +31,7 @@ def test_a_year_passes_in_no_time() -> None:
 
     start = time.perf_counter()
     assert run_virtual(year()) == 365 * 86400.0
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 60
 
 
 def test_time_starts_where_it_is_told_to() -> None:
