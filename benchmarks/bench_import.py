@@ -1,4 +1,4 @@
-"""What does `from singleton import singleton` cost a worker, and a test its `memory_locks`? CPU time, in processes of their own.
+"""What does the decorator's import cost a worker, and a test its `memory_locks`? CPU time, in processes of their own.
 
 A worker imports `azure.functions` in any case, so this import is measured apart, and that of the decorator after it.
 """
