@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import heading, say, table
 from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions, singleton
-from singleton.stores.counting import count_requests, counted
+from singleton.stores.request_count import count_requests, counted
 from singleton.testing import held_elsewhere, virtual_time
 from singleton.testing.memory import current
 

@@ -11,7 +11,7 @@ from benchmarks.measuring import heading, machine, say, table
 from simulator.azurite.server import Azurite
 from singleton import Inbox
 from singleton.process.current import shutdown
-from singleton.stores.counting import count_requests
+from singleton.stores.request_count import count_requests
 
 if TYPE_CHECKING:
     from benchmarks.measuring import Rows, Tables

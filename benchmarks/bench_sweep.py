@@ -31,7 +31,7 @@ from urllib.parse import quote
 from benchmarks.measuring import heading, machine, say, table
 from simulator.azurite.server import ACCOUNT, KEY, Azurite
 from singleton import AsyncLockClient, SingletonOptions, StorageUnavailable
-from singleton.layouts.naming import lock_name
+from singleton.layouts.blob_name import lock_name
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CONTAINER: Final = "storm"

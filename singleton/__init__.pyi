@@ -38,11 +38,11 @@ from singleton.clients.blocks import (
 from singleton.clients.leadership import Leadership as Leadership
 from singleton.clients.worker import PeriodicWorker as PeriodicWorker
 from singleton.decorator import singleton as singleton
-from singleton.defer.queueplace import Encoding as Encoding
+from singleton.defer.queue_account import Encoding as Encoding
 from singleton.functions.arguments import OldLock as OldLock
 from singleton.functions.contention import Contention as Contention, OnContention as OnContention, Policy as Policy
 from singleton.functions.durable import Started as Started, start_singleton as start_singleton
-from singleton.layouts.named import LayoutName as LayoutName
+from singleton.layouts.catalog import LayoutName as LayoutName
 from singleton.observing.observe import observe as observe
 from singleton.operating.breaking import Broken as Broken
 from singleton.operating.lifting import Lifted as Lifted

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from singleton.functions.contention import OnContention
     from singleton.functions.guard import Guard
     from singleton.functions.triggers import Trigger
-    from singleton.layouts.named import LayoutName
+    from singleton.layouts.catalog import LayoutName
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 

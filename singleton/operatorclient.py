@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from singleton.operating.listing import Met, Wanted
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
-    from singleton.stores.keeping import Page
+    from singleton.stores.lock_keeping import Page
 
 _NOTICE = Limits(maximum=60, note=", or None to let the rest of the lease run out")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import singleton
 from singleton.base.kinds import Level, Mode, WhenFull
 from singleton.base.timespan import FOREVER
-from singleton.layouts.named import LayoutName
+from singleton.layouts.catalog import LayoutName
 from singleton.locking.slots import MOST
 from singleton.settings import options
 from tools.reference import camel, code, rewritten, table

@@ -20,7 +20,7 @@ from simulator.appcheck.wrappers import check_wrapping
 from singleton.decorator import declared_guards
 from singleton.functions.misdeclared import OF_THE_APP
 from singleton.functions.triggers import users_code
-from singleton.layouts.naming import digest
+from singleton.layouts.blob_name import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from singleton.base.errors import ConfigurationError
-from singleton.layouts.naming import digest, hashed_scope, semaphore_name
+from singleton.layouts.blob_name import digest, hashed_scope, semaphore_name
 from singleton.scopes.template import placeholders_split
 from singleton.settings.hostid import host_id, is_machine_bound
 

@@ -7,7 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from simulator.conformance.scenarios import QUICK, begins
-from singleton.stores.logs import LogStore
+from singleton.stores.log_store import LogStore
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

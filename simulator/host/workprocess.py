@@ -27,7 +27,7 @@ from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
 from singleton.functions.invocation import current_hold
-from singleton.stores.sending.connections import Connections
+from singleton.stores.http.connections import Connections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from singleton.operating.keeping import keeping_of
 from singleton.operating.listing import next_page
 from singleton.operating.patient import Finding, Forbidden
 from singleton.process.current import runtime
-from singleton.settings.place import Place
+from singleton.settings.accounts import LockContainer
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
     """
     mark = f"singleton-doctor-{secrets.token_hex(4)}"
     # It also looks at what only the SDK asks for.
-    visit = _Visit(session, Place(session.place.account, scratch or mark, "sdk"), f"{mark}/", own=scratch is None)
+    visit = _Visit(
+        session, LockContainer(session.place.account, scratch or mark, "sdk"), f"{mark}/", own=scratch is None
+    )
     if not session.as_json:
         where = f"container {visit.place.container}" + (", made for this and deleted again" if visit.own else "")
         say(f"{session.place.account.endpoint}, {where}{'' if quick else '; this takes about 20 s'}")
@@ -79,7 +81,7 @@ class _Visit:
         own: whether the container is made for this.
     """
 
-    def __init__(self, session: Session, place: Place, prefix: str, *, own: bool) -> None:
+    def __init__(self, session: Session, place: LockContainer, prefix: str, *, own: bool) -> None:
         self.place = place
         self.own = own
         self._session = session

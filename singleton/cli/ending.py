@@ -16,7 +16,7 @@ from singleton.cli.mistyped import tell_of_slots
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import holder_dict, moment, plain, span, who, write_json
 from singleton.operating.breaking import Passed, end_hold
-from singleton.stores.keeping import LONGEST_BREAK
+from singleton.stores.lock_keeping import LONGEST_BREAK
 
 if TYPE_CHECKING:
     from singleton.operating.breaking import Broken

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from singleton.operating.locks import LockInfo
     from singleton.operating.watching import Sight
-    from singleton.stores.keeping import Page
+    from singleton.stores.lock_keeping import Page
 
 _INDENT: Final = 4
 _FIRST: Final = 200

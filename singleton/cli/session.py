@@ -16,10 +16,10 @@ from singleton.operating.keeping import keeping_of
 from singleton.operating.naming import layout_in
 from singleton.process.address import Address
 from singleton.process.current import provided_account, runtime
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import DEFAULT_CONNECTION, checked_account_name, resolve_blob_account
 from singleton.settings.hostid import host_id, is_machine_bound
 from singleton.settings.options import find_app_dir, load_options
-from singleton.settings.place import Place
 from singleton.settings.storagestring import checked_url
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.layouts.layout import Layout
     from singleton.process.registry import Registry
-    from singleton.stores.keeping import LockKeeping
+    from singleton.stores.lock_keeping import LockKeeping
     from singleton.stores.protocol import LeaseStore
 
 _P = ParamSpec("_P")
@@ -80,17 +80,17 @@ class Session:
         self._hears: LeaseStore | None = None
 
     @functools.cached_property
-    def place(self) -> Place:
+    def place(self) -> LockContainer:
         """The container."""
         if self._account is None:
             account = provided_account(self._connection) or resolve_blob_account(self._connection, os.environ)
-            return Place(account, self.container, self.options.http)
+            return LockContainer(account, self.container, self.options.http)
         key, check = (
             ("blobServiceUri", checked_url) if "://" in self._account else ("accountName", checked_account_name)
         )
         check(self._account, "--account")  # by the name that its user knows
         settings = {**os.environ, f"{_BY_IDENTITY}__{key}": self._account}
-        return Place(resolve_blob_account(_BY_IDENTITY, settings), self.container, self.options.http)
+        return LockContainer(resolve_blob_account(_BY_IDENTITY, settings), self.container, self.options.http)
 
     @property
     def container(self) -> str:

@@ -29,11 +29,11 @@ from singleton.process.address import Address
 from singleton.process.current import provided_account
 from singleton.process.door import Door
 from singleton.process.holders import naming_holder
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds, span
 from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import refuse_failover
-from singleton.settings.place import Place
 
 _T = TypeVar("_T")
 
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Seconds, Use
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
+    from singleton.settings.accounts import GivenAccount, GivenClients
     from singleton.settings.connection import StorageAccount
-    from singleton.settings.given import GivenAccount, GivenClients
     from singleton.settings.options import SingletonOptions
 
 
@@ -68,7 +68,7 @@ class BaseClient:
     ) -> None:
         self._options = checked_options(options, failover)
         account = _account(connection, credential)
-        self._place = Place(account, self._options.container, self._options.http)
+        self._place = LockContainer(account, self._options.container, self._options.http)
         self._brought = credential is not None or callable(connection)
         self._addresses: dict[str, Address] = {}
         self._told = False
@@ -95,7 +95,7 @@ class BaseClient:
 
             with locks.lock(locks.safe_name(customer)): ...
         """
-        from singleton.layouts.safename import safe_name
+        from singleton.layouts.blob_name import safe_name
 
         return safe_name(text)
 
@@ -301,6 +301,6 @@ def _account(
                 "setting NAME__blobServiceUri, and NAME is given here"
             )
         return provided_account(connection) or resolve_blob_account(connection, os.environ)
-    from singleton.settings.given import given
+    from singleton.settings.accounts import given
 
     return given(connection, credential)

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.base.naming import log as _log
 from singleton.base.tasks import undisturbed
-from singleton.stores.messages import GONE, Hidden
+from singleton.stores.message_store import GONE, Hidden
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from singleton.stores.messages import MessageStore, Sent
+    from singleton.stores.message_store import MessageStore, Sent
 
 _T = TypeVar("_T")
 

@@ -22,7 +22,7 @@ from singleton.stores.protocol import NoteStore, StoreFailure, within
 
 if TYPE_CHECKING:
     from singleton.defer.deferral import Received
-    from singleton.stores.messages import Sent
+    from singleton.stores.message_store import Sent
 
 _PREFIX: Final = "deferred"
 _BEFORE: Final = "failures"

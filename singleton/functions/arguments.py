@@ -19,7 +19,7 @@ from singleton.base.words import did_you_mean, quoted
 from singleton.functions.guard import Guard
 from singleton.functions.misdeclared import concerning_the_app, options_of_app
 from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
-from singleton.layouts.named import LayoutName, layout_named
+from singleton.layouts.catalog import LayoutName, layout_named
 from singleton.scopes.scope import ScopeTemplate, check_path
 from singleton.settings.durations import seconds, span
 from singleton.settings.options import SingletonOptions, find_app_dir, refuse_failover
@@ -474,7 +474,7 @@ def _options_of(also: OldLock, layout: LayoutName) -> Mapping[str, str]:
 
 def _known_name(guard: Guard) -> tuple[str, str]:
     """Return container and name of a lock of this guard, as far as they are known before an invocation."""
-    from singleton.layouts.naming import hashed_scope
+    from singleton.layouts.blob_name import hashed_scope
 
     scopes = ["1" for given in (guard.scope, guard.scope_id) if given]
     if guard.scope_hash:

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from singleton.layouts.layout import Layout
     from singleton.process.address import Address
     from singleton.scopes.scope import ScopeTemplate
+    from singleton.settings.accounts import GivenClients, LockContainer
     from singleton.settings.connection import StorageAccount
-    from singleton.settings.given import GivenClients
     from singleton.settings.options import SingletonOptions
-    from singleton.settings.place import Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +106,7 @@ class Declaration:
         named = self.name or function
         lock = self.layout.lock(self._host_id, named, scopes, self.level, listener=self.mode == "listener")
         if self.limit is not None:
-            from singleton.layouts.naming import semaphore_name
+            from singleton.layouts.blob_name import semaphore_name
 
             lock = semaphore_name(lock)
         return lock
@@ -150,7 +149,7 @@ class Declaration:
         """Return what stands for these scopes in a lock's name."""
         if not self.scope_hash:
             return scopes
-        from singleton.layouts.naming import hashed_scope
+        from singleton.layouts.blob_name import hashed_scope
 
         return [hashed_scope(scope) for scope in scopes]
 
@@ -170,21 +169,21 @@ class Declaration:
         return account
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> LockContainer:
         from singleton.process.current import provided_account
 
         account = provided_account(self.connection)
         return self._own_place if account is None else self._place_in(account)
 
     @cached_property
-    def _own_place(self) -> Place:
+    def _own_place(self) -> LockContainer:
         """The place that the settings name: one object, so that it is soon found to be equal."""
         return self._place_in(self._account)
 
-    def _place_in(self, account: StorageAccount | GivenClients) -> Place:
-        from singleton.settings.place import Place
+    def _place_in(self, account: StorageAccount | GivenClients) -> LockContainer:
+        from singleton.settings.accounts import LockContainer
 
-        return Place(account, self.options.container, self.options.http)
+        return LockContainer(account, self.options.container, self.options.http)
 
     def _address(self, call: Call) -> Address:
         from singleton.process.address import Address

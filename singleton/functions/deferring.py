@@ -19,7 +19,7 @@ from singleton.base.events import tell
 from singleton.base.naming import log as _log
 from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
-from singleton.defer.queueplace import QueuePlace, queue_place
+from singleton.defer.queue_account import QueuePlace, queue_place
 from singleton.defer.strikes import Strikes, key_of, key_of_copy, note_strikes, strikes_of
 from singleton.functions.misdeclared import OF_THE_APP
 from singleton.functions.queuemessage import is_damaged, is_whole, received
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
     from singleton.process.onthread import Locks
     from singleton.process.registry import Registry
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
 
 _T = TypeVar("_T")
 
@@ -97,7 +97,7 @@ class Deferring:
     trigger: Trigger | None
     app_dir: Path | None
     delay: float
-    notes: Callable[[], Place]
+    notes: Callable[[], LockContainer]
     _places: dict[bool, QueuePlace] = field(default_factory=dict, init=False, repr=False)
 
     async def put_back(self, call: Call, contended: LockNotAcquired, locks: Locks) -> None:

@@ -22,16 +22,16 @@ from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
 from singleton.functions.waiting import WaitLimit
-from singleton.layouts.naming import lock_name
+from singleton.layouts.blob_name import lock_name
 from singleton.process.address import Address
 from singleton.process.current import provided_account, runtime
 from singleton.process.holders import naming_holder
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
 from singleton.settings.hostid import host_id
 from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import find_app_dir, load_options
-from singleton.settings.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -148,7 +148,7 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
         return
     account = provided_account(connection) or resolve_blob_account(connection, os.environ)
     warn_of_local_run(os.environ, account.endpoint, options, app)
-    place = Place(account, options.container, options.http)
+    place = LockContainer(account, options.container, options.http)
     patience = options.lock_acquisition_timeout if timeout is None else timeout
     locks = runtime()
     address = Address.of(place, name, options)

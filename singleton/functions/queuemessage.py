@@ -18,7 +18,7 @@ from singleton.functions.ownnames import is_binary, own, replaced_names
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from singleton.defer.queueplace import Encoding
+    from singleton.defer.queue_account import Encoding
     from singleton.functions.triggers import Trigger
 
 _NO_END: Final = 9000  # messages that never expire do so in the year 9999

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from singleton.layouts.naming import lock_name
+from singleton.layouts.blob_name import lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

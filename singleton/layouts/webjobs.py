@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.names import has_unsendable
 from singleton.base.words import quoted
+from singleton.layouts.blob_name import check_parts, hashed_name
 from singleton.layouts.layout import Layout
-from singleton.layouts.naming import check_parts, hashed_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

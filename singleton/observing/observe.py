@@ -10,7 +10,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.events import subscribe
 from singleton.base.naming import log as _log
 from singleton.settings.hostjson import wants_opentelemetry
-from singleton.stores.counting import count_requests
+from singleton.stores.request_count import count_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from singleton.operating.locks import lock_info
 
 if TYPE_CHECKING:
     from singleton.operating.locks import LockInfo
-    from singleton.stores.keeping import LockKeeping
+    from singleton.stores.lock_keeping import LockKeeping
 
 _READ: Final = 1000
 """Names that are looked at for one that was meant."""

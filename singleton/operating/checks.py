@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from singleton.operating.patient import PERIOD, Hidden, Strange, Wrong
 from singleton.operating.rights import rights
 from singleton.stores.azure_blob import AzureBlobLeaseStore
-from singleton.stores.keeping import IN_USE
+from singleton.stores.lock_keeping import IN_USE
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ async def _renewal_of_the_expired(patient: Patient) -> str:
 
 
 async def _hierarchy(patient: Patient) -> str:
-    from singleton.stores.azure_traits import is_hierarchical
+    from singleton.stores.azure_container import is_hierarchical
 
     if await is_hierarchical(_azure(patient).container):
         raise Strange("hierarchical namespace: a sweep leaves empty folders behind; locks work the same")
@@ -166,7 +166,7 @@ async def _hierarchy(patient: Patient) -> str:
 
 
 async def _versions(patient: Patient) -> str:
-    from singleton.stores.azure_traits import keeps_versions
+    from singleton.stores.azure_container import keeps_versions
 
     if await keeps_versions(_azure(patient).container, f"{patient.prefix}traits"):
         raise Strange(
@@ -177,7 +177,7 @@ async def _versions(patient: Patient) -> str:
 
 
 async def _soft_delete(patient: Patient) -> str:
-    from singleton.stores.azure_traits import keeps_deleted
+    from singleton.stores.azure_container import keeps_deleted
 
     days = await keeps_deleted(_azure(patient).container, f"{patient.prefix}traits")
     if days is not None:

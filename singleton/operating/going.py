@@ -15,7 +15,7 @@ from singleton.operating.listing import next_page
 from singleton.operating.pace import Pace
 
 if TYPE_CHECKING:
-    from singleton.stores.keeping import Listed, LockKeeping
+    from singleton.stores.lock_keeping import Listed, LockKeeping
 
 
 class Counts:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from singleton.base.errors import ConfigurationError
 from singleton.stores.azure_blob import AzureBlobLeaseStore
-from singleton.stores.counting import counted
-from singleton.stores.keeping import LockKeeping
+from singleton.stores.lock_keeping import LockKeeping
+from singleton.stores.request_count import counted
 
 if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
@@ -22,10 +22,10 @@ def keeping_of(store: LeaseStore) -> LockKeeping:
     if isinstance(store, LockKeeping):
         return store
     if isinstance(store, AzureBlobLeaseStore):
-        from singleton.stores.azure_keeping import AzureKeeping
+        from singleton.stores.azure_container import AzureKeeping
 
         return counted(AzureKeeping(store.container), "blob")
     raise ConfigurationError(
         f"the store, a {type(store).__name__}, can't list or break locks: it needs the methods of "
-        "singleton.stores.keeping.LockKeeping as well"
+        "singleton.stores.lock_keeping.LockKeeping as well"
     )

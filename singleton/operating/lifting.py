@@ -21,7 +21,7 @@ from singleton.operating.locks import lock_info, parts_of
 from singleton.stores.stamps import recorded_epoch
 
 if TYPE_CHECKING:
-    from singleton.stores.keeping import Listed
+    from singleton.stores.lock_keeping import Listed
     from singleton.stores.protocol import LeaseStore
 
 _MISSING = 404

@@ -9,14 +9,14 @@ from singleton.base.errors import StorageError
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.locks import lock_info
-from singleton.stores.keeping import MOST_LISTED
+from singleton.stores.lock_keeping import MOST_LISTED
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from singleton.operating.locks import LockInfo
-    from singleton.stores.keeping import Listed, LockKeeping, Page
+    from singleton.stores.lock_keeping import Listed, LockKeeping, Page
 
 NO_CONTAINER: Final = "no container"
 """The reason of an error that says so."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from singleton.layouts.reading import NameParts, read_name
+from singleton.layouts.name_parts import NameParts, read_name
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.holder import recorded
 from singleton.stores.protocol import HELD
@@ -15,7 +15,7 @@ from singleton.stores.stamps import STAMP_KEYS
 if TYPE_CHECKING:
     from singleton.base.holder import Holder
     from singleton.base.kinds import Level
-    from singleton.stores.keeping import Listed
+    from singleton.stores.lock_keeping import Listed
     from singleton.stores.protocol import LeaseState
 
 _NAMED_BY_SOMEBODY: Final = NameParts(app="")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from singleton.base.errors import ConfigurationError, SingletonError
 from singleton.base.naming import log as _log
 from singleton.base.words import quoted
+from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.dequeueable_options import DequeueableOptions
 from singleton.layouts.layout import Layout
-from singleton.layouts.naming import hashed_scope, semaphore_name
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.layouts.webjobs import WebJobsLayout
 from singleton.locking.slots import checked_limit

@@ -24,12 +24,12 @@ from singleton.locking.holder import answered
 from singleton.operating.going import Counts, Going
 from singleton.operating.listing import find
 from singleton.operating.locks import parts_of
-from singleton.stores.keeping import IN_USE
+from singleton.stores.lock_keeping import IN_USE
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import CONTENT_KEYS, STAMP_KEYS, recorded_epoch
 
 if TYPE_CHECKING:
-    from singleton.stores.keeping import Listed, LockKeeping
+    from singleton.stores.lock_keeping import Listed, LockKeeping
 
 YOUNGEST: Final = 60.0
 """Seconds since it was last modified, before which nothing is deleted."""

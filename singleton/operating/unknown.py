@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from singleton.operating.listing import Met
-    from singleton.stores.keeping import LockKeeping
+    from singleton.stores.lock_keeping import LockKeeping
 
 NO_LOCK: Final = "no such lock"
 """The reason of an error that says so."""

@@ -10,8 +10,8 @@ from singleton.locking.timing import Timing
 
 if TYPE_CHECKING:
     from singleton.base.kinds import Stamp
+    from singleton.settings.accounts import LockContainer
     from singleton.settings.options import SingletonOptions
-    from singleton.settings.place import Place
 
 _timing = lru_cache(64)(Timing)
 """One for all locks that behave alike."""
@@ -21,7 +21,7 @@ _timing = lru_cache(64)(Timing)
 class Address:
     """Which lock, and how it is to behave."""
 
-    place: Place
+    place: LockContainer
     name: str
     timing: Timing
     stamp: Stamp = "token"
@@ -31,12 +31,12 @@ class Address:
         return hash(self.name)
 
     @property
-    def blob(self) -> tuple[Place, str]:
+    def blob(self) -> tuple[LockContainer, str]:
         """Where it is."""
         return self.place, self.name
 
     @classmethod
-    def of(cls, place: Place, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
+    def of(cls, place: LockContainer, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
         """Return the address of the lock ``name`` under these options."""
         timing = _timing(
             period=options.lock_period,

@@ -10,7 +10,7 @@ from singleton.base.naming import log as _log
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from singleton.stores.messages import MessageStore
+    from singleton.stores.message_store import MessageStore
     from singleton.stores.protocol import LeaseStore
 
 _CLOSING: Final = 2.0

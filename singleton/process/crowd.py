@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from singleton.base.errors import LockNotAcquired
 
 if TYPE_CHECKING:
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
 
-    Blob: TypeAlias = tuple[Place, str]
+    Blob: TypeAlias = tuple[LockContainer, str]
 
 _FULL: Final = "max_waiting"
 

@@ -16,16 +16,15 @@ from singleton.process.calls import Phase
 from singleton.process.logthread import LogThread
 from singleton.process.registry import Registry
 from singleton.process.runtime import Runtime
-from singleton.stores.counting import counted
+from singleton.stores.request_count import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.process.calls import LockRuntime
+    from singleton.settings.accounts import GivenClients, LockContainer
     from singleton.settings.connection import StorageAccount
-    from singleton.settings.given import GivenClients
-    from singleton.settings.place import Place
-    from singleton.stores.messages import MessageStore
+    from singleton.stores.message_store import MessageStore
     from singleton.stores.protocol import LeaseStore
 
 _guard = threading.Lock()
@@ -65,19 +64,19 @@ def _load_http() -> None:
     with _loading, contextlib.suppress(ImportError):
         for module in _NEEDED:
             importlib.import_module(module)
-        if "singleton.stores.messages" in sys.modules:  # some function puts messages back
+        if "singleton.stores.message_store" in sys.modules:  # some function puts messages back
             importlib.import_module("azure.storage.queue.aio")
 
 
-def _open_store(place: Place) -> LeaseStore:
-    from singleton.process.opening.stores import open_container
+def _open_store(place: LockContainer) -> LeaseStore:
+    from singleton.process.accounts.stores import open_container
 
     with _loading:
         return counted(open_container(place.account, place.container, place.http), "blob")
 
 
 def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
-    from singleton.process.opening.stores import open_queue
+    from singleton.process.accounts.stores import open_queue
 
     with _loading:
         return counted(open_queue(account, queue), "queue")
@@ -91,7 +90,7 @@ def runtime() -> LockRuntime:
     with _guard:
         if _current is None or _current.phase is Phase.OVER:  # it could not start: perhaps it can now
             with _loading:
-                importlib.import_module("singleton.process.opening.stores")
+                importlib.import_module("singleton.process.accounts.stores")
             _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_http, log=LogThread())
         return _current
 

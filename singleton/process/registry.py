@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from singleton.process.address import Address
     from singleton.process.closing import Keeper
     from singleton.process.door import Door
+    from singleton.settings.accounts import LockContainer
     from singleton.settings.connection import StorageAccount
-    from singleton.settings.place import Place
-    from singleton.stores.messages import MessageStore
+    from singleton.stores.message_store import MessageStore
     from singleton.stores.protocol import LeaseStore
 
 
@@ -52,7 +52,7 @@ class Registry:
 
     def __init__(
         self,
-        open_store: Callable[[Place], LeaseStore],
+        open_store: Callable[[LockContainer], LeaseStore],
         rng: random.Random | None = None,
         *,
         open_queue: Callable[[StorageAccount, str], MessageStore] | None = None,
@@ -64,12 +64,12 @@ class Registry:
         self._open_store = open_store
         self._open_queue = open_queue
         self.rng = rng or random.SystemRandom()  # two clones of a process must not propose the same lease ids
-        self._stores: dict[Place, LeaseStore] = {}
-        self._turns: defaultdict[Place, Turns] = defaultdict(Turns)
+        self._stores: dict[LockContainer, LeaseStore] = {}
+        self._turns: defaultdict[LockContainer, Turns] = defaultdict(Turns)
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: Remembered[Address, Lock] = Remembered(keep)
         self._guesses = Guesses()
-        self._gates: weakref.WeakValueDictionary[tuple[Place, str], Gate] = weakref.WeakValueDictionary()
+        self._gates: weakref.WeakValueDictionary[tuple[LockContainer, str], Gate] = weakref.WeakValueDictionary()
         self._last_gates: deque[Gate] = deque(maxlen=keep)  # a client is closed, and another opened within a second
         self._semaphores: Remembered[tuple[Address, int], Semaphore] = Remembered(keep)
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
@@ -77,7 +77,7 @@ class Registry:
         self._tails: set[Hold] = set()
         self.crowd = Crowd()
         self._companions: dict[asyncio.Task[None], None] = {}  # in the order in which they came, as in ``Door``
-        self._lent: dict[Place, set[Door]] = {}
+        self._lent: dict[LockContainer, set[Door]] = {}
         self.keepers: dict[Address, Keeper] = {}
         self._closed = False
 
@@ -222,7 +222,7 @@ class Registry:
         if self._companions:
             await asyncio.wait(tuple(self._companions))
 
-    def lent_to(self, door: Door, place: Place) -> Registry:
+    def lent_to(self, door: Door, place: LockContainer) -> Registry:
         """Close what a client brought along when its door is closed, and those of others who brought the same."""
         users = self._lent.setdefault(place, set())
         if door not in users:
@@ -230,13 +230,13 @@ class Registry:
             door.when_closed(lambda: self._returned(door, place))
         return self
 
-    def _returned(self, door: Door, place: Place) -> None:
+    def _returned(self, door: Door, place: LockContainer) -> None:
         users = self._lent.get(place, set())
         users.discard(door)
         if not users:
             self.accompany(asyncio.get_running_loop().create_task(self._leave(place)))
 
-    async def _leave(self, place: Place) -> None:
+    async def _leave(self, place: LockContainer) -> None:
         """Close the store of a place as soon as nothing is under way there, unless somebody comes before."""
         while not self._lent.get(place) and (busy := self._busy_at(place)) is not None:
             await busy.at_rest()
@@ -251,7 +251,7 @@ class Registry:
             if (store := self._stores.pop(place, None)) is not None:
                 await closed([store])
 
-    def _busy_at(self, place: Place) -> Semaphore | Lock | None:
+    def _busy_at(self, place: LockContainer) -> Semaphore | Lock | None:
         semaphores = (each for key, each in self._semaphores.items() if key[0].place == place and not each.idle)
         locks = (each for address, each in self._locks.items() if address.place == place and not each.idle)
         return next(semaphores, next(locks, None))
@@ -282,7 +282,7 @@ class Registry:
 
         return self._semaphores.known((address, limit), make)
 
-    def store(self, place: Place) -> LeaseStore:
+    def store(self, place: LockContainer) -> LeaseStore:
         """Return the store of a container; open it at the first call."""
         if place not in self._stores:
             self._stores[place] = self._open_store(place)

@@ -10,7 +10,7 @@ from singleton.locking.acquisition import Guess
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
 
 IDLE_LOCKS: Final = 1024
 """Locks remembered while nobody uses them: a key that comes back saves one request."""
@@ -62,10 +62,10 @@ class Guesses:
     """
 
     def __init__(self) -> None:
-        self._kinds: OrderedDict[tuple[Place, str], Guess] = OrderedDict()
-        self._firsts: defaultdict[Place, Guess] = defaultdict(Guess)
+        self._kinds: OrderedDict[tuple[LockContainer, str], Guess] = OrderedDict()
+        self._firsts: defaultdict[LockContainer, Guess] = defaultdict(Guess)
 
-    def of(self, place: Place, name: str) -> Guess:
+    def of(self, place: LockContainer, name: str) -> Guess:
         """Return the guess for names of this kind."""
         kind = place, _kind(name)
         guess = self._kinds.pop(kind, None)

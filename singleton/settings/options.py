@@ -14,7 +14,7 @@ from singleton.base.names import check_container_name
 from singleton.base.timespan import FOREVER, bare_number_refused, host_json_timespan, parse_timespan
 from singleton.base.words import as_json, quoted
 from singleton.settings.durations import Limits, in_words
-from singleton.settings.nosuch import no_such_key, no_such_option
+from singleton.settings.unknown_option import no_such_key, no_such_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

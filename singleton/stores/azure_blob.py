@@ -7,9 +7,9 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from singleton.stores.logs import BEYOND, MOST_BLOCKS, Tail
+from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure
-from singleton.stores.replies import clock, seconds, trouble
+from singleton.stores.reply_headers import clock, seconds, trouble
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from singleton.stores.azure_blob import done, judged
-from singleton.stores.messages import Hidden, Sent, Taken
+from singleton.stores.message_store import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.replies import clock
+from singleton.stores.reply_headers import clock
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
 
-from singleton.stores.keeping import MOST_LISTED, Page
-from singleton.stores.listing import read_page
-from singleton.stores.logs import BEYOND, MOST_BLOCKS, Tail
+from singleton.stores.http.connections import UNSENDABLE
+from singleton.stores.listing_page import read_page
+from singleton.stores.lock_keeping import MOST_LISTED, Page
+from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure, within
-from singleton.stores.replies import clock, date
-from singleton.stores.sending.connections import UNSENDABLE
+from singleton.stores.reply_headers import clock, date
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

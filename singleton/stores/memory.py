@@ -15,8 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from singleton.stores.keeping import IN_USE, LONGEST_BREAK, MOST_LISTED, Listed, Page
-from singleton.stores.logs import BEYOND, FULL, LONGEST_BLOCK, MOST_BLOCKS, NO_LOG, Tail
+from singleton.stores.lock_keeping import IN_USE, LONGEST_BREAK, MOST_LISTED, Listed, Page
+from singleton.stores.log_store import BEYOND, FULL, LONGEST_BLOCK, MOST_BLOCKS, NO_LOG, Tail
 from singleton.stores.protocol import HELD, NOTHING, BlobState, Content, LeaseState, StoreFailure
 
 if TYPE_CHECKING:

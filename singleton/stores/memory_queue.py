@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from singleton.stores.messages import Hidden, Sent, Taken
+from singleton.stores.message_store import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

@@ -21,15 +21,15 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from singleton.stores.access import Request
+from singleton.stores.http.connections import Connections, Unanswered
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.replies import clock, seconds, trouble
-from singleton.stores.sending.connections import Connections, Unanswered
+from singleton.stores.reply_headers import clock, seconds, trouble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from singleton.stores.access import Access
-    from singleton.stores.sending.answers import Answer
+    from singleton.stores.http.answers import Answer
 
 VERSION: Final = "2021-12-02"
 """Version of the service's interface: all that locks ask is older."""

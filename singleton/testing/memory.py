@@ -18,7 +18,7 @@ from singleton.process.calls import Calls
 from singleton.process.current import provide_runtime
 from singleton.process.onthread import at_once
 from singleton.process.runtime import Runtime
-from singleton.settings.given import GivenClients
+from singleton.settings.accounts import GivenClients
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.clock import VirtualLoop
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
     from singleton.process.calls import LockRuntime
     from singleton.process.registry import Registry
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
 
 _GRACE = 0.5
 """Real seconds in which the lock thread may release what nobody received."""
@@ -46,7 +46,7 @@ class MemoryLocks:
         self.registry = RecordingRegistry(self._open)
         self._start = start
         self._grace = grace
-        self._stores: dict[Place, MemoryLeaseStore] = {}
+        self._stores: dict[LockContainer, MemoryLeaseStore] = {}
         self._elsewhere: dict[str, str] = dict(_in_use[-1]._elsewhere) if _in_use else {}  # noqa: SLF001 - of our own kind
         self.started: LockRuntime | None = None
         self._door = threading.Lock()
@@ -89,7 +89,7 @@ class MemoryLocks:
         if left:
             raise AssertionError(f"not given back: {'; '.join(f'lock {name}' for name in left)}")
 
-    def _open(self, place: Place) -> MemoryLeaseStore:
+    def _open(self, place: LockContainer) -> MemoryLeaseStore:
         if place in self._stores:  # a client closed it; what is stored stays stored
             return self._stores[place]
         store = self._stores[place] = MemoryLeaseStore()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.process.address import Address
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
     from singleton.stores.memory import MemoryLeaseStore
 
 Manner = Literal["as it is", "busy", "off"]
@@ -31,7 +31,7 @@ manners: list[Manner] = ["as it is"]
 class RecordingRegistry(Registry):
     """A registry that knows which holds were not released. Its manner decides how it answers."""
 
-    def __init__(self, open_store: Callable[[Place], MemoryLeaseStore]) -> None:
+    def __init__(self, open_store: Callable[[LockContainer], MemoryLeaseStore]) -> None:
         # Seeded: the same lease ids and polls in each run.
         super().__init__(
             open_store,

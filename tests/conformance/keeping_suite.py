@@ -13,7 +13,7 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from singleton.stores.keeping import Listed, LockKeeping
+    from singleton.stores.lock_keeping import Listed, LockKeeping
     from singleton.stores.protocol import LeaseStore
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.operating.keeping import keeping_of
-from singleton.process.opening.stores import open_container
+from singleton.process.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.conformance import keeping_suite

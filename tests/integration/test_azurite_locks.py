@@ -16,8 +16,8 @@ from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_ac
 from azure.storage.blob.aio import ContainerClient
 
 from singleton import AsyncLockClient, LockClient, LockNotAcquired, SingletonOptions, StorageError
+from singleton.process.accounts.stores import open_container
 from singleton.process.current import provide_runtime
-from singleton.process.opening.stores import open_container
 from singleton.process.registry import Registry
 from singleton.process.runtime import Runtime
 from tests.conformance import mutex_suite, semaphore_suite

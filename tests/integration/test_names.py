@@ -6,7 +6,7 @@ import uuid
 
 from azure.storage.blob import BlobServiceClient
 
-from singleton.layouts.naming import lock_name
+from singleton.layouts.blob_name import lock_name
 from singleton.settings.connection import resolve_blob_account
 
 SCOPES = (

@@ -27,7 +27,7 @@ from singleton.locking.timing import Timing
 from singleton.operating.keeping import keeping_of
 from singleton.operating.pace import Pace
 from singleton.operating.sweeping import Sweep
-from singleton.process.opening.stores import open_container
+from singleton.process.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from tests.support.lock_thread import an_app
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from singleton.process.opening.stores import open_container
+from singleton.process.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
+from singleton.stores.http.connections import Connections
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.sending.connections import Connections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pytest
 
-    from singleton.stores.sending.answers import Answer
+    from singleton.stores.http.answers import Answer
 
 MINE = "00000000-0000-4000-8000-000000000001"
 

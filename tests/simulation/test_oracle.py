@@ -32,8 +32,8 @@ from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold, LossSignal
 from singleton.locking.record import Turn
 from singleton.locking.section import Section
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
-from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY
 from tests.simulation.inbox_scenes import INBOXES, all_is_well, counted_twice
@@ -446,7 +446,7 @@ async def _(host: Host) -> None:
     _deployed(host)
     account = StorageAccount(account_url="https://another.blob.core.windows.net")
     world = host.scene.world
-    await NetworkStore(world.network, world.service, host.machine, Place(account, "locks")).create(LOCK)
+    await NetworkStore(world.network, world.service, host.machine, LockContainer(account, "locks")).create(LOCK)
 
 
 @of("wrong stamp")
@@ -512,7 +512,7 @@ async def _(host: Host) -> None:
 
 # --- lock clients -----------------------------------------------------------------------------------------------------
 
-_HERE = Place(StorageAccount(connection_string="UseDevelopmentStorage=true"), "brought")
+_HERE = LockContainer(StorageAccount(connection_string="UseDevelopmentStorage=true"), "brought")
 
 
 def _client(host: Host) -> tuple[clientbook.Book, customers.Customer]:
@@ -759,7 +759,7 @@ def _(scene: Scene) -> None:
 
 @situation("connection left open")
 def _(scene: Scene) -> None:
-    scene.world.openings.store(scene.a.machine, Place(StorageAccount(), "webjobshost"))
+    scene.world.openings.store(scene.a.machine, LockContainer(StorageAccount(), "webjobshost"))
 
 
 @situation("task left behind")

@@ -12,8 +12,8 @@ from simulator.virtual.faults import KINDS
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.worlds.sdk import Containers, open_store, read_request
 from simulator.virtual.worlds.world import World
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
-from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
 from tests.support.mutants import Mutant, applied
 
@@ -109,7 +109,7 @@ class Wire:
         self._machine = world.machines[0]
         world.network.rules.append(self._rule)
         self.store: LeaseStore = open_store(
-            world.network, Containers(world.service), self._machine, Place(StorageAccount(), "webjobshost")
+            world.network, Containers(world.service), self._machine, LockContainer(StorageAccount(), "webjobshost")
         )
 
     def _rule(self, request: Request, passage: Passage) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
     from singleton.stores.protocol import LeaseStore
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class LockThread:
     def __init__(self, store: LeaseStore | None = None) -> None:
         self.memory = MemoryLeaseStore()
         self.store = store or self.memory
-        self.places: list[Place] = []
+        self.places: list[LockContainer] = []
         self.events: list[LockEvent] = []
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class LockThread:
         provide_runtime(None)
         self.runtime.close()
 
-    def _open(self, place: Place) -> LeaseStore:
+    def _open(self, place: LockContainer) -> LeaseStore:
         self.places.append(place)
         return self.store
 

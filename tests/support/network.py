@@ -18,7 +18,7 @@ from singleton.stores.protocol import NOTHING, BlobState, Content, StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from singleton.stores.keeping import Page
+    from singleton.stores.lock_keeping import Page
 
 _T = TypeVar("_T")
 

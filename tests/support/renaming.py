@@ -18,7 +18,7 @@ from singleton.functions.renamed import acquire_both
 from singleton.locking.timing import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry
-from singleton.settings.place import Place
+from singleton.settings.accounts import LockContainer
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
@@ -63,7 +63,7 @@ class Meddling:
 def address(name: str, *, failover: float | None = None) -> Address:
     """Return the address of a lock under one of its names."""
     timing = _TIMING if failover is None else Timing(handoff_window=8.0, poll_max=2.0, failover=failover)
-    return Address(Place(cast("Any", "account"), "container"), name, timing)
+    return Address(LockContainer(cast("Any", "account"), "container"), name, timing)
 
 
 @dataclass(slots=True)

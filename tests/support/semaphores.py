@@ -13,9 +13,9 @@ from singleton.base.errors import LockNotAcquired
 from singleton.locking.lock import release
 from singleton.process.address import Address
 from singleton.process.registry import Registry
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
-from singleton.settings.place import Place
 from tests.support.network import Network
 from tests.support.world import eventually
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.stores.memory import MemoryLeaseStore
 
-PLACE = Place(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
+PLACE = LockContainer(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
 OPTIONS = SingletonOptions()
 NAME = "reports"
 

@@ -11,14 +11,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from singleton.stores.messages import GONE, MessageStore
+from singleton.stores.message_store import GONE, MessageStore
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from singleton.defer.queueplace import Encoding
+    from singleton.defer.queue_account import Encoding
 
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9](?:-?[a-z0-9])*\Z")
 _CREATE_TRIES: Final = 10

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from simulator.host.app.model import Parameter
     from simulator.host.triggers.typed import Typed
-    from singleton.defer.queueplace import Encoding
+    from singleton.defer.queue_account import Encoding
 
 _log = logging.getLogger(__name__)
 

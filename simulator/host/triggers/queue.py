@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.host.triggers.backoff import Backoff
 from simulator.host.triggers.messages import MESSAGE_GONE, QUEUE_GONE, HostQueues, Message, decode
-from singleton.defer.queueplace import poison_queue
+from singleton.defer.queue_account import poison_queue
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
 
 
 SOON: Final = 0.4
@@ -85,7 +85,7 @@ class Request:
     name: str
     execute: Callable[[], Any]
     lease_id: str | None = None
-    place: Place | None = None
+    place: LockContainer | None = None
     closed: bool = False
     """Whether its store was closed before."""
     args: tuple[Any, ...] = field(default=(), compare=False)

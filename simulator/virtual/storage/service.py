@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.virtual.storage.network import Request
-from singleton.stores.keeping import MOST_LISTED
+from singleton.stores.lock_keeping import MOST_LISTED
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import NOTHING, StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.network import Network
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-    from singleton.settings.place import Place
-    from singleton.stores.keeping import Page
-    from singleton.stores.logs import Tail
+    from singleton.settings.accounts import LockContainer
+    from singleton.stores.lock_keeping import Page
+    from singleton.stores.log_store import Tail
     from singleton.stores.protocol import BlobState, Content
 
 _LABEL: Final = {"CostCentre": "4711"}
@@ -222,7 +222,7 @@ class NetworkStore:
     _network: Network
     _service: Service
     _machine: Machine
-    _place: Place | None = None
+    _place: LockContainer | None = None
     _closed: Callable[[], None] = lambda: None
     _is_closed: bool = False
 

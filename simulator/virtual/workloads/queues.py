@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from simulator.host.triggers.messages import Message
 from simulator.virtual.storage.network import Network, Request
 from simulator.virtual.time.machine import PART
-from singleton.stores.messages import Hidden, Sent, Taken
+from singleton.stores.message_store import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.virtual.time.machine import Machine
-    from singleton.settings.place import Place
-    from singleton.stores.messages import MessageStore
+    from singleton.settings.accounts import LockContainer
+    from singleton.stores.message_store import MessageStore
     from singleton.stores.protocol import LeaseStore
 
-    OpenStore = Callable[[Machine, Place, Callable[[], None]], LeaseStore]
+    OpenStore = Callable[[Machine, LockContainer, Callable[[], None]], LeaseStore]
     """Opens a machine's store, which calls the function as soon as it is closed."""
     OpenQueue = Callable[[Machine, str, Callable[[], None]], MessageStore]
     """The same for a queue."""
@@ -29,7 +29,7 @@ class Openings:
         self._open_store = open_store
         self._open: dict[Machine, list[str]] = defaultdict(list)
 
-    def store(self, machine: Machine, place: Place) -> LeaseStore:
+    def store(self, machine: Machine, place: LockContainer) -> LeaseStore:
         """Open a machine's store."""
         return self._open_store(machine, place, self._opened(machine, store_of(place)))
 
@@ -41,7 +41,7 @@ class Openings:
         """Return what is open."""
         return self._open[machine]
 
-    def is_open(self, machine: Machine, place: Place) -> bool:
+    def is_open(self, machine: Machine, place: LockContainer) -> bool:
         """Tell whether the locks of a machine have a store of this place open."""
         return store_of(place) in self._open[machine]
 
@@ -54,7 +54,7 @@ class Openings:
             self._open[machine].remove(what)
 
 
-def store_of(place: Place) -> str:
+def store_of(place: LockContainer) -> str:
     """Name the store of a place."""
     return f"the store of container {place.container!r}"
 

@@ -21,7 +21,7 @@ from azure.core.utils import CaseInsensitiveDict
 
 from simulator.virtual.storage.network import Request
 from singleton.base.state import MOST_STATE
-from singleton.process.opening.stores import open_through_sdk
+from singleton.process.accounts.stores import open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import BlobState, Content, StoreFailure
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.network import Network
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.machine import Machine
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
     from singleton.stores.protocol import LeaseStore
 
 _CONTAINER: Final = "webjobshost"
@@ -122,7 +122,11 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
 
 
 def open_store(
-    network: Network, containers: Containers, machine: Machine, _: Place, closed: Callable[[], None] = lambda: None
+    network: Network,
+    containers: Containers,
+    machine: Machine,
+    _: LockContainer,
+    closed: Callable[[], None] = lambda: None,
 ) -> LeaseStore:
     """Make a machine's store as the lock thread does, except the transport: all accounts are one."""
     transport = VirtualTransport(network, containers, machine, closed)

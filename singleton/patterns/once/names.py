@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.words import quoted
-from singleton.layouts.safename import safe_name
+from singleton.layouts.blob_name import safe_name
 from singleton.scopes.scope import ScopeTemplate, check_path, filled_text, value_at
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from singleton.locking.holder import answered
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from singleton.defer.queueplace import Encoding
-    from singleton.stores.messages import MessageStore, Sent
+    from singleton.defer.queue_account import Encoding
+    from singleton.stores.message_store import MessageStore, Sent
 
 _LONGEST_DELAY: Final = 604_000
 """Seconds; the service allows seven days."""

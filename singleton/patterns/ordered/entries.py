@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import StorageError
 from singleton.base.state import encoded
-from singleton.stores.logs import LONGEST_BLOCK
+from singleton.stores.log_store import LONGEST_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

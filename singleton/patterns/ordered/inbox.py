@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from singleton.base.kinds import Seconds
     from singleton.base.state import Json
-    from singleton.defer.queueplace import Encoding
+    from singleton.defer.queue_account import Encoding
     from singleton.patterns.ordered.aside import AsideMessage
     from singleton.patterns.ordered.operating import StoppedKey
     from singleton.patterns.ordered.visit import InboxMessage

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
 
-    from singleton.stores.logs import LogStore
+    from singleton.stores.log_store import LogStore
     from singleton.stores.protocol import ContentStore, LeaseStore
 
     class HasEtag(Protocol):

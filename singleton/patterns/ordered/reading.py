@@ -10,7 +10,7 @@ from singleton.locking.holder import answered
 from singleton.patterns.ordered.entries import entries_in, not_understood
 from singleton.patterns.ordered.position import MOST_SENDERS
 from singleton.patterns.ordered.protocol import ENDED, LOG_KEY, chain_of, end_chain, id_in
-from singleton.stores.logs import BEYOND, LONGEST_BLOCK
+from singleton.stores.log_store import BEYOND, LONGEST_BLOCK
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.position import Position
     from singleton.patterns.ordered.protocol import Names, Store
-    from singleton.stores.logs import Tail
+    from singleton.stores.log_store import Tail
 
 _T = TypeVar("_T")
 

@@ -15,7 +15,7 @@ from singleton.base.tasks import undisturbed
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
 from singleton.patterns.ordered.protocol import NEW, chain_of, end_chain
-from singleton.stores.logs import FULL, NO_LOG
+from singleton.stores.log_store import FULL, NO_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -19,34 +19,36 @@ from singleton.patterns.ordered.protocol import Names, chain_of
 from singleton.patterns.ordered.sending import Sender
 from singleton.process.current import provided_account
 from singleton.settings.connection import StorageAccount, checked_connection_string, resolve_queue_account
-from singleton.stores.logs import LogStore
+from singleton.stores.log_store import LogStore
 from singleton.stores.protocol import HELD, ContentStore, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from singleton.base.hold import Hold
-    from singleton.defer.queueplace import Encoding
+    from singleton.defer.queue_account import Encoding
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Store
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
+    from singleton.settings.accounts import LockContainer
     from singleton.settings.options import SingletonOptions
-    from singleton.settings.place import Place
-    from singleton.stores.keeping import Listed
-    from singleton.stores.messages import MessageStore, Sent
+    from singleton.stores.lock_keeping import Listed
+    from singleton.stores.message_store import MessageStore, Sent
 
 _DAY: Final = 86_400
 """Seconds after which what a chain of logs left behind is deleted."""
 
-_senders: weakref.WeakKeyDictionary[Registry, dict[tuple[Place, Names, str], Sender]] = weakref.WeakKeyDictionary()
+_senders: weakref.WeakKeyDictionary[Registry, dict[tuple[LockContainer, Names, str], Sender]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class _Client(BaseClient):
     """The locks of an inbox."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LockContainer:
         """The container."""
         return self._place
 

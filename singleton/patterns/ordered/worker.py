@@ -20,7 +20,7 @@ from singleton.patterns.ordered.answering import INSURED, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
 from singleton.process.current import runtime
 from singleton.process.onthread import OnThread, at_once
-from singleton.stores.messages import MessageSource
+from singleton.stores.message_store import MessageSource
 from singleton.stores.protocol import within
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from singleton.process.calls import LockRuntime
     from singleton.process.onthread import Locks
     from singleton.process.registry import Registry
-    from singleton.stores.messages import Taken
+    from singleton.stores.message_store import Taken
 
 _SHORTEST: Final = 0.05
 _LONGEST: Final = 1.0

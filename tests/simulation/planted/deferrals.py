@@ -8,7 +8,7 @@ _DEFERRAL = "singleton/defer/deferral.py"
 _STRIKES = "singleton/defer/strikes.py"
 _DEFERRING = "singleton/functions/deferring.py"
 _MESSAGE = "singleton/functions/queuemessage.py"
-_PLACE = "singleton/defer/queueplace.py"
+_PLACE = "singleton/defer/queue_account.py"
 _OWN = "singleton/functions/ownnames.py"
 _PAYLOAD = "singleton/functions/payload.py"
 

@@ -15,7 +15,7 @@ ANSWERING = "singleton/functions/answering.py"
 INVOCATION = "singleton/functions/invocation.py"
 CANCELLING = "singleton/process/cancelling.py"
 CURRENT = "singleton/process/current.py"
-OPENING = "singleton/process/opening/stores.py"
+OPENING = "singleton/process/accounts/stores.py"
 
 LISTENERS: tuple[Mutant, ...] = (
     Mutant(
@@ -224,7 +224,7 @@ LISTENERS: tuple[Mutant, ...] = (
         old="credential=own or account.credential, **options)\n    elif",
         new="credential=own or account.credential, **transport)\n    elif",
         breaks="behind two answers of 503 an acquire is ten seconds late: the SDK asks again by itself",
-        by=("tests/unit/process/test_opening.py",),
+        by=("tests/unit/process/test_accounts.py",),
         why="worlds open their stores by a connection string",
     ),
     Mutant(

@@ -16,7 +16,7 @@ import pytest
 
 from singleton.base.hold import LossSignal
 from singleton.cli import table, words
-from singleton.layouts.naming import lock_name
+from singleton.layouts.blob_name import lock_name
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import FOREIGN, a_job, call
 from tests.support.locks_command import made, stamped
@@ -920,9 +920,9 @@ def test_whoever_reads_only_the_beginning_gets_no_error() -> None:
 def test_an_app_imports_nothing_of_it() -> None:
     code = (
         "import sys, singleton.decorator, singleton.functions.guard, singleton.client\n"
-        "import singleton.process.opening.stores\n"
+        "import singleton.process.accounts.stores\n"
         "print([name for name in sys.modules if name.split('.')[:2] in (['singleton', 'cli'], "
-        "['singleton', 'operating'], ['click']) or name == 'singleton.stores.azure_keeping'])"
+        "['singleton', 'operating'], ['click']) or name == 'singleton.stores.azure_container'])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True) == "[]\n"
 

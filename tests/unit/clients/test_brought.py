@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 KEY = "c2VjcmV0LWtleQ=="
@@ -37,7 +37,7 @@ class Stores(LockThread):
         super().__init__()
         self.opened: list[Store] = []
 
-    def _open(self, place: Place) -> Store:
+    def _open(self, place: LockContainer) -> Store:
         self.places.append(place)
         self.opened.append(Store())
         return self.opened[-1]

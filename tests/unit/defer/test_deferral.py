@@ -18,7 +18,7 @@ from tests.support.world import now, until, virtual
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from singleton.stores.messages import Hidden, Sent
+    from singleton.stores.message_store import Hidden, Sent
 
 WEEK = 604_800.0
 NEVER = object()

@@ -22,7 +22,7 @@ from singleton import (
     singleton,
 )
 from singleton.decorator import guards_of
-from singleton.layouts.reading import read_name
+from singleton.layouts.name_parts import read_name
 from singleton.locking.slots import slot_name
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import Headcount, held_elsewhere, virtual_time

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient
 from singleton.base.names import check_blob_name
-from singleton.layouts import safename
-from singleton.layouts.safename import safe_name
+from singleton.layouts import blob_name
+from singleton.layouts.blob_name import safe_name
 
 AWKWARD = [
     "",
@@ -85,6 +85,6 @@ def test_a_client_takes_names_as_they_are_and_refuses_what_is_none(kind: type[Lo
 
 
 def test_the_examples_are_right() -> None:
-    result = doctest.testmod(safename)
+    result = doctest.testmod(blob_name)
     assert result.attempted
     assert not result.failed

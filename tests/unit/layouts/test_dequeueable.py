@@ -16,8 +16,8 @@ from singleton.layouts.dequeueable_options import DequeueableOptions
 from singleton.locking.timing import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
-from singleton.settings.place import Place
 from tests.support.network import Network, answered
 from tests.support.world import foreign_id, now, occupy, until, virtual
 
@@ -130,7 +130,7 @@ class Host:
         self.network = Network()
         self.layout = DequeueableLayout(options)
         self.registry = Registry(lambda _: self.network, Dice(0.5))
-        place = Place(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
+        place = LockContainer(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
         self.address = Address(place, NAME, Timing(period=60, poll_min=0.1, poll_max=5))
 
     async def take(self, timeout: float | None, owner: str) -> Hold:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.kinds import Level
 from singleton.base.names import check_blob_name, check_container_name
-from singleton.layouts import naming
-from singleton.layouts.naming import LONGEST_NAME, lock_name
+from singleton.layouts import blob_name
+from singleton.layouts.blob_name import LONGEST_NAME, lock_name
 
 LETTERS = "aA0_-./\\~% :\x00\x1f\x7f\ud800\udfff\ud83d\ude00é😀\u202e"
 HOSTILE = st.text(alphabet=LETTERS, min_size=1, max_size=8) | st.text(min_size=1, max_size=300)
@@ -230,6 +230,6 @@ def test_names_that_other_locks_choke_on_can_be_locked(value: str) -> None:
 
 
 def test_the_examples_are_right() -> None:
-    result = doctest.testmod(naming)
+    result = doctest.testmod(blob_name)
     assert result.attempted
     assert not result.failed

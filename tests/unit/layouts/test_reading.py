@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singleton.layouts.naming import LONGEST_NAME, lock_name
-from singleton.layouts.reading import NameParts, read_name
+from singleton.layouts.blob_name import LONGEST_NAME, lock_name
+from singleton.layouts.name_parts import NameParts, read_name
 from singleton.layouts.webjobs import WebJobsLayout
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
-from singleton.settings.place import Place
 from singleton.stores.mark import MARK_KEY, read_mark
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
@@ -522,7 +522,7 @@ async def test_a_candidate_that_sleeps_looks_as_soon_as_the_silence_may_show() -
     dead = await touched(network).acquire()
     cut_off(network)
     registry = Registry(lambda _: other, random.Random(2))
-    job = Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing(failover=F))
+    job = Address(LockContainer(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing(failover=F))
     with pytest.raises(LockNotAcquired):
         await registry.acquire(job, timeout=0, owner="")
     began = now()
@@ -539,7 +539,7 @@ async def test_what_an_attempt_read_is_known_to_the_next_whatever_else_the_proce
     dead = await touched(network).acquire()
     cut_off(network)
     registry = Registry(lambda _: other, random.Random(2), keep=2)
-    place = Place(StorageAccount("UseDevelopmentStorage=true"), "locks")
+    place = LockContainer(StorageAccount("UseDevelopmentStorage=true"), "locks")
     job = Address(place, NAME, Timing(failover=F))
     with pytest.raises(LockNotAcquired):
         await registry.acquire(job, timeout=0, owner="")

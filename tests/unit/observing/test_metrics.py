@@ -15,11 +15,11 @@ from singleton import AsyncLockClient, LockNotAcquired, current_hold, observe
 from singleton.base.events import LockEvent, emit
 from singleton.observing import metrics
 from singleton.operating.keeping import keeping_of
-from singleton.process.opening.stores import open_container
+from singleton.process.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
-from singleton.stores.counting import counted
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.request_count import counted
 from singleton.testing import lose, virtual_time
 from tests.support.lock_thread import Context, a_job, an_app
 from tests.support.network import LOST_REQUEST, Network

@@ -11,7 +11,7 @@ import pytest
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.operating.sweeping import Sweep, Swept, is_sweepable
-from singleton.stores.keeping import Listed
+from singleton.stores.lock_keeping import Listed
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, Fate, Network, answered
 from tests.support.world import held, lock_on, now, section, virtual

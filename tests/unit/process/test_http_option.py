@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, LockNotAcquired, SingletonOptions
-from singleton.process.opening.stores import open_container
+from singleton.process.accounts.stores import open_container
+from singleton.settings.accounts import GivenClients, LockContainer
 from singleton.settings.connection import StorageAccount
-from singleton.settings.given import GivenClients
-from singleton.settings.place import Place
 from singleton.stores.azure_blob import AzureBlobLeaseStore
 from singleton.stores.direct_blob import DirectBlobStore
 from tests.support.lock_thread import LockThread, a_job, an_app, call
@@ -57,7 +56,7 @@ def test_a_client_and_a_function_say_it(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_it_is_the_same_lock_and_the_same_store_either_way() -> None:
-    assert Place(NOWHERE, "locks", "sdk") == Place(NOWHERE, "locks")
+    assert LockContainer(NOWHERE, "locks", "sdk") == LockContainer(NOWHERE, "locks")
     with (
         LockThread() as thread,
         LockClient(options=SingletonOptions(http="sdk")).lock("job"),

@@ -22,9 +22,9 @@ from singleton.locking.lock import Lock
 from singleton.locking.timing import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
-from singleton.settings.place import Place
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import Fate, Network, answered
 from tests.support.world import NAME, now, occupy, until, virtual
@@ -78,7 +78,7 @@ async def test_who_waits_is_refused_at_once_when_it_closes_also_while_bodies_of_
     await occupy(service, "job", duration=60)
     await occupy(service, "job/slot-0", duration=60)
     registry = Registry(lambda _: service, random.Random(1))
-    job = Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), "job", Timing())
+    job = Address(LockContainer(StorageAccount("UseDevelopmentStorage=true"), "locks"), "job", Timing())
     registry.keepers[replace(job, name="listener")] = Listener()
     waiting = [asyncio.create_task(registry.acquire(job, timeout=None, owner="me", limit=limit)) for limit in (None, 1)]
     await until(1.0)
@@ -92,7 +92,7 @@ async def test_who_waits_is_refused_at_once_when_it_closes_also_while_bodies_of_
 def _registry_of(stores: dict[str, _Store]) -> Registry:
     registry = Registry(lambda place: stores[place.container], random.Random(1))
     for container in stores:
-        registry.store(Place(StorageAccount("UseDevelopmentStorage=true"), container))
+        registry.store(LockContainer(StorageAccount("UseDevelopmentStorage=true"), container))
     return registry
 
 
@@ -100,7 +100,7 @@ def _registry_of(stores: dict[str, _Store]) -> Registry:
 
 
 async def _use(registry: Registry, name: str) -> None:
-    address = Address.of(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), name, SingletonOptions())
+    address = Address.of(LockContainer(StorageAccount("UseDevelopmentStorage=true"), "locks"), name, SingletonOptions())
     await registry.release(await registry.acquire(address, timeout=None, owner=""))
 
 
@@ -267,7 +267,7 @@ async def test_the_next_of_a_line_waits_behind_who_won_a_lease_that_was_broken_u
 
 
 def an_address(**timing: float) -> Address:
-    return Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing(**timing))
+    return Address(LockContainer(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing(**timing))
 
 
 @pytest.mark.parametrize("between", ["other options", "closed and opened", "forgotten"])
@@ -275,7 +275,7 @@ def an_address(**timing: float) -> Address:
 async def test_tokens_increase_within_the_process_when_the_blob_is_deleted_within_a_second(between: str) -> None:
     network = Network()
     registry = Registry(lambda _: network, random.Random(1), keep=8)
-    job = Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing())
+    job = Address(LockContainer(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing())
     tokens = []
     for turn in range(6):
         period = 30.0 if turn % 2 and between == "other options" else 15.0

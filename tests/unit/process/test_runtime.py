@@ -22,9 +22,9 @@ from singleton.process.calls import Phase
 from singleton.process.lockloop import LockLoop
 from singleton.process.registry import Registry
 from singleton.process.runtime import Runtime
+from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
-from singleton.settings.place import Place
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
 from tests.support.waiters import soon
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
 
 LOCK = "locks/app/job"
-PLACE = Place(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
+PLACE = LockContainer(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
 QUICK = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 
 

@@ -18,12 +18,11 @@ from azure.core.credentials import AccessToken, AccessTokenInfo
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions, StorageDenied, StorageUnavailable
-from singleton.process.opening import threaded
-from singleton.process.opening.direct import way_to
-from singleton.process.opening.stores import open_container, open_through_sdk
-from singleton.process.opening.threaded import ThreadedCredential
+from singleton.process.accounts import credentials
+from singleton.process.accounts.credentials import ThreadedCredential
+from singleton.process.accounts.stores import open_container, open_through_sdk, way_to
+from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
-from singleton.settings.given import GivenAccount
 from singleton.stores.access import SCOPE, Request
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure, within
@@ -34,7 +33,7 @@ from tests.support.transport import NoTransport
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
     from singleton.stores.protocol import LeaseStore
 
 URL = "https://made.blob.core.windows.net"
@@ -227,7 +226,7 @@ async def test_a_call_that_is_stuck_is_left_to_itself_and_another_is_made(monkey
     adapted = ThreadedCredential(credential)
     with pytest.raises(StoreFailure, match="no answer within"):
         await within(0.02, adapted.get_token("a"))
-    monkeypatch.setattr(threaded, "_PATIENCE", 0.0)
+    monkeypatch.setattr(credentials, "_PATIENCE", 0.0)
     await is_called(credential)
     credential.called.clear()
     second = asyncio.create_task(adapted.get_token("a"))
@@ -246,7 +245,7 @@ async def test_where_no_more_threads_are_started_the_one_that_it_has_goes_on(mon
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", _no_thread)
         assert (await adapted.get_token("a")).token == "token 2"
-        patched.setattr(threaded, "_PATIENCE", 0.0)
+        patched.setattr(credentials, "_PATIENCE", 0.0)
         credential.go.clear()
         waiting = [asyncio.create_task(adapted.get_token("a")) for _ in range(2)]
         await asyncio.sleep(0)
@@ -334,7 +333,7 @@ class Accounts(LockThread):
         self.endpoint = endpoint
         self.renewing = Renewing()
 
-    def _open(self, place: Place) -> LeaseStore:
+    def _open(self, place: LockContainer) -> LeaseStore:
         self.places.append(place)
         if not isinstance(place.account, GivenAccount):
             return self.renewing
@@ -429,7 +428,7 @@ def test_clients_with_the_same_one_share_it(accounts: Accounts) -> None:
 
 HANGS = """
 import asyncio, threading
-from singleton.process.opening.threaded import ThreadedCredential
+from singleton.process.accounts.credentials import ThreadedCredential
 
 class Stuck:
     def get_token(self, *scopes):

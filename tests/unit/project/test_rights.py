@@ -10,12 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from singleton.operating.keeping import keeping_of
-from singleton.process.opening.stores import open_container, open_queue, open_through_sdk
+from singleton.process.accounts.stores import open_container, open_queue, open_through_sdk
 from singleton.settings.connection import StorageAccount
-from singleton.stores.keeping import LockKeeping
-from singleton.stores.messages import MessageStore
+from singleton.stores.http.connections import Connections
+from singleton.stores.lock_keeping import LockKeeping
+from singleton.stores.message_store import MessageStore
 from singleton.stores.protocol import LeaseStore, NoteStore, StoreFailure
-from singleton.stores.sending.connections import Connections
 from tests.support.arm import parsed
 from tests.support.transport import NoTransport
 

@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError
-from singleton.process.opening.direct import account_in, way_to
+from singleton.process.accounts.stores import account_in, way_to
+from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
-from singleton.settings.given import GivenAccount
 from singleton.stores import access
 from singleton.stores.access import SCOPE, AccountKey, Request, Signature, Token, text_to_sign
 from singleton.stores.protocol import StoreFailure

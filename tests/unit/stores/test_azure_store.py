@@ -12,11 +12,11 @@ import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
 from simulator.conformance.lease_table import Call, request
-from singleton.process.opening import stores as opening
-from singleton.process.opening.stores import open_container, open_queue
+from singleton.process.accounts import stores as opening
+from singleton.process.accounts.stores import open_container, open_queue
+from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
 from singleton.settings.credentials import CredentialSpec
-from singleton.settings.given import GivenAccount
 from singleton.stores.protocol import StoreFailure
 from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, error
 from tests.unit.stores.test_store_protocol import TABLE

@@ -13,11 +13,11 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singleton.process.opening.direct import way_to
+from singleton.process.accounts.stores import way_to
+from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
-from singleton.settings.given import GivenAccount
 from singleton.stores.direct_blob import DirectBlobStore
-from singleton.stores.listing import read_page
+from singleton.stores.listing_page import read_page
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.wire import Reply, _refusal
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.process.opening.direct import way_to
-from singleton.process.opening.stores import open_container, open_through_sdk
+from singleton.process.accounts.stores import open_container, open_through_sdk, way_to
+from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
-from singleton.settings.given import GivenAccount
 from singleton.stores.direct_blob import DirectBlobStore
+from singleton.stores.http.connections import Unanswered
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.sending.connections import Unanswered
 from singleton.stores.wire import proxy_for
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer, error
 from tests.unit.stores.test_access import Credential

@@ -14,10 +14,9 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.core.exceptions import ClientAuthenticationError
 
 from singleton.base.errors import ConfigurationError
-from singleton.process.opening.direct import way_to
-from singleton.process.opening.stores import open_through_sdk
+from singleton.process.accounts.stores import open_through_sdk, way_to
+from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
-from singleton.settings.given import GivenAccount
 from singleton.stores.access import Request, Token
 from singleton.stores.azure_blob import Said
 from singleton.stores.direct_blob import DirectBlobStore

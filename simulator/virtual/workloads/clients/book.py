@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from simulator.virtual.workloads.clients.customers import Kind
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
 
 _CALL: Final = 5.0
 """Seconds for one request."""
@@ -74,7 +74,7 @@ class Book:
 
     # --- what users tell ----------------------------------------------------------------------------------------------
 
-    def opened(self, machine: Machine, place: Place, *, brought: bool) -> Customer:
+    def opened(self, machine: Machine, place: LockContainer, *, brought: bool) -> Customer:
         """Receive a client that was made."""
         customer = Customer(machine, place, brought)
         self._customers.append(customer)

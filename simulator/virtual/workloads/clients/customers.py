@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
-    from singleton.settings.place import Place
+    from singleton.settings.accounts import LockContainer
 
 Kind = Literal["lock", "set", "slot", "leader", "worker"]
 Doing = Literal["waits", "inside", "leaves", "over"]
@@ -18,7 +18,7 @@ class Customer:
     """A client that somebody has made on a machine."""
 
     machine: Machine
-    place: Place
+    place: LockContainer
     brought: bool
     closed: float | None = None
     done: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.host.triggers.messages import decode, encode, is_queue_name
-from singleton.defer.queueplace import poison_queue
+from singleton.defer.queue_account import poison_queue
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from aiohttp import ClientSession
 
 from simulator.witness import tap
 from simulator.witness.tap import tap_leases
-from singleton.process.opening.stores import open_container
+from singleton.process.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
-from singleton.stores.sending.connections import Connections
+from singleton.stores.http.connections import Connections
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer
 
 if TYPE_CHECKING:

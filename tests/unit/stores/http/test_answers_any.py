@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from singleton.stores.sending.answers import Answer, Nonsense, Reader
+from singleton.stores.http.answers import Answer, Nonsense, Reader
 
 MOST = 10_000
 

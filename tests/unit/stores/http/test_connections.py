@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.stores.sending.answers import Reader
-from singleton.stores.sending.connections import Connections, Unanswered
+from singleton.stores.http.answers import Reader
+from singleton.stores.http.connections import Connections, Unanswered
 from tests.support.raw_server import OK, Peer, RawServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from singleton.stores.sending.answers import Answer
+    from singleton.stores.http.answers import Answer
 
     Script = Callable[[Peer], Awaitable[object]]
 

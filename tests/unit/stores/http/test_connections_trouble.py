@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from singleton.stores.sending import connections
-from singleton.stores.sending.connections import Connections, Unanswered
+from singleton.stores.http import connections
+from singleton.stores.http.connections import Connections, Unanswered
 from tests.support.raw_server import OK, Peer, RawServer
-from tests.unit.stores.sending.test_connections import ask, saying, served, settled
+from tests.unit.stores.http.test_connections import ask, saying, served, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

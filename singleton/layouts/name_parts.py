@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from singleton.base.errors import SingletonError
-from singleton.layouts.naming import LONGEST_NAME, LONGEST_SEMAPHORE, lock_name
+from singleton.layouts.blob_name import LONGEST_NAME, LONGEST_SEMAPHORE, lock_name
 
 if TYPE_CHECKING:
     from singleton.base.kinds import Level

@@ -10,9 +10,9 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.core.exceptions import ServiceRequestError
 
-from singleton.process.opening.stores import open_queue, open_through_sdk
+from singleton.process.accounts.stores import open_queue, open_through_sdk
+from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
-from singleton.settings.given import GivenAccount
 from singleton.stores.protocol import StoreFailure
 from tests.support.transport import NoTransport
 

@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from singleton.stores.sending import connections
-from singleton.stores.sending.connections import Connections, Unanswered
+from singleton.stores.http import connections
+from singleton.stores.http.connections import Connections, Unanswered
 from tests.support.raw_server import OK, Peer, RawServer
-from tests.unit.stores.sending.test_connections import ask, saying, settled
+from tests.unit.stores.http.test_connections import ask, saying, settled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -18,12 +18,12 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
-from singleton.stores.sending.answers import Nonsense, Reader
+from singleton.stores.http.answers import Nonsense, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from singleton.stores.sending.answers import Answer
+    from singleton.stores.http.answers import Answer
 
     Connecting = asyncio.Task[tuple[asyncio.BaseTransport, "_Connection"]]
 

@@ -14,8 +14,8 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from singleton.stores.keeping import LockKeeping
-    from singleton.stores.messages import MessageStore
+    from singleton.stores.lock_keeping import LockKeeping
+    from singleton.stores.message_store import MessageStore
     from singleton.stores.protocol import LeaseStore
 
     CountRequest = Callable[[str, str], None]

@@ -15,15 +15,19 @@ that would be too long is cut and ends in ``~`` and a hash of the whole name. So
 reaches another lock or leaves its prefix, and different parts never make the same name (B11).
 
 WebJobs writes scopes unescaped, ``\`` as ``/`` (W-28 to W-30, W-43): there, different scopes can mean one blob.
+
+``safe_name`` makes a name of any text, as DistributedLock's safe names are made (M-7 to M-12).
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.kinds import LEVELS, Level
+from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
 
 if TYPE_CHECKING:
@@ -38,6 +42,9 @@ LONGEST_SEMAPHORE: Final = LONGEST_NAME - len("/slot-") - 10
 
 _KEPT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _WRITTEN: Final = tuple(chr(byte) if byte in _KEPT else f"%{byte:02X}" for byte in range(256))
+
+_HASH: Final = re.compile(r"~[0-9a-f]{40}\Z")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_./-]")
 
 
 def lock_name(
@@ -133,3 +140,36 @@ def _shortened(name: str, longest: int) -> str:
 def _without_half_escape(name: str) -> str:
     whole, percent, rest = name.rpartition("%")
     return whole if percent and len(rest) < 2 else name
+
+
+def safe_name(text: str) -> str:
+    """Return a name that a lock may have: the text itself where it may be one, else what is left of it and a hash.
+
+    Different texts have different names (those of 160 bits of SHA-256 apart), on the emulator and in the cloud alike.
+
+    >>> safe_name("tenants/42"), safe_name("tenants/42/")
+    ('tenants/42', 'tenants/42~3cfc6e4bb5b9b0e22b96eacd9833536a5cdd78cb')
+
+    Raises:
+        ConfigurationError: it is no text.
+    """
+    if not isinstance(text, str):
+        raise ConfigurationError(f"text is {quoted(text)}: give a text, of which a name can be made")
+    if _may_stay(text):
+        return text
+    return f"{_readable(text)}~{digest(text)}"
+
+
+def _may_stay(text: str) -> bool:
+    """Tell whether it is a name already, and not what this makes of another text."""
+    try:
+        check_blob_name(text)
+    except ConfigurationError:
+        return False
+    return len(text) <= LONGEST_NAME and not _HASH.search(text)
+
+
+def _readable(text: str) -> str:
+    """Return a beginning of the name by which a person may know the text."""
+    kept = _UNSAFE.sub("_", text[: LONGEST_NAME - 41]).split("/")[:100]
+    return "/".join(filter(None, (part.rstrip(".") for part in kept)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singleton.stores.sending.answers import Answer, Nonsense, Reader
+from singleton.stores.http.answers import Answer, Nonsense, Reader
 
 MOST = 1000
 

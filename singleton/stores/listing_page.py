@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
-from singleton.stores.keeping import Listed, Page
+from singleton.stores.lock_keeping import Listed, Page
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.replies import clock, date
+from singleton.stores.reply_headers import clock, date
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.process.opening.stores import open_container
+from singleton.process.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
+from singleton.stores.http.connections import Connections, Unanswered
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.sending.connections import Connections, Unanswered
 from tests.support.raw_server import OK, Peer, RawServer
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer, error
-from tests.unit.stores.sending.test_connections import ask, saying, settled
-from tests.unit.stores.sending.test_connections_tls import HOST, Authority, authority, trusted
+from tests.unit.stores.http.test_connections import ask, saying, settled
+from tests.unit.stores.http.test_connections_tls import HOST, Authority, authority, trusted
 
 if TYPE_CHECKING:
     import ssl
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from singleton.stores.azure_blob import AzureBlobLeaseStore
     from singleton.stores.direct_blob import DirectBlobStore
-    from tests.unit.stores.sending.test_connections import Script
+    from tests.unit.stores.http.test_connections import Script
 
     Store = DirectBlobStore | AzureBlobLeaseStore
 

@@ -1,10 +1,13 @@
-"""Accounts that the caller gives: a URL with a credential object, or the caller's own blob clients (D-22)."""
+"""Accounts that the caller gives, and the container of an account in which locks are.
+
+A given account is a URL with a credential object, or a function that makes the caller's own blob clients (D-22).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.base.errors import ConfigurationError
 from singleton.settings.storagestring import checked_url
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azure.storage.blob.aio import ContainerClient
+
+    from singleton.settings.connection import StorageAccount
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,22 @@ class GivenClients:
     make: Callable[[str], ContainerClient]
     endpoint: ClassVar[str] = ""
     """What the caller's clients lead to is not known before one is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockContainer:
+    """A container of a storage account. How requests travel there is no part of which it is.
+
+    ``http`` is that of ``SingletonOptions``; who opens the store decides.
+    """
+
+    account: StorageAccount | GivenAccount | GivenClients
+    container: str
+    http: Literal["direct", "sdk"] = field(default="direct", compare=False)
+
+    def __hash__(self) -> int:
+        """Return that of the container, which a string remembers: places are looked up several times for each lock."""
+        return hash(self.container)
 
 
 def given(connection: object, credential: object) -> GivenAccount | GivenClients:

@@ -1,8 +1,10 @@
-"""Token credentials that are not for asyncio, such as ``azure.identity.DefaultAzureCredential``, on the lock thread.
+"""Token credentials on the lock thread: those that settings describe, and those of the caller that block.
 
-They block while they ask for a token, so they are called on a thread of their own. It is a daemon thread: a credential
-that hangs keeps no process alive. It is none of the loop's pool, whose threads look up hosts. It is kept from call to
-call, because an interpreter that ends starts no more threads, while locks may still be held.
+The first are made by azure-identity, which is an extra and imported only when asked for. The second are not for
+asyncio, such as ``azure.identity.DefaultAzureCredential``. They block while they ask for a token, so they are called on
+a thread of their own. It is a daemon thread: a credential that hangs keeps no process alive. It is none of the loop's
+pool, whose threads look up hosts. It is kept from call to call, because an interpreter that ends starts no more
+threads, while locks may still be held.
 """
 
 from __future__ import annotations
@@ -17,13 +19,59 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from singleton.base.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from azure.core.credentials_async import AsyncTokenCredential
+
+    from singleton.settings.credentials import CredentialSpec
 
     _Jobs: TypeAlias = queue.SimpleQueue[Callable[[], None] | None]
 
 _PATIENCE: Final = 55.0
 """Seconds after which a call counts as stuck: who asks then begins another. A ``Token`` gives up soon after that."""
+
+
+def open_credential(spec: CredentialSpec) -> AsyncTokenCredential:
+    """Make the credential that the settings describe (H-26 to H-28).
+
+    Raises:
+        ConfigurationError: azure-identity is not installed.
+    """
+    try:
+        from azure.identity import aio
+    except ImportError:
+        raise ConfigurationError(
+            "this connection uses an identity, and azure-identity is not installed: "
+            "add azure-functions-singleton[identity] to requirements.txt, or give a connection string"
+        ) from None
+    match spec.kind:
+        case "managed_identity":
+            return aio.ManagedIdentityCredential(**_managed(spec))
+        case "workload_identity":
+            return aio.WorkloadIdentityCredential(
+                tenant_id=spec.tenant_id, client_id=spec.client_id, token_file_path=spec.token_file
+            )
+        case "client_secret":
+            return aio.ClientSecretCredential(spec.tenant_id or "", spec.client_id or "", spec.client_secret or "")
+        case "client_certificate":
+            return aio.CertificateCredential(spec.tenant_id or "", spec.client_id or "", spec.certificate)
+        case "default":
+            return aio.DefaultAzureCredential(
+                managed_identity_client_id=spec.client_id, workload_identity_tenant_id=spec.tenant_id
+            )
+
+
+def _managed(spec: CredentialSpec) -> dict[str, Any]:
+    """A client id has an argument of its own; the other ways to name an identity share one."""
+    if spec.client_id:
+        return {"client_id": spec.client_id}
+    if spec.resource_id or spec.object_id:
+        key, value = ("resource_id", spec.resource_id) if spec.resource_id else ("object_id", spec.object_id)
+        return {"identity_config": {key: value}}
+    return {}
 
 
 def blocks(credential: object) -> bool:
