@@ -24,14 +24,11 @@ from simulator.faults.real import ALL
 from simulator.program import PROGRAM, called_as, version
 from simulator.real.run import Outcome, Trouble, run
 from simulator.real.signals import Interrupt, Signals
+from simulator.report.files import TRACE, OutFile, OutFileError, opened_with, write_json
+from simulator.report.html.document import as_page
 from simulator.report.html.subject import of_run
-from simulator.report.html.write import as_page
-from simulator.report.json import write_json
-from simulator.report.outfile import OutFile, OutFileError
-from simulator.report.outoption import TRACE, opened_with
-from simulator.report.plain import PlainReporter
-from simulator.report.reporter import Reporter
-from simulator.report.trace.write import write_trace
+from simulator.report.reporter import PlainReporter, Reporter
+from simulator.report.trace.document import write_trace
 from simulator.storage_cli import storage
 from simulator.work.durations import in_seconds
 from simulator.work.scenario import EVERY, LEAST_HOSTS, LOAD, Scenario, ScenarioError, default_app
@@ -235,7 +232,7 @@ def _scenario(*, app: Path | None, **options: Any) -> Scenario:
 
 def _place(seed: int) -> OutFile | None:
     """Return where the report of an interactive run stays; None if nothing can be written there."""
-    from simulator.report.kept import place_for_report
+    from simulator.report.files import place_for_report
 
     try:
         return OutFile("--report", place_for_report(datetime.now(UTC).astimezone(), seed))

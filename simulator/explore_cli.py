@@ -15,8 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from simulator.program import called_as
-from simulator.report.outfile import OutFile
-from simulator.report.outoption import TRACE, opened_with
+from simulator.report.files import TRACE, OutFile, opened_with
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
@@ -179,7 +178,7 @@ def explore(
 def _write(page: OutFile | None, make: Callable[[], Subject]) -> None:
     """Write the report, if one is asked for, and say where it is."""
     if page is not None:
-        from simulator.report.html.write import as_page
+        from simulator.report.html.document import as_page
 
         page.write(as_page(make()))
         click.echo(f"The report is in {page.given}")
@@ -252,7 +251,7 @@ def _check_app(app: str) -> tuple[str, ...]:
     Raises:
         UsageError: the app has nothing to explore; the message says why.
     """
-    from simulator.host.app.errors import HostError
+    from simulator.host.app.model import HostError
     from simulator.host.worker import describe, unflushed
     from simulator.virtual.search.userapp import load
 

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.causes import behind_failure, troubled_since
-from simulator.checks.excuses.sleeping import is_long
+from simulator.checks.excuses.hindrance import is_long
 from simulator.checks.findings import Finding, count, note, violation
 
 if TYPE_CHECKING:

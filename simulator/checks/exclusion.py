@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.causes import behind_overlap
-from simulator.checks.excuses.sleeping import is_long, overslept
+from simulator.checks.excuses.hindrance import is_long, overslept
 from simulator.checks.findings import Finding, count, label, note, violation
 
 if TYPE_CHECKING:

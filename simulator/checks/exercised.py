@@ -1,16 +1,26 @@
-"""What the run tried, and what the app declares but the run never reached: that was not shown."""
+"""What the run did and tried: a run proves nothing of functions and policies that the run never reached.
+
+A guarded function is exercised if its body ran, any other function if it was invoked: by the rules of its trigger, or
+only delivered. Only of guarded functions anything is shown; the others run beside them. A run in which nothing was
+locked, processed or killed proves nothing at all.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
+
+from simulator.checks.findings import Finding, count, note, unproven, violation
+from simulator.checks.messages import Messages, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simulator.history.facts import History, Wait
+    from simulator.history.functions import Function
+
 
 _WAITED: Final = 0.25
 """Seconds after which a wait was for another holder, and not for the storage."""
@@ -103,3 +113,110 @@ _POLICIES: Final = {
     "raise": "failed for contention",
 }
 _OTHER: Final = "met a lock that was taken"
+
+
+How = Literal["simulated", "delivered", "not exercised"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How far the run came with one function: ``why`` says why it did not exercise it."""
+
+    exercised: bool
+    how: How
+    why: str = ""
+
+
+def reach_of(history: History) -> dict[str, Reach]:
+    """Return for each function how the run exercised it."""
+    return dict(_reaches(history))
+
+
+def _reaches(history: History) -> Iterator[tuple[str, Reach]]:
+    calls = Counter(call.function for call in history.invocations)
+    bodies = Counter(section.function for section in history.sections)
+    for name, function in history.functions.items():
+        if bodies[name] if function.guarded else calls[name]:
+            yield name, Reach(exercised=True, how="delivered" if function.how == "delivered" else "simulated")
+        else:
+            yield name, Reach(exercised=False, how="not exercised", why=_why(history, function, calls[name]))
+
+
+def _why(history: History, function: Function, calls: int) -> str:
+    if function.idle:
+        return function.idle
+    if calls:
+        errors = Counter(
+            call.raised or call.error.partition(":")[0]
+            for call in history.invocations
+            if call.function == function.name and call.error
+        )
+        name = errors.most_common(1)[0][0] if errors else ""
+        return f"its body never ran: {count(calls, 'invocation')} ended before it" + (f" with {name}" if name else "")
+    if function.how == "delivered":
+        return f"nothing was delivered to it: its {function.trigger} trigger gets only what --messages FILE says"
+    if function.route:
+        return "no request was made for it: give one with --messages FILE"
+    return "nothing triggered it during the run"
+
+
+def judge_activity(history: History, messages: Messages) -> Iterator[Finding]:
+    """Find what should have happened and did not, and hosts that failed."""
+    yield from _hosts(history)
+    yield from _strikes(history)
+    yield from _work(history, messages)
+    yield from _notes(history)
+    if history.interrupted:
+        yield unproven(f"the run was broken off after {history.end - history.start:.0f} s")
+
+
+def _hosts(history: History) -> Iterator[Finding]:
+    for host, message in history.errors:
+        yield violation(f"{host} failed: {message}")
+    for host, code in history.crashes:
+        yield violation(f"{host} ended by itself with exit code {code}")
+    ends = Counter((end.host, end.reason) for end in history.worker_ends)
+    for (host, reason), number in ends.items():
+        same = [end.cut for end in history.worker_ends if (end.host, end.reason) == (host, reason)]
+        inside = count(sum(same), "guarded body", "guarded bodies")
+        yield violation(f"a worker of {host} ended {count(number, 'time')}, and cut {inside} short: {reason}")
+    asked = history.setup.get("hosts", 0)
+    ready = len(history.ready - history.restarted.keys())
+    if ready < asked and not history.interrupted:
+        yield unproven(f"only {ready} of {count(asked, 'host')} became ready")
+
+
+def _strikes(history: History) -> Iterator[Finding]:
+    for what, done in (("kill", len(history.kills)), ("pause", len(history.pauses))):
+        asked = history.setup.get(what, 0)
+        if done < asked and not history.interrupted:
+            yield unproven(f"{count(asked, what)} asked for, {done} done: no further host was caught holding a lock")
+
+
+def _work(history: History, messages: Messages) -> Iterator[Finding]:
+    guarded = [function.name for function in history.functions.values() if function.guarded]
+    if history.functions and not guarded and not history.sections:
+        yield unproven("no function of this app has @singleton: there is nothing to judge")
+    elif not history.sections:
+        yield unproven("no guarded body ran: there is nothing to judge")
+    done = messages.completed + messages.skipped
+    if messages.sent and not done and not history.interrupted:
+        hint = ". Perhaps they need other bodies: --messages FILE" if messages.poisoned else ""
+        yield unproven(f"none of the {count(messages.sent, 'message')} sent was processed{hint}")
+    ran = {section.function for section in history.sections}
+    idle = sorted({name for name in guarded if not history.functions[name].idle} - ran)
+    if idle and history.sections:
+        yield note(f"never ran: {', '.join(idle)}")
+
+
+def _notes(history: History) -> Iterator[Finding]:
+    for remark in history.notes:
+        yield note(remark)
+    failed = [call for call in history.invocations if call.ending == "error"]
+    why = Counter((call.function, call.blames or error_name(call) or "an error", bool(call.blames)) for call in failed)
+    for (function, name, of_lock), number in sorted(why.items()):
+        by = "the lock" if of_lock else "its own code"
+        by = "its policy" if of_lock and name == "LockNotAcquired" else by
+        yield note(f"{count(number, 'invocation')} of {function!r} failed with {name} ({by})")
+    for reason, number in sorted(history.losses.items()):
+        yield note(f"{count(number, 'hold')} lost ({reason or 'no reason given'})")

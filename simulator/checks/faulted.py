@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from simulator.checks.exclusion import Overlap
     from simulator.history.facts import History
-    from simulator.history.strike import Strike
+    from simulator.history.outages import Strike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

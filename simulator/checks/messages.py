@@ -5,16 +5,20 @@ one state at the end: completed, skipped (its function did not run: `on_contenti
 its queue), lost, or open (the run ended before it was done). Queues deliver at least once: after a kill or a pause a
 message may run again, and counts as duplicated. Without one that is a violation, unless the queues themselves can be
 out of reach (`History.rough`).
+
+A message that is put back goes on as one copy with the same text, and no other copy appears.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.excuses.causes import behind_failure, behind_return
+from simulator.checks.excuses.hindrance import hindering
 from simulator.checks.findings import Finding, count, note, unproven, violation
 from singleton.defer.queue_account import poison_queue
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simulator.history.facts import History, Invocation, Message
+
 
 LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenied", "StorageUnavailable"})
 """Errors by which the lock itself fails an invocation."""
@@ -294,3 +299,40 @@ def error_name(call: Invocation) -> str:
 def _merged(findings: list[Finding]) -> Iterator[Finding]:
     for finding, number in Counter(findings).items():
         yield Finding(finding.kind, f"{count(number, 'message')} {finding.text}")
+
+
+def judge_copies(history: History) -> Iterator[Finding]:
+    """Find what is wrong with the copies of messages that were put back."""
+    changed = sum(message.deferred > 0 and len(message.digests) > 1 for message in history.messages.values())
+    if changed:
+        yield violation(f"{count(changed, 'message')} came back with another body than before")
+    if not history.rough:
+        yield from _extra(history)
+
+
+def _extra(history: History) -> Iterator[Finding]:
+    """Find messages that nobody sent, and that have the text of a message that was put back.
+
+    After its body has run, the app may have sent such a message itself. A host that dies or fails while it puts a
+    message back may leave two.
+    """
+    alike: dict[str, list[Message]] = defaultdict(list)
+    for message in history.messages.values():
+        for digest in message.digests:
+            alike[digest].append(message)
+    bodies = {(section.host, section.owner): section.start for section in history.sections}
+    extra = 0
+    for messages in alike.values():
+        calls = [call for message in messages for call in message.invocations]
+        excused = any(
+            call.ending not in {"ok", "deferred", "open"}
+            or history.paused(call.host, call.start, call.end)
+            or hindering(history, call.host, call.start, call.end)
+            for call in calls
+        )
+        if excused or not any(message.deferred and message.sent is not None for message in messages):
+            continue
+        ran = min((bodies.get((call.host, call.id), math.inf) for call in calls), default=math.inf)
+        extra += sum(message.sent is None and min(message.receipts)[0] < ran for message in messages)
+    if extra:
+        yield violation(f"{count(extra, 'message')} came that nobody had sent: copies of what was put back once")

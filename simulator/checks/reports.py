@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.bus.sessions import sessions_of
+from simulator.checks.sessions import sessions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,21 +15,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from simulator.checks.accounts import judge_accounts
-from simulator.checks.activity import judge_activity
-from simulator.checks.bus.sessions import judge_sessions
-from simulator.checks.copies import judge_copies
 from simulator.checks.endings import judge_endings
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
-from simulator.checks.exercised import Exercised, count_exercised, untried
+from simulator.checks.exercised import Exercised, How, count_exercised, judge_activity, reach_of, untried
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
 from simulator.checks.faulted import FaultReport, report_faults
 from simulator.checks.liveness import judge_faults, judge_liveness
-from simulator.checks.losses import judge_losses
-from simulator.checks.messages import Messages, check_messages
-from simulator.checks.reach import How, reach_of
-from simulator.checks.renewals import judge_renewals
+from simulator.checks.losses import judge_losses, judge_renewals
+from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.reports import CheckReport, report_checks
 from simulator.checks.requests import Requests, check_requests
+from simulator.checks.sessions import judge_sessions
 from simulator.checks.spans import judge_spans
 from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
 from simulator.checks.witnessed import judge_witnessed

@@ -11,10 +11,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.expected.answers import CantTell, NoKey, Refused, Unclear
-from simulator.expected.document import document, value_at
-from simulator.expected.printing import printed
-from simulator.expected.template import folded, setting, with_names, with_settings
+from simulator.expected.template import CantTell, NoKey, Refused, Unclear, folded, setting, with_names, with_settings
+from simulator.expected.values import document, printed, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,15 +1,40 @@
-"""``scope_id``: ``%SETTING%`` first, in the whole text, then ``{name}`` (W-35 to W-42)."""
+"""``scope_id``: ``%SETTING%`` first, in the whole text, then ``{name}`` (W-35 to W-42).
+
+The two answers other than a key, and the errors that carry them.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from unicodedata import category
 
-from simulator.expected.answers import Refused
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class NoKey:
+    """The invocation fails before any lock is asked for, and says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CantTell:
+    """This reading does not cover the case: nothing follows for the lock."""
+
+    reason: str
+
+
+class Refused(Exception):
+    """The specification lets the invocation fail."""
+
+
+class Unclear(Exception):
+    """This is not read here, or the specification does not say."""
+
 
 _TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
 _BEGINS: Final = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl"})

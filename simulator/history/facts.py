@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.history.functions import Function, Mode
-from simulator.history.stops import covered
+from simulator.history.outages import covered
 from simulator.history.traffic import Traffic
 
 if TYPE_CHECKING:
-    from simulator.history.stops import Pause, Standstill
-    from simulator.history.strike import Strike
+    from simulator.history.outages import Pause, Standstill, Strike
 
 Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "acquired", "contended", "open"]
 """How a body, a call or a wait ended: by itself, or with its host's death or the run."""

@@ -24,7 +24,7 @@ from simulator.history.facts import (
 )
 from simulator.history.journal import Record, in_order
 from simulator.history.leases import Leases
-from simulator.history.stops import standstill
+from simulator.history.outages import standstill
 from simulator.history.strikes import Strikes, holds_of
 from simulator.history.witnessed import bear_witness
 

@@ -10,8 +10,7 @@ from simulator.faults.real import KINDS
 from simulator.history.deeds import about_of
 from simulator.history.facts import Drain, Held
 from simulator.history.journal import Record
-from simulator.history.stops import Pause
-from simulator.history.strike import Strike
+from simulator.history.outages import Pause, Strike
 
 if TYPE_CHECKING:
     from simulator.history.facts import History

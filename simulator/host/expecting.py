@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from simulator.expected.key import CantTell, Declared, Delivered, expected_key
 from simulator.host.triggers.bindingdata import BINARY
 from simulator.host.triggers.delivery import Delivery, delivery_names
-from simulator.host.triggers.messages import Message
+from simulator.host.triggers.queues import Message
 from simulator.host.triggers.sources import is_batch
 from simulator.host.web.request import Request
 from singleton.layouts.dequeueable import DequeueableLayout

@@ -6,10 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from simulator.host.platform_lock import Listener, LockedListener
-from simulator.host.triggers.monitor import BlobStatusStore
 from simulator.host.triggers.peeklock import PeekLockListener
 from simulator.host.triggers.queue import QueueListener
-from simulator.host.triggers.timer import TimerListener
+from simulator.host.triggers.timer import BlobStatusStore, TimerListener
 from simulator.host.web.routes import Route
 from simulator.host.web.site import Site
 
@@ -20,12 +19,11 @@ if TYPE_CHECKING:
 
     from simulator.bus.client import Bus
     from simulator.history.journal import Write
-    from simulator.host.app.config import HostConfig
-    from simulator.host.app.extensions import BusOptions
-    from simulator.host.app.hostjson import QueueOptions
+    from simulator.host.app.hostjson import BusOptions, QueueOptions
+    from simulator.host.app.model import HostConfig
     from simulator.host.plan import Plan
     from simulator.host.runner import Runner
-    from simulator.host.triggers.messages import HostQueues
+    from simulator.host.triggers.queues import HostQueues
     from simulator.host.triggers.schedule import Schedule
     from simulator.host.web.request import Request, Response
     from singleton.settings.options import SingletonOptions

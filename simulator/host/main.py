@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from simulator.history.journal import Journal
-from simulator.host.app.config import HostConfig
-from simulator.host.app.errors import REFUSED, STOPPED, HostError
+from simulator.host.app.model import REFUSED, STOPPED, HostConfig, HostError
 
 _USAGE: Final = "usage: python -m simulator.host CONFIG.json | --describe APP"
 _PARENT_CHECK: Final = 0.25

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Never
 
-from simulator.host.app.errors import HostError, SettingsError
-from simulator.host.app.rules import check_names
+from simulator.host.app.indexing import check_names
+from simulator.host.app.model import HostError, SettingsError
 from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from simulator.host.triggers.monitor import CONTAINER
+from simulator.host.triggers.timer import CONTAINER
 from singleton.base.errors import LockNotAcquired, StorageError
 from singleton.client import AsyncLockClient
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.history.journal import Write
-    from simulator.host.app.config import HostConfig
+    from simulator.host.app.model import HostConfig
     from singleton.base.hold import Hold
     from singleton.settings.options import SingletonOptions
 

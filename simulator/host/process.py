@@ -16,17 +16,17 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from simulator.bus.client import Bus
-from simulator.host.app.errors import FAILED, REFUSED, STOPPED, HostError
+from simulator.host.app.model import FAILED, REFUSED, STOPPED, HostError
 from simulator.host.listeners import make_listeners, make_site
 from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, set_up_logging
-from simulator.host.triggers.azure_queue import AzureQueues
 from simulator.host.triggers.peeklock import PeekLockListener
+from simulator.host.triggers.queues import AzureQueues
 from simulator.host.workers import Workers
 
 if TYPE_CHECKING:
     from simulator.history.journal import Journal
-    from simulator.host.app.config import HostConfig
+    from simulator.host.app.model import HostConfig
 
 DRAIN: Final = 10.0
 """Seconds that bodies get when the host is told to stop (H-89)."""

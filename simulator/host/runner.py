@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.host.app.retries import NO_RETRY, RetryPolicy
-from simulator.host.calls import Answer, Call
-from simulator.host.context import RetryContext
+from simulator.host.calls import Answer, Call, RetryContext
 from simulator.host.triggers.backoff import Backoff
 from simulator.host.web.request import FAILED, NOTHING
 from singleton.stores.protocol import StoreFailure
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from simulator.host.app.model import IndexedFunction
     from simulator.host.triggers.delivery import Delivery
-    from simulator.host.triggers.messages import HostQueues, Message
+    from simulator.host.triggers.queues import HostQueues, Message
     from simulator.host.triggers.timer import Tick
     from simulator.host.web.request import Request, Response
 

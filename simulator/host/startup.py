@@ -11,11 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from simulator.host.app.config import HostConfig
-from simulator.host.app.errors import AppError, SettingsError
-from simulator.host.app.extensions import BusOptions, bus_options, route_prefix
-from simulator.host.app.hostjson import QueueOptions, allowed_functions, function_timeout, queue_options
+from simulator.host.app.hostjson import (
+    BusOptions,
+    QueueOptions,
+    allowed_functions,
+    bus_options,
+    function_timeout,
+    queue_options,
+    route_prefix,
+)
 from simulator.host.app.loading import check_folder, load_functions
+from simulator.host.app.model import AppError, HostConfig, SettingsError
 from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
 from simulator.host.app.settings import prepare, redirect
 from simulator.host.plan import Plan, connections, make_plans, missing_connections, unguarded, uses_queues

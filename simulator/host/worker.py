@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.context import Context, RetryContext
+from simulator.host.calls import Context, RetryContext
 from simulator.host.triggers.bindings import Out
-from simulator.host.triggers.typed import given_back
-from simulator.witness.asking import invoked
+from simulator.host.triggers.outputs import given_back
+from simulator.witness.witness import invoked
 from singleton.base.appsettings import filled
 from singleton.base.errors import SingletonError
 from singleton.settings.connection import redact
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 
     from simulator.host.app.model import IndexedFunction, Parameter
-    from simulator.host.triggers.typed import Typed
+    from simulator.host.triggers.outputs import Typed
     from simulator.witness.witness import Witness
 
 _THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"

@@ -17,7 +17,7 @@ from multiprocessing import Pipe, get_context
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.errors import HostError
+from simulator.host.app.model import HostError
 from simulator.host.calls import Answer, Call, Refusal
 from simulator.host.workprocess import work
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from simulator.history.journal import Write
-    from simulator.host.app.config import HostConfig
+    from simulator.host.app.model import HostConfig
     from simulator.host.startup import Prepared
 
 DEATHS_EACH: Final = 3

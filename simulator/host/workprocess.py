@@ -12,15 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.journal import Journal
-from simulator.host.app.errors import HostError
+from simulator.host.app.model import HostError
 from simulator.host.calls import Answer, Refusal
 from simulator.host.expecting import expected_keys
 from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
-from simulator.host.triggers.messages import Message
 from simulator.host.triggers.outputs import Outputs
+from simulator.host.triggers.queues import Message
 from simulator.host.web.request import Request, answered, http_input, request_names
 from simulator.host.worker import Worker, describe
 from simulator.witness.tap import tap_leases
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from simulator.history.journal import Write
-    from simulator.host.app.config import HostConfig
-    from simulator.host.app.model import IndexedFunction, Parameter
+    from simulator.host.app.model import HostConfig, IndexedFunction, Parameter
     from simulator.host.calls import Call
     from simulator.host.triggers.timer import Tick
     from simulator.host.worker import Outcome

@@ -11,8 +11,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from simulator.proxy.board import HOST
-from simulator.proxy.proxy import FaultProxy
+from simulator.proxy.proxy import HOST, FaultProxy
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

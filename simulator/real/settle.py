@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.copies import judge_copies
 from simulator.checks.failover import Failover, measure_failovers
 from simulator.checks.findings import count
+from simulator.checks.messages import judge_copies
 
 if TYPE_CHECKING:
     from simulator.history.facts import History

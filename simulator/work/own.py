@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.triggers.blobpaths import path_fits
+from simulator.host.triggers.bindingdata import path_fits
 from simulator.work.metadata import check_metadata
 from simulator.work.requests import Request, own_request
 from simulator.work.scenario import ScenarioError

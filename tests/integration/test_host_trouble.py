@@ -12,10 +12,10 @@ import pytest
 from azure.storage.queue.aio import QueueClient
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.triggers.azure_queue import AzureQueues
 from simulator.host.triggers.bindings import ScheduleStatus
-from simulator.host.triggers.monitor import BlobStatusStore
 from simulator.host.triggers.queue import QueueListener
+from simulator.host.triggers.queues import AzureQueues
+from simulator.host.triggers.timer import BlobStatusStore
 from simulator.proxy.proxy import FaultProxy
 from simulator.proxy.rules import Answer, DropReply, DropRequest, Hang, everything
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.azurite.server import Azurite
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.queues import Message
     from simulator.proxy.rules import Action
 
 TROUBLES: Final[tuple[Action, ...]] = (

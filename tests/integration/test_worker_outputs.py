@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simulator.host.triggers.bindings import Out
-from simulator.host.triggers.typed import OutputError, given_back
+from simulator.host.triggers.outputs import OutputError, given_back
 from tests.integration.workers import Worker, needs_worker
 from tests.support.output_table import EXPECTED, VALUES, function_name, functions
 

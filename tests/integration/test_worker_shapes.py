@@ -20,14 +20,12 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from simulator.host.app.config import HostConfig
-from simulator.host.calls import Answer, Call, Refusal
-from simulator.host.context import RetryContext
+from simulator.host.app.model import HostConfig
+from simulator.host.calls import Answer, Call, Refusal, RetryContext
 from simulator.host.triggers.bindings import ScheduleStatus
-from simulator.host.triggers.messages import Message
+from simulator.host.triggers.outputs import Typed, written
+from simulator.host.triggers.queues import Message
 from simulator.host.triggers.timer import Tick
-from simulator.host.triggers.typed import Typed
-from simulator.host.triggers.written import written
 from simulator.host.workers import WorkerProcess
 from singleton.base import errors
 from singleton.functions.triggers import NEVER_NONE

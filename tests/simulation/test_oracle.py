@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
-from simulator.host.triggers.messages import Message, encode
+from simulator.host.triggers.queues import Message, encode
 from simulator.virtual.oracle.evidence import Body
 from simulator.virtual.oracle.places import Expected, Places
 from simulator.virtual.search.story import promises

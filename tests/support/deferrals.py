@@ -10,7 +10,7 @@ import azure.functions as func
 
 from simulator.host.app.model import Parameter
 from simulator.host.triggers.bindings import queue_input
-from simulator.host.triggers.messages import Message
+from simulator.host.triggers.queues import Message
 from singleton import singleton
 from singleton.stores.memory_queue import MemoryMessageStore
 from singleton.stores.protocol import StoreFailure

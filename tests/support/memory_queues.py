@@ -10,8 +10,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.triggers.messages import HostQueue, HostQueues, Message
 from simulator.host.triggers.queue import QueueListener
+from simulator.host.triggers.queues import HostQueue, HostQueues, Message
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

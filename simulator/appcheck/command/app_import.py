@@ -19,9 +19,9 @@ from simulator.appcheck.command.settings_file import app_settings
 from simulator.appcheck.engine import check
 from simulator.appcheck.finding import Place
 from simulator.appcheck.rules import RULES
-from simulator.host.app.errors import AppError, HostError, SettingsError
 from simulator.host.app.indexing import index_function
 from simulator.host.app.loading import import_app
+from simulator.host.app.model import AppError, HostError, SettingsError
 from simulator.host.app.settings import FILES, local_settings, resolve
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import Schedule, ScheduleError

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simulator.history.facts import Deed, History
-    from simulator.history.strike import Strike
+    from simulator.history.outages import Strike
 
 CALL: Final = 5.0
 """Seconds that the renewal may take by which a holder learns that its lease was ended."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.breaking import exposing, telling
-from simulator.checks.excuses.hindrance import ASKED, hindering, span
-from simulator.checks.excuses.sleeping import SPARE, is_long
-from simulator.history.stops import covered
+from simulator.checks.excuses.hindrance import ASKED, SPARE, hindering, is_long, span
+from simulator.history.outages import covered
 
 if TYPE_CHECKING:
     from simulator.history.facts import History, Invocation, Message, Section
-    from simulator.history.strike import Strike
+    from simulator.history.outages import Strike
 
 _TRY_ONCE: Final = 10.0
 """Seconds for which a single attempt asks a storage that fails (docs/guarantees.md)."""

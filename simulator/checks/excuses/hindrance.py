@@ -1,4 +1,7 @@
-"""When the way of a host to the storage was hindered, and for how long a lock may be leased because of that."""
+"""When the way of a host to the storage was hindered, when a host stood still, and the effects on leases.
+
+A standstill must last for a third of a lease to cost the lease. A body that wakes must be told of the loss in time.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.faults.real import effects_of
 from simulator.history.facts import Wait
-from simulator.history.stops import covered
+from simulator.history.outages import covered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simulator.faults.effects import Effects
-    from simulator.history.facts import Acquisition, History
-    from simulator.history.strike import Strike
+    from simulator.history.facts import Acquisition, History, Section
+    from simulator.history.outages import Strike
+
 
 ASKED: Final = 2.0
 """Seconds for which a request may be under way, or its answer told late, on a busy machine."""
@@ -91,3 +95,44 @@ def _has_missed(fault: Strike) -> bool:
 def _meets(fault: Strike, start: float, end: float) -> bool:
     since, until = span(fault)
     return since <= end and until >= start
+
+
+SPARE: Final = 1.0
+"""Seconds by which the time that a lock has left may be shorter, on a busy machine."""
+OUTAGE: Final = 1 / 3
+"""Part of a lease for which an outage costs no hold, whenever it begins (docs/guarantees.md)."""
+TOLD: Final = 3.0
+"""Seconds in which a host that woke past its lease tells its bodies, on a busy machine."""
+
+
+def overslept(history: History, body: Section, until: float) -> bool:
+    """Tell whether its host stood still for so long before ``until`` that the lease is gone, and told it as it woke."""
+    told = body.end if body.told is None else body.told
+    slept = [pause for pause in history.pauses if pause.host == body.host and body.start <= pause.end]
+    slept = [pause for pause in slept if pause.start <= until]
+    return any(told <= wakes_at(history, body, pause.end) for pause in slept) and is_long(
+        history, body, min(told, until)
+    )
+
+
+def wakes_at(history: History, body: Section, resumed: float) -> float:
+    """Return when a body has been told, at the latest, whose host goes on at this time with its lease gone."""
+    if resumed == math.inf:
+        return resumed
+    end = resumed + TOLD
+    while (later := resumed + TOLD + history.stood(body.host, body.worker or 1, resumed, end)) > end:
+        end = later
+    return end
+
+
+def is_long(history: History, body: Section, until: float) -> bool:
+    """Tell whether its host did nothing, or could not reach the storage, for a third of the lease before ``until``.
+
+    With ``failover`` it is a third of that.
+    """
+    lease = history.function(body.function).silence_in(body.mode)
+    since = until - lease
+    idle = [(fault.start, fault.end) for fault in hindering(history, body.host, since, until)]
+    idle += [(each.start, each.end) for each in history.standstills if each.host == body.host]
+    idle += [(pause.start, pause.end) for pause in history.pauses if pause.host == body.host]
+    return covered(idle, since, until) >= max(lease * OUTAGE - SPARE, lease * OUTAGE / 2)

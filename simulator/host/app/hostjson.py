@@ -2,6 +2,11 @@
 
 Values are read as .NET reads them (H-94): the host's configuration has texts only, so ``4.0`` and ``"0x4"`` are 4, and
 a plain number as a time span means days.
+
+What host.json says of other extensions: ``extensions.http.routePrefix`` and ``extensions.serviceBus``.
+
+Sources: https://learn.microsoft.com/azure/azure-functions/functions-bindings-http-webhook and
+https://learn.microsoft.com/azure/azure-functions/functions-bindings-service-bus (host.json settings).
 """
 
 from __future__ import annotations
@@ -16,11 +21,12 @@ from singleton.base.timespan import FOREVER, parse_timespan
 from singleton.base.words import as_json
 from singleton.defer.queue_account import Encoding, max_dequeue_count, message_encoding
 from singleton.settings.hostid import in_development
-from singleton.settings.hostjson import as_text, queue_values, read_object, whole_number
+from singleton.settings.hostjson import as_text, queue_values, read_object, section_entries, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
 
 _MOST: Final = 2**31 - 1
 _IN_DEVELOPMENT: Final = 2.0  # maxPollingInterval's default there (H-90)
@@ -133,3 +139,60 @@ def allowed_functions(app: Path, settings: Mapping[str, str]) -> frozenset[str] 
     names = {str(index): as_text(value) for index, value in entries.items()}
     names |= {key: text for _, key, text in section(settings, "AzureFunctionsJobHost__functions")}
     return frozenset(name.lower() for name in names.values() if name is not None) if names else None
+
+
+_PREFIX: Final = "api"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusOptions:
+    """How Service Bus triggers receive.
+
+    Attributes:
+        max_concurrent_calls: how many messages one host processes at a time, for each function.
+        max_renewal: seconds for which the lock of a message is renewed at most while its function runs.
+    """
+
+    max_concurrent_calls: int = 16
+    max_renewal: float = 300.0
+
+
+def route_prefix(app: Path, settings: Mapping[str, str]) -> str:
+    """Return what comes before the routes of HTTP triggers: ``api`` unless host.json says something else."""
+    where, value = _values(app, settings, "http").get("routeprefix", ("", _PREFIX))
+    text = as_text(value)
+    if text is None:
+        raise ConfigurationError(f"{where} is {as_json(value)}: give a text, such as {_PREFIX!r}, or an empty one")
+    return text.strip("/")
+
+
+def bus_options(app: Path, settings: Mapping[str, str]) -> BusOptions:
+    """Return the options of ``extensions.serviceBus``; app settings of the same names win (H-31).
+
+    Raises:
+        ConfigurationError: a value can't be used.
+    """
+    values = _values(app, settings, "servicebus")
+    defaults = BusOptions()
+    where, calls = values.get("maxconcurrentcalls", ("", defaults.max_concurrent_calls))
+    number = whole_number(calls)
+    if number is None or number < 1:
+        raise ConfigurationError(f"{where} is {as_json(calls)}: give a whole number, 1 or more")
+    where, span = values.get("maxautolockrenewalduration", ("", None))
+    try:
+        renewal = defaults.max_renewal if span is None else parse_timespan(span if isinstance(span, str) else "")
+    except ValueError as error:
+        raise ConfigurationError(f'{where} is {as_json(span)}: give a time span "hh:mm:ss"') from error
+    return BusOptions(max_concurrent_calls=number, max_renewal=renewal)
+
+
+def _values(app: Path, settings: Mapping[str, str], extension: str) -> dict[str, tuple[str, object]]:
+    """Return where each option of an extension stands, and its value, by its name in lower case."""
+    found: dict[str, tuple[str, object]] = {}
+    for name, options in section_entries(app / "host.json", "extensions"):
+        if name.casefold() == extension and isinstance(options, dict):
+            given = {key: value for key, value in options.items() if value is not None}
+            found |= {key.casefold(): (f"host.json: extensions.{name}.{key}", value) for key, value in given.items()}
+    for spelt, key, text in section(settings, f"AzureFunctionsJobHost__extensions__{extension}"):
+        found[key] = f"app setting {spelt}", text
+    return found

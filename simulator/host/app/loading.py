@@ -10,8 +10,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.errors import AppError
 from simulator.host.app.indexing import index_function
+from simulator.host.app.model import AppError
 from simulator.host.app.namesake import room_for
 from singleton.base.appsettings import setting
 

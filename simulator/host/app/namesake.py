@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.errors import AppError
+from simulator.host.app.model import AppError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from simulator.host.app.model import Parameter
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.queues import Message
 
 _EARLIEST: Final = "0001-01-01T00:00:00+00:00"
 

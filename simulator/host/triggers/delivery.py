@@ -13,9 +13,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.indexing import binding_class
-from simulator.host.triggers.bindingdata import BINARY, properties
+from simulator.host.triggers.bindingdata import BINARY, made_path, path_names, properties
 from simulator.host.triggers.bindings import datum, replaced_by
-from simulator.host.triggers.blobpaths import made_path, path_names
 from simulator.host.triggers.sources import is_batch
 
 if TYPE_CHECKING:

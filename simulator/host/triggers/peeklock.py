@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from simulator.history.journal import Write
-    from simulator.host.app.extensions import BusOptions
+    from simulator.host.app.hostjson import BusOptions
 
 _log = logging.getLogger(__name__)
 _WAIT: Final = 5.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simulator.host.app.errors import SettingsError
+from simulator.host.app.model import SettingsError
 from simulator.host.app.settings import is_set, resolve
 from singleton.base.words import did_you_mean, quoted
 

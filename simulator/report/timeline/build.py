@@ -1,26 +1,182 @@
-"""Make a timeline from the records of a run and its verdict."""
+"""Make a timeline from the records of a run and its verdict.
+
+The lanes: hosts with their lives, locks with readable names.
+
+How many requests of each kind each host sent to the storage.
+
+Messages on their way: sent, received, perhaps put back, done.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, Final
 
+from simulator.checks.findings import label
+from simulator.checks.messages import State, final_states
 from simulator.history.historian import read_history
 from simulator.history.journal import in_order
-from simulator.report.timeline.calls import count_calls
-from simulator.report.timeline.lanes import read_hosts, read_locks
 from simulator.report.timeline.leases import read_leases
 from simulator.report.timeline.marks import read_handovers, read_marks, read_overlaps, read_takeovers
-from simulator.report.timeline.messages import read_messages
-from simulator.report.timeline.model import Body, Holding, Mark, Timeline, Waiting
+from simulator.report.timeline.model import (
+    Body,
+    Holding,
+    HostLane,
+    Life,
+    LockLane,
+    Mark,
+    MessageLine,
+    Timeline,
+    Waiting,
+)
 from simulator.report.timeline.notes import read_notes
 from simulator.report.timeline.troubles import read_troubles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simulator.checks.verdict import Verdict
-    from simulator.history.facts import Acquisition, History, Section, Wait
+    from simulator.history.facts import Acquisition, Deed, History, Message, Section, Wait
     from simulator.history.journal import Record
+    from simulator.report.timeline.model import LeaseSpan
+
+
+_NUMBERED: Final = re.compile(r"(.*?)([0-9]{1,15}(?:[.][0-9]{1,15})?)?", re.DOTALL)
+_NOBODY: Final = frozenset({"fleet", "world", ""})
+"""Who writes records and is no host."""
+
+
+def read_hosts(history: History, records: Sequence[Record], more: Sequence[str] = ()) -> tuple[HostLane, ...]:
+    """Return a lane for each host; a host that was started again keeps its lane. ``more``: hosts that said nothing."""
+    begun: dict[str, float] = {}
+    after: dict[str, str] = {}
+    ends: dict[str, tuple[float, str]] = {}
+    for record in records:
+        if record.event == "host_restarted":
+            after[record.host] = record.text("after")
+        if record.host not in _NOBODY:
+            begun.setdefault(record.host, record.t)
+        if record.event == "host_exited":
+            ends.setdefault(record.host, (record.t, "stopped" if record.get("expected") else "crashed"))
+        elif record.event == "kill":
+            ends[record.host] = (record.t, "killed")
+    lanes: dict[str, list[Life]] = {name: [] for name in more}
+    for name in sorted({*begun, *more}, key=natural):
+        end, ended = ends.get(name, (history.end, "open"))
+        life = Life(
+            name=name,
+            pid=history.hosts.get(name, 0),
+            start=begun.get(name, history.start) - history.start,
+            end=end - history.start,
+            ended=ended,
+        )
+        lanes.setdefault(_first(name, after), []).append(life)
+    return tuple(
+        HostLane(name=name, lives=tuple(sorted(lives, key=lambda life: life.start)))
+        for name, lives in sorted(lanes.items(), key=lambda item: natural(item[0]))
+    )
+
+
+def _first(name: str, after: dict[str, str]) -> str:
+    """Return the name with which a host was started for the first time."""
+    known = {name}
+    while name in after and after[name] not in known:
+        name = after[name]
+        known.add(name)
+    return name
+
+
+def read_locks(history: History, leases: Iterable[LeaseSpan]) -> tuple[LockLane, ...]:
+    """Return a lane for each lock that was used, those of one function together."""
+    functions = dict.fromkeys((lease.lock for lease in leases), "")
+    functions |= {deed.lock: deed.function for deed in _deeds(history) if deed.lock}
+    same = Counter(map(label, functions))
+    return tuple(
+        LockLane(lock=lock, label=label(lock) if same[label(lock)] == 1 else lock, function=function)
+        for lock, function in sorted(functions.items(), key=lambda item: (item[1], natural(item[0])))
+    )
+
+
+def _deeds(history: History) -> Iterator[Deed]:
+    yield from history.refusals
+    yield from history.waits
+    yield from history.acquisitions
+    yield from history.sections
+
+
+def natural(name: str) -> tuple[str, float, str]:
+    """Order names by the number at their end: ``host-2`` before ``host-10``.
+
+    >>> sorted(["host-10", "host-2", "a"], key=natural)
+    ['a', 'host-2', 'host-10']
+    """
+    stem, number = _NUMBERED.fullmatch(name).groups()  # type: ignore[union-attr]  # it matches every text
+    return (stem, float(number or 0), name)
+
+
+_WORDS: Final = {
+    "acquire": "acquire a lease",
+    "renew": "renew a lease",
+    "release": "release a lease",
+    "change": "change a lease",
+    "break": "break a lease",
+    "break_": "break a lease",
+    "read": "read a blob",
+    "get": "read a blob",
+    "write": "write a blob",
+    "put": "write a blob",
+    "create": "write a blob",
+    "delete": "delete a blob",
+}
+
+
+def count_calls(records: Iterable[Record]) -> Mapping[str, Mapping[str, int]]:
+    """Count requests by host and kind.
+
+    Hosts count for themselves (``storage_calls``, now and then, the number so far). Older journals have only the
+    requests for leases. Virtual worlds have each request.
+    """
+    told: dict[tuple[str, int], Mapping[str, int]] = {}
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    for record in records:
+        if record.event == "storage_calls":
+            told[record.host, int(record.get("pid") or 0)] = record.get("calls") or {}
+        elif record.event in {"lease_request", "request"}:
+            call = record.text("action") or record.text("call")
+            seen[record.host][_WORDS.get(call, call)] += 1
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
+    for (host, _), calls in told.items():
+        counted[host].update(calls)
+    return {host: dict(counted.get(host) or seen[host]) for host in sorted({*counted, *seen})}
+
+
+_DONE: Final = frozenset({"completed", "skipped", "poisoned"})
+
+
+def read_messages(history: History, records: Iterable[Record]) -> tuple[MessageLine, ...]:
+    """Return all messages that were sent to a function of the app, in the order in which they were sent."""
+    ends = {
+        record.text("id"): record.t for record in records if record.event in {"message_completed", "message_poisoned"}
+    }
+    lines = (_line(history, message, state, ends) for message, state, _ in final_states(history))
+    return tuple(sorted(lines, key=lambda line: (line.sent, line.id)))
+
+
+def _line(history: History, message: Message, state: State, ends: dict[str, float]) -> MessageLine:
+    known = [ends[name] for name in message.ids if name in ends]
+    done = max(known) if known and state in _DONE else None
+    return MessageLine(
+        id=message.id,
+        queue=message.queue,
+        key=message.key,
+        sent=(message.sent or history.start) - history.start,
+        received=tuple((t - history.start, host) for t, host in message.receipts),
+        done=None if done is None else done - history.start,
+        state=state,
+        dequeued=message.most_dequeued,
+        deferred=message.deferred,
+    )
 
 
 def build_timeline(

@@ -2,6 +2,8 @@
 
 A host's threads are no threads of its process: invocations that run at the same time are drawn below each other. An
 arrow leads from the body whose lock was handed on, or taken over, to the body that got it.
+
+Write the trace of a run into a file.
 """
 
 from __future__ import annotations
@@ -11,15 +13,19 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.checks.findings import label
-from simulator.report.trace.packing import Slice, pack
-from simulator.report.trace.sheet import Placed, Sheet, clean, micros
+from simulator.history.historian import read_history
+from simulator.report.timeline.build import build_timeline
+from simulator.report.trace.sheet import Placed, Sheet, Slice, clean, micros, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from simulator.checks.verdict import Verdict
     from simulator.history.facts import History, Invocation
+    from simulator.history.journal import Record
+    from simulator.report.files import OutFile
     from simulator.report.timeline.model import Body, Handover, Holding, LeaseSpan, Mark, Timeline, Together, Waiting
+
 
 PROGRAM: Final = "singleton-sim"
 _TONES: Final = {"lost": "bad", "killed": "bad", "crashed": "bad", "error": "bad"}
@@ -292,3 +298,13 @@ def _changes(spans: Iterable[tuple[float, float]]) -> Iterator[tuple[float, int]
     for start, end in spans:
         yield start, 1
         yield max(end, start), -1
+
+
+def write_trace(file: OutFile, records: Sequence[Record], verdict: Verdict) -> None:
+    """Write the trace of a run, from its records and what `judge` made of them.
+
+    Raises:
+        OutFileError: the file can't be written any more.
+    """
+    timeline = build_timeline(records, verdict)
+    file.write(written(trace_of(timeline, read_history(records), verdict)))

@@ -12,7 +12,7 @@ from simulator.virtual.search.storypage import of_story
 from simulator.virtual.worlds.outcome import told
 
 if TYPE_CHECKING:
-    from simulator.report.outfile import OutFile
+    from simulator.report.files import OutFile
     from simulator.virtual.search.scenario import Scenario
     from simulator.virtual.worlds.outcome import Run
 

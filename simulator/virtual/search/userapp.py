@@ -13,17 +13,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.config import HostConfig
-from simulator.host.app.errors import AppError
+from simulator.host.app.model import AppError, HostConfig
 from simulator.host.expecting import expected_keys
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import Out, queue_input, timer_input
-from simulator.host.triggers.messages import encode
-from simulator.host.triggers.outputs import queue_name
+from simulator.host.triggers.outputs import given_back, queue_name, written
+from simulator.host.triggers.queues import encode
 from simulator.host.triggers.timer import Tick, TimerListener
-from simulator.host.triggers.typed import given_back
-from simulator.host.triggers.written import written
 from simulator.host.worker import describe
 from simulator.virtual.search.appbodies import AppBodies
 from simulator.virtual.time.baton import Baton
@@ -41,8 +38,8 @@ if TYPE_CHECKING:
 
     from simulator.host.app.model import IndexedFunction, Parameter
     from simulator.host.plan import Plan
-    from simulator.host.triggers.messages import Message
-    from simulator.host.triggers.typed import Typed
+    from simulator.host.triggers.outputs import Typed
+    from simulator.host.triggers.queues import Message
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.functions.contention import Contention, Policy

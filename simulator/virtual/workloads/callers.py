@@ -16,7 +16,7 @@ from simulator.virtual.workloads.jobs import Job, guarded_jobs, message, some_jo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.queues import Message
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.history.historian import read_history
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.triggers.messages import HostQueues, encode
 from simulator.host.triggers.queue import QueueListener
+from simulator.host.triggers.queues import HostQueues, encode
 from simulator.host.triggers.timer import WallClock
 from simulator.virtual.time.machine import EPOCH, HOST
 from simulator.virtual.workloads.jobs import message as body_for
@@ -21,7 +21,7 @@ from simulator.virtual.worlds.outcome import told
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.queues import Message
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.workloads.queues import Stored
     from simulator.virtual.worlds.world import World

@@ -38,9 +38,9 @@ def test_the_simulators_command_and_its_description_of_an_app_import_no_sdk() ->
 
 @pytest.mark.process
 def test_a_host_imports_no_sdk_until_it_knows_that_its_app_needs_one() -> None:
-    code = "import sys, simulator.host.process; print(*sys.modules)"
+    code = "import sys, simulator.host.main; print(*sys.modules)"
     output = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).split()
-    assert "simulator.host.process" in output
+    assert "simulator.host.main" in output
     assert not [name for name in output if name.startswith("azure")]
 
 

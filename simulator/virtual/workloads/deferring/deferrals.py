@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.triggers.bindings import queue_input
-from simulator.host.triggers.messages import decode, encode
+from simulator.host.triggers.queues import decode, encode
 from simulator.virtual.workloads.deferring.ledger import Ledger
 from simulator.virtual.workloads.deferring.shapes import APPS, BYTES, KINDS, name_of, shapes
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
@@ -25,7 +25,7 @@ from simulator.virtual.workloads.jobs import Context, Job, some_jobs
 from simulator.virtual.workloads.queues import WEEK
 
 if TYPE_CHECKING:
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.queues import Message
     from simulator.virtual.storage.network import Passage, Request
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.workloads.deferring.shapes import App, Shape

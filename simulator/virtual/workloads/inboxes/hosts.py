@@ -31,7 +31,7 @@ from singleton.functions.invocation import current_hold
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.queues import Message
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.workloads.inboxes.messages import Plan, Send

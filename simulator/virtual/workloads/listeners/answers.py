@@ -21,7 +21,7 @@ from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET
 from simulator.virtual.workloads.listeners.app import PATIENCE, WAITS_UNTIL
 
 if TYPE_CHECKING:
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.queues import Message
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.workloads.listeners.app import Work
     from simulator.virtual.worlds.world import World

@@ -36,7 +36,7 @@ from singleton.decorator import guards_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.queues import Message
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.functions.contention import Policy

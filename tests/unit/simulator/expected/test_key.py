@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simulator.expected import key as module
-from simulator.expected.answers import CantTell, NoKey
 from simulator.expected.key import Declared, Delivered, expected_key
+from simulator.expected.template import CantTell, NoKey
 
 SETTINGS = {"REGION": "north", "Orders__Name": "{Zone}", "FIELD": "Id", "EMPTY": "", "PERCENT": "%REGION%"}
 OWN = {

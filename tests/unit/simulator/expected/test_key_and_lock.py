@@ -20,8 +20,8 @@ from azure.functions.queue import QueueMessage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.expected.answers import CantTell, NoKey
 from simulator.expected.key import Declared, Delivered, expected_key
+from simulator.expected.template import CantTell, NoKey
 from singleton import ConfigurationError, ScopeError, singleton
 from singleton.decorator import guards_of
 from tests.support.lock_thread import Context

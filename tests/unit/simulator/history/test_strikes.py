@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from simulator.history.historian import read_history
-from simulator.history.strike import Strike
+from simulator.history.outages import Strike
 from tests.support.journals import TIMER, Story
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from simulator.host.app.indexing import index_function
 from simulator.host.triggers.bindings import ScheduleStatus, queue_input, timer_input
-from simulator.host.triggers.messages import Message
+from simulator.host.triggers.queues import Message
 from simulator.host.triggers.schedule import Schedule
 
 if typing.TYPE_CHECKING:

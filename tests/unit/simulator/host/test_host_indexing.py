@@ -9,8 +9,8 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from simulator.host.app.errors import AppError
 from simulator.host.app.indexing import index_function
+from simulator.host.app.model import AppError
 from singleton import singleton
 
 if typing.TYPE_CHECKING:

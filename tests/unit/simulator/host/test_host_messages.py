@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.host.triggers.messages import decode, encode, is_queue_name
+from simulator.host.triggers.queues import decode, encode, is_queue_name
 from singleton.defer.queue_account import poison_queue
 
 

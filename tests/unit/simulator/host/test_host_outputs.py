@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from simulator.bus.client import Bus
-from simulator.host.app.config import HostConfig
-from simulator.host.app.extensions import BusOptions
-from simulator.host.app.hostjson import QueueOptions
-from simulator.host.app.model import IndexedFunction, Parameter
+from simulator.host.app.hostjson import BusOptions, QueueOptions
+from simulator.host.app.model import HostConfig, IndexedFunction, Parameter
 from simulator.host.listeners import make_listeners
 from simulator.host.plan import Plan
 from simulator.host.triggers.bindingdata import binding_data
-from simulator.host.triggers.messages import Message
-from simulator.host.triggers.outputs import Outputs
+from simulator.host.triggers.outputs import Outputs, Typed
+from simulator.host.triggers.queues import Message
 from simulator.host.triggers.timer import Tick
-from simulator.host.triggers.typed import Typed
 from singleton.settings.options import SingletonOptions
 from tests.support.memory_queues import MemoryQueues
 

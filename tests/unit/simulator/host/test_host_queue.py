@@ -16,7 +16,7 @@ from tests.support.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.queues import Message
 
 
 def in_virtual_time(test: Coroutine[Any, Any, None]) -> None:

@@ -16,10 +16,8 @@ import azure.functions as func
 import pytest
 
 import simulator
-from simulator.host.app.config import HostConfig
-from simulator.host.app.errors import AppError, HostError
-from simulator.host.app.indexing import index_function
-from simulator.host.app.rules import check_names, refused
+from simulator.host.app.indexing import check_names, index_function, refused
+from simulator.host.app.model import AppError, HostConfig, HostError
 from simulator.host.startup import describe, prepare_app
 from tests.support.app_shapes import HEAD, SHAPES, Shape, named, queue
 

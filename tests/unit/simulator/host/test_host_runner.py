@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.host.app.errors import AppError
 from simulator.host.app.hostjson import function_timeout
-from simulator.host.app.model import IndexedFunction, Parameter
+from simulator.host.app.model import AppError, IndexedFunction, Parameter
 from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
 from simulator.host.calls import Answer, Call
 from simulator.host.runner import Runner
-from simulator.host.triggers.messages import Message
+from simulator.host.triggers.queues import Message
 from simulator.host.triggers.timer import Tick
 from simulator.host.web.request import Request
 from singleton.base.errors import ConfigurationError

@@ -8,7 +8,7 @@ import azure.functions as func
 import pytest
 
 from simulator.host.triggers.bindings import Out
-from simulator.host.triggers.typed import OutputError, Typed, given_back
+from simulator.host.triggers.outputs import OutputError, Typed, given_back
 from tests.support.output_table import EXPECTED, SET, VALUES, functions
 
 FUNCTIONS = functions()

@@ -14,7 +14,7 @@ import azure.functions as func
 import pytest
 
 from simulator.host.app.indexing import index_function
-from simulator.host.context import RetryContext
+from simulator.host.calls import RetryContext
 from simulator.host.worker import Outcome, Worker, describe, thread_count
 from simulator.witness.witness import Witness
 

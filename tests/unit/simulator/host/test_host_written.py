@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.host.triggers.jsonnet import plain, read, write
-from simulator.host.triggers.typed import Kind, Typed
-from simulator.host.triggers.written import written
+from simulator.host.triggers.outputs import Kind, Typed, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

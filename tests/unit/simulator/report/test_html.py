@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.report.html.write import SCRIPTS, as_page
-from simulator.report.outfile import OutFile, OutFileError
+from simulator.report.files import OutFile, OutFileError
+from simulator.report.html.document import SCRIPTS, as_page
 from simulator.virtual.faults import KINDS
 from simulator.virtual.oracle.evidence import Violation
 from simulator.virtual.search.scenario import Scenario

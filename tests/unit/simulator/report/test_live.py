@@ -15,13 +15,12 @@ from simulator.checks.verdict import judge
 from simulator.history.journal import Record
 from simulator.history.names import readable
 from simulator.report.board import Board
-from simulator.report.kept import KEPT, place_for_report
-from simulator.report.live.last import last_screen
+from simulator.report.files import KEPT, place_for_report
 from simulator.report.live.look import Look
 from simulator.report.live.strip import AROUND, strip
 from simulator.report.live.view import view
 from simulator.report.reporter import Progress
-from simulator.report.terminal import TerminalReporter, draws
+from simulator.report.terminal import TerminalReporter, draws, last_screen
 from tests.support.journals import Story, good_story, key_lock
 
 if TYPE_CHECKING:

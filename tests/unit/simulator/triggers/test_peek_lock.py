@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.bus.broker import Broker, Entity
 from simulator.bus.client import BusTrouble
-from simulator.host.app.extensions import BusOptions
+from simulator.host.app.hostjson import BusOptions
 from simulator.host.triggers.peeklock import PeekLockListener
 from tests.support.virtual import run_virtual
 

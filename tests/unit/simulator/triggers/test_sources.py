@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.host.app.errors import SettingsError
-from simulator.host.app.extensions import BusOptions, bus_options, route_prefix
-from simulator.host.app.model import IndexedFunction, Parameter
+from simulator.host.app.hostjson import BusOptions, bus_options, route_prefix
+from simulator.host.app.model import IndexedFunction, Parameter, SettingsError
 from simulator.host.plan import make_plans
 from simulator.host.triggers.sources import Source, source_of
 from singleton.base.errors import ConfigurationError

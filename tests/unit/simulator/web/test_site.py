@@ -9,7 +9,7 @@ import azure.functions as func
 import pytest
 
 from simulator.host.app.model import Parameter
-from simulator.host.triggers.typed import typed
+from simulator.host.triggers.outputs import typed
 from simulator.host.web.request import REQUEST_ID, Request, Response, answered, http_input
 from simulator.host.web.routes import Route
 from simulator.host.web.site import Site

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 
 from simulator.host.app.indexing import index_function
-from simulator.host.context import Context, RetryContext
+from simulator.host.calls import Context, RetryContext
+from simulator.host.triggers.outputs import given_back
 from simulator.host.triggers.sources import source_of
-from simulator.host.triggers.typed import given_back
 from simulator.host.web.request import Request, answered, http_input
 from simulator.host.web.routes import Route
 from singleton import singleton

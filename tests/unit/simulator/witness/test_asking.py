@@ -7,8 +7,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from simulator.witness.asking import tell_standstills
-from simulator.witness.witness import Witness
+from simulator.witness.witness import Witness, tell_standstills
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

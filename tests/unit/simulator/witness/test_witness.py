@@ -13,8 +13,7 @@ import azure.functions as func
 import pytest
 
 from simulator.host.app.indexing import index_function
-from simulator.witness.asking import invoked
-from simulator.witness.witness import Witness
+from simulator.witness.witness import Witness, invoked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

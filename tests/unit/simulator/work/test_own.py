@@ -9,10 +9,9 @@ import pytest
 
 from simulator.host.web.routes import Route
 from simulator.work.apps import App, AppFunction
-from simulator.work.bodies import KEYS
 from simulator.work.feed import Feeder
 from simulator.work.own import read_own
-from simulator.work.requests import make_request
+from simulator.work.requests import KEYS, make_request
 from simulator.work.scenario import ScenarioError
 
 if TYPE_CHECKING:

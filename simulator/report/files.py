@@ -1,11 +1,27 @@
-"""Files that a run writes at its end: checked before anything starts, and written whole or not at all."""
+"""The files of a run: checked before anything starts, and written whole at its end, or not at all.
+
+The report of an interactive run goes into the cache folder, where the last reports stay.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+import click
+
+from simulator.azurite.install import cache
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from simulator.checks.verdict import Verdict
 
 
 class OutFileError(ValueError):
@@ -78,3 +94,51 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _out_file(context: click.Context, parameter: click.Parameter, value: Path | None) -> OutFile | None:
+    try:
+        return None if value is None else OutFile(parameter.opts[0], value)
+    except OutFileError as error:
+        raise click.UsageError(str(error), context) from None
+
+
+TRACE: Final = click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    callback=_out_file,
+    metavar="FILE",
+    help="Write what happened as a trace, which Perfetto opens.",
+)
+"""``--trace FILE``, which gives the command an `OutFile`."""
+
+
+def opened_with(file: OutFile) -> str:
+    """Say where a trace is, and how to look at it."""
+    return f"The trace is in {file.given}: open it at https://ui.perfetto.dev"
+
+
+KEPT: Final = 20
+"""So many reports stay; a further one replaces the oldest."""
+_NAME: Final = re.compile(r"run-[0-9]{8}-[0-9]{6}-[0-9]+\.html")
+
+
+def place_for_report(at: datetime, seed: int) -> Path:
+    """Return the path of a new report, and make room for it.
+
+    Raises:
+        OSError: the folder can't be made, or an old report can't be deleted.
+    """
+    folder = cache() / "reports"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    old = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    for path in old[: max(len(old) - KEPT + 1, 0)]:
+        path.unlink(missing_ok=True)
+    return folder / f"run-{at:%Y%m%d-%H%M%S}-{seed}.html"
+
+
+def write_json(verdict: Verdict, files: Mapping[str, Path | None], stream: TextIO) -> None:
+    """Write the verdict, and where the files are that the run has left, by what they are."""
+    left = {what: str(path) for what, path in files.items() if path is not None}
+    stream.write(json.dumps(verdict.to_dict() | left, indent=2) + "\n")
+    stream.flush()

@@ -1,12 +1,16 @@
-"""Values as text: numbers as they are written, and GUIDs and dates in .NET's formats (D-11, D-12, W-38, W-40)."""
+"""Values of a message: its JSON with numbers as they are written (D-10 to D-16), and each value as text.
+
+Texts are numbers as they are written, and GUIDs and dates in .NET's formats (D-11, D-12, W-38, W-40).
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from simulator.expected.answers import Refused, Unclear
+from simulator.expected.template import Refused, Unclear
 
 _HEX: Final = "[0-9a-fA-F]"
 _HYPHENED: Final = f"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
@@ -130,3 +134,47 @@ def _zone(offset: timedelta | None) -> dict[str, str]:
         "zzz": full,
         "K": "" if offset is None else full if offset else "Z",
     }
+
+
+_BOM: Final = "\ufeff"
+
+
+class Number(str):
+    """A JSON number as the body writes it: ``1``, ``1.0`` and ``1e0`` are three scopes."""
+
+    __slots__ = ()
+
+
+def document(body: bytes | str) -> object:
+    """Parse a body. If a name occurs twice, the last one counts, as in ``msg.get_json()``.
+
+    Raises:
+        Refused: it is no JSON in UTF-8 (D-15).
+        Unclear: it is nested so deeply that only some processes can read it.
+    """
+    try:
+        text = body if isinstance(body, str) else body.decode()
+        return json.loads(
+            text.removeprefix(_BOM), parse_int=Number, parse_float=Number, parse_constant=_refuse_constant
+        )
+    except ValueError as error:
+        raise Refused("the body is no JSON") from error
+    except RecursionError as error:
+        raise Unclear("the body is nested too deeply") from error
+
+
+def value_at(path: str, body: bytes | str) -> object:
+    """Return the value at ``My:Nested:Property``: objects only, case-sensitive (D-10, D-13, D-16)."""
+    names = path.split(":")
+    if not all(name.strip() for name in names):
+        raise Refused(f"scope {path!r} has a blank segment")
+    value = document(body)
+    for name in names:
+        if not isinstance(value, dict) or name not in value:
+            raise Refused(f"scope {path!r}: the body has no such property")
+        value = value[name]
+    return value
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
