@@ -47,6 +47,7 @@ lint: venv-dev
 	@$(BIN)/lint-imports --no-cache > $(VENV)/arrows.txt || { cat $(VENV)/arrows.txt; exit 1; }
 	@tail -n 2 $(VENV)/arrows.txt
 	@$(BIN)/mypy
+	@$(BIN)/python -m tools.prose
 
 test-quick: venv-dev
 	@$(BIN)/python -m pytest -n 3 --dist worksteal --no-processes -m "not slow and not planted" $(ARGS) tests/unit tests/docs tests/conformance tests/simulation

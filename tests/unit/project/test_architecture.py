@@ -1,4 +1,4 @@
-"""The arrows between the parts, the size of modules, and what the lock files must and must not say."""
+"""The arrows between the parts, the rooms in the docs, and what the lock files must and must not say."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-LONGEST = 500
-LONGER = {"simulator/appcheck/rules.py": "one table: each rule with its meaning and its remedy"}
-MOST = 20
 MODULES = sorted(file for package in ("singleton", "simulator") for file in (ROOT / package).rglob("*.py"))
 NPM = ROOT / "simulator" / "azurite"
 
@@ -44,18 +41,10 @@ def test_a_host_imports_no_sdk_until_it_knows_that_its_app_needs_one() -> None:
     assert not [name for name in output if name.startswith("azure")]
 
 
-def test_a_module_is_one_idea_and_so_not_long() -> None:
-    lines = {
-        module.relative_to(ROOT).as_posix(): len(module.read_text(encoding="utf-8").splitlines()) for module in MODULES
-    }
-    assert {module for module, long in lines.items() if long > LONGEST} == set(LONGER)
-
-
-def test_a_room_has_no_more_modules_than_can_be_seen_at_once_and_says_what_it_is() -> None:
+def test_a_room_says_what_it_is() -> None:
     rooms = {module.parent for module in MODULES}
     assert len(rooms) > 25
     for room in rooms:
-        assert len([module for module in MODULES if module.parent == room]) <= MOST + 1, f"{room} is full"
         said = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8")))
         assert said, f"{room} does not say what it is"
 
