@@ -4,6 +4,7 @@
 #   make check    format, lint, types, arrows, and the tests without storage, processes, planted bugs and long waits
 #   make test     the whole suite
 #   make bench    the benchmarks, and the tables of docs/performance.md: make bench ARGS="virtual storage" for some
+#   make explore  virtual worlds with the workloads of the tests: make explore ARGS="--workload chain,once"
 #   make docs     the site of the documentation, in build/docs
 #   make broken   broken locks and right apps in real hosts, half a minute each: make broken ARGS="--list"
 #   make clean    remove what make made
@@ -23,7 +24,7 @@ KILL ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-faults check lint test-quick test bench broken docs clean venv-sim venv-test venv-dev venv-docs python
+.PHONY: help demo demo-faults check lint test-quick test bench explore broken docs clean venv-sim venv-test venv-dev venv-docs python
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -54,6 +55,9 @@ test-quick: venv-dev
 
 bench: venv-test
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+explore: venv-test
+	@$(BIN)/python -m tests.worlds $(ARGS)
 
 broken: venv-test
 	@$(BIN)/python -m tests.broken $(ARGS)

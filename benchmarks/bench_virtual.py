@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.measuring import heading, machine, say, table
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.explore import Plan, Summary, explore
-from simulator.virtual.search.workloads import WORKLOADS
 from simulator.virtual.storage.network import Network
 from simulator.virtual.storage.service import NetworkStore, Service
 from simulator.virtual.time.loop import VirtualLoop
@@ -26,6 +25,7 @@ from simulator.virtual.time.machine import Machine
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
+from tests.worlds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

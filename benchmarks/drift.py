@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.measuring import heading, say, table
 from simulator.virtual.faults.hosts import Drift
 from simulator.virtual.faults.network import Partition
+from simulator.virtual.search.registry import start_workload
 from simulator.virtual.search.scenario import Scenario
-from simulator.virtual.search.workloads import start_workload
 from simulator.virtual.worlds.runtime import prepare_process
 from simulator.virtual.worlds.world import World
 

@@ -39,6 +39,9 @@ _SIDE_EFFECTS: Final = (
 )
 
 
+_OF_THE_REPOSITORY: Final = (
+    '. The workloads of this project\'s own tests are run in its repository, with make explore ARGS="--workload NAME"'
+)
 _REPORT: Final = click.option(
     "--report",
     type=click.Path(path_type=Path),
@@ -57,8 +60,7 @@ _REPORT: Final = click.option(
     "--workload",
     default="all",
     metavar="NAMES",
-    help="Workloads: all, or names with commas between them. Not in all: outbox, rows, ordered, images "
-    "(all,images has both).",
+    help="Workloads: all, or names with commas between them: mutex, keys, queue, semaphore, leader, defer.",
 )
 @click.option("--seed", default=1, help="The same seed gives the same worlds.")
 @click.option("--jobs", default=os.cpu_count() or 1, help="How many processes run them.")
@@ -104,27 +106,32 @@ def explore(
     what the service knows. A seed gives the same worlds every time.
     """
     from simulator.virtual.faults import KINDS
+    from simulator.virtual.search import registry
     from simulator.virtual.search.appbodies import remarks
     from simulator.virtual.search.counts import print_summary
     from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
+    from simulator.virtual.search.scenario import OF_APPS
     from simulator.virtual.search.story import gone, tell
     from simulator.virtual.search.storypage import of_exploration, of_story
-    from simulator.virtual.search.workloads import NAMED, NOT_THROUGH_SDK, WORKLOADS
+    from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
 
     for name, (least, most) in _LIMITS.items():
         if not least <= options[name] <= most:
             raise click.UsageError(f"--{name} is {options[name]}: it must be from {least:,} to {most:,}")
+    known = OF_APPS if app is not None else registry.names(in_all=True)
+    more = registry.names(in_all=False)
     plan = Plan(
         kinds=_named("--faults", lambda: kinds_named(_names(faults), list(KINDS))),
-        workloads=_named("--workload", lambda: kinds_named(_names(workload), WORKLOADS, NAMED)),
+        workloads=_named("--workload", lambda: kinds_named(_names(workload), known, more), _OF_THE_REPOSITORY),
         app="" if app is None else str(app.resolve()),
         **options,
     )
     if not plan.workloads:
-        raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(WORKLOADS + NAMED)}")
-    if plan.sdk and (without := [name for name in plan.workloads if name in NOT_THROUGH_SDK]):
+        raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(known + more)}")
+    virtual = () if plan.app else [name for name in plan.workloads if not registry.workload(name).through_sdk]
+    if plan.sdk and virtual:
         raise click.UsageError(
-            f"--through-sdk can't be used with workload {without[0]!r}, whose store is virtual: leave one of them out"
+            f"--through-sdk can't be used with workload {virtual[0]!r}, whose store is virtual: leave one of them out"
         )
     if scheduler and plan.app:
         raise click.UsageError(
@@ -168,7 +175,7 @@ def explore(
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     save_story(file, scenario, run)
-    again = f"{called_as()} replay {story}"
+    again = _replay(scenario, story)
     console.print(f"Replay it:  {again}", markup=False, highlight=False, soft_wrap=True)
     _write(page, lambda: of_story(scenario, run, lines, again))
     _write_trace(trace, scenario, run)
@@ -193,11 +200,19 @@ def _write_trace(file: OutFile | None, scenario: Scenario, run: Run) -> None:
         click.echo(opened_with(file))
 
 
-def _named(option: str, kinds: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+def _replay(scenario: Scenario, story: Path) -> str:
+    """Return the command that runs a story again."""
+    from simulator.virtual.search.registry import workload
+
+    template = "" if scenario.app else workload(scenario.workload).replay
+    return template.format(file=story) if template else f"{called_as()} replay {story}"
+
+
+def _named(option: str, kinds: Callable[[], tuple[str, ...]], hint: str = "") -> tuple[str, ...]:
     try:
         return kinds()
     except ValueError as error:
-        raise click.UsageError(f"{option}: {error}") from None
+        raise click.UsageError(f"{option}: {error}{hint}") from None
 
 
 @click.command()
@@ -210,6 +225,7 @@ def replay(file: Path, app: Path | None, report: Path | None, trace: OutFile | N
     from simulator.virtual.search.explore import load_story
     from simulator.virtual.search.story import tell
     from simulator.virtual.search.storypage import of_story
+    from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
     from simulator.virtual.worlds.runtime import prepare_process
 
     try:
@@ -240,7 +256,7 @@ def replay(file: Path, app: Path | None, report: Path | None, trace: OutFile | N
         click.echo(
             f"History {run.history}. It was recorded by another version of Python, where the order of events differs."
         )
-    _write(page, lambda: of_story(scenario, run, lines, f"{called_as()} replay {file}"))
+    _write(page, lambda: of_story(scenario, run, lines, _replay(scenario, file)))
     _write_trace(trace, scenario, run)
     return 1 if run.violations else 0
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,18 @@ from simulator import explore_cli
 from simulator.cli import cli, main
 from simulator.virtual.faults import KINDS
 from simulator.virtual.oracle.moments import MOMENTS
-from simulator.virtual.search import counts
+from simulator.virtual.search import counts, registry
 from simulator.virtual.search.explore import kinds_named
-from simulator.virtual.search.workloads import NAMED, WORKLOADS
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.workloads.builtin import BUILT_IN
 from tests.simulation.bugs import bug
+from tests.worlds import NAMED, WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
+WORLDS = {name: registry.workload(name) for name in WORKLOADS + NAMED}
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +38,7 @@ def _prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
     monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "-1")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_workloads", dict(BUILT_IN))  # other tests have registered more
 
 
 @pytest.fixture
@@ -80,7 +85,7 @@ def test_the_summary_counts_scenarios_virtual_hours_faults_by_kind_and_the_state
 ) -> None:
     _, output = explored(sim, scenarios=200)
     assert re.search(r"200 scenarios of seed 1, \d+\.\d virtual hours, in \d+\.\d s \(\d+ a second\)", output)
-    for kind in (kind for kind, fault in KINDS.items() if not fault.of or {*fault.of} & {*WORKLOADS}):
+    for kind in (kind for kind, fault in KINDS.items() if not fault.of or {*fault.of} & {*BUILT_IN}):
         assert re.search(rf"^ +\d+  {kind}$", output, re.MULTILINE), kind
     states = ("acquire applied, reply lost", "renew applied, reply lost", "stale holder refused", *MOMENTS)
     for state in (*states, "bodies", "leases of dead hosts that expired"):
@@ -161,10 +166,54 @@ def test_workloads_that_are_not_in_all_can_be_named_beside_it() -> None:
     )
 
 
-def test_the_help_names_the_workloads_that_are_not_in_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_names_the_workloads(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["explore", "--help"])
-    assert f"Not in all: {', '.join(NAMED)} (" in " ".join(capsys.readouterr().out.split())
+    assert f"names with commas between them: {', '.join(BUILT_IN)}." in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.process
+def test_the_help_of_make_explore_names_those_of_the_tests_too_and_which_are_not_in_all() -> None:
+    shown = subprocess.check_output([sys.executable, "-m", "tests.worlds", "--help"], cwd=ROOT, text=True)
+    text = " ".join(shown.split())
+    assert f"names with commas between them: {', '.join(WORKLOADS)}." in text
+    assert f"Not in all: {', '.join(NAMED)} (" in text
+
+
+def test_a_workload_of_the_tests_is_not_in_all_and_the_message_names_the_command_that_runs_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = complaint(capsys, "explore", "--workload", "chain")
+    assert "'chain' is unknown: give all, none, or some of: mutex, keys, queue, semaphore, leader, defer." in told
+    assert 'make explore ARGS="--workload NAME"' in told
+
+
+@pytest.mark.process
+def test_a_story_of_a_workload_of_the_tests_says_which_command_replays_it(
+    sim: Callable[..., tuple[int, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "chain.json"
+    file.write_text(story(workload="chain"))
+    assert f'make explore ARGS="replay {file}"' in complaint(capsys, "replay", str(file))
+    command = [sys.executable, "-m", "tests.worlds", "replay", str(file)]
+    assert "Every promise was kept." in subprocess.check_output(command, cwd=ROOT, text=True)
+
+
+def test_a_story_that_make_explore_found_is_replayed_by_it() -> None:
+    scenario = Scenario(seed=1, hosts=2, workload="chain")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(registry._workloads, "chain", WORLDS["chain"])
+        assert explore_cli._replay(scenario, Path("a.json")) == 'make explore ARGS="replay a.json"'
+    assert explore_cli._replay(replace(scenario, workload="mutex"), Path("a.json")).endswith("replay a.json")
+    assert explore_cli._replay(replace(scenario, app="there"), Path("a.json")).endswith("-sim replay a.json")
+
+
+def test_requests_that_the_transport_below_the_sdk_does_not_know_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(registry, "_workloads", WORLDS)
+    told = complaint(capsys, "explore", "--workload", "ordered", "--through-sdk")
+    assert "--through-sdk can't be used with workload 'ordered', whose store is virtual" in told
 
 
 @pytest.mark.parametrize(
@@ -174,7 +223,6 @@ def test_the_help_names_the_workloads_that_are_not_in_all(capsys: pytest.Capture
         (["--hosts", "51"], "--hosts is 51: it must be from 1 to 50"),
         (["--jobs", "0"], "--jobs is 0"),
         (["--seed", "-1"], "--seed is -1"),
-        (["--workload", "ordered", "--through-sdk"], "--through-sdk can't be used with workload 'ordered'"),
         (["--faults", "craash"], "--faults: 'craash' is unknown: give all, none, or some of: "),
         (["--workload", "mutes"], "'mutes' is unknown"),
         (["--workload", "none"], "--workload is 'none': give all, or some of: "),

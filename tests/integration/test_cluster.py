@@ -20,7 +20,7 @@ from simulator.virtual.faults import KINDS
 from simulator.virtual.search import errand, explore, spread
 from simulator.virtual.search.explore import Plan, Summary
 from simulator.virtual.search.spread import ClusterError
-from simulator.virtual.search.workloads import WORKLOADS
+from tests.worlds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,8 +50,8 @@ class Mourning:
 @pytest.mark.parametrize(("lives", "threads"), [(True, 2), (False, 1)])
 def test_a_worker_that_ends_as_it_is_asked_for_its_version_is_done_without(lives: bool, threads: int) -> None:
     """Where all have ended, chunks are sent all the same, and wait for workers that come back."""
-    client = Mourning(one=OSError("Stream is closed"), **({"two": errand.version()} if lives else {}))
-    assert spread._threads(client, "tcp://") == threads
+    client = Mourning(one=OSError("Stream is closed"), **({"two": errand.version(PLAN.modules)} if lives else {}))
+    assert spread._threads(client, PLAN, "tcp://") == threads
 
 
 class Cluster:
@@ -134,7 +134,7 @@ def test_two_workers_one_of_them_killed_find_what_one_machine_finds(
     assert seen == list(range(5, 45, 5))
     _, left = psutil.wait_procs(errands, timeout=10)
     assert not left, "the process of a dead worker lives on"
-    monkeypatch.setattr(errand, "version", lambda: "cafe on Python 3.0")
+    monkeypatch.setattr(errand, "version", lambda _: "cafe on Python 3.0")
     with pytest.raises(ClusterError, match=r"worker tcp://.* has another version .* here it is cafe on Python 3\.0"):
         explored(cluster)
     monkeypatch.setattr(spread, "_ASK", "__import__('no_such_simulator')")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import tests.worlds  # noqa: F401 - registers the workloads
+
 
 @pytest.fixture(autouse=True)
 def _prepared(prepared_for_worlds: None) -> None:

@@ -32,6 +32,7 @@ _TIME: Final = 400
 _MEMORY: Final = 4 << 30
 """Bytes that a planted bug may use up."""
 _OURS: Final = ("singleton", "simulator", "_singleton_pytest")
+_WORLDS: Final = "tests.worlds"
 
 
 class Planting(SourceFileLoader):
@@ -71,8 +72,8 @@ def _explore(scenarios: int, seed: int, first: int, among: str) -> dict[str, obj
     """Run scenario after scenario until one breaks a promise, number ``first`` before all others."""
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search.explore import Plan
-    from simulator.virtual.search.workloads import WORKLOADS
     from simulator.virtual.worlds.runtime import prepare_process
+    from tests.worlds import WORKLOADS
 
     prepare_process()
     workloads = (among,) if among else WORKLOADS
@@ -121,7 +122,7 @@ def _plant(bug: dict[str, str]) -> Planting | None:
     planting = Planting(bug)
     sys.meta_path.insert(0, planting)
     if path in {getattr(module, "__file__", None) for module in sys.modules.values()}:
-        for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in _OURS or name.startswith(_WORLDS)]:
             del sys.modules[name]
     return planting
 

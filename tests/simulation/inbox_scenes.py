@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.oracle.evidence import Body
 from simulator.virtual.storage.network import Passage, Request
+from simulator.virtual.storage.queues import Queues
 from simulator.virtual.storage.service import Tenure
-from simulator.virtual.workloads.inboxes.bellwatch import BellWatch
-from simulator.virtual.workloads.inboxes.hosts import _Office
-from simulator.virtual.workloads.inboxes.messages import Plan
-from simulator.virtual.workloads.inboxes.postbook import Postbook
-from simulator.virtual.workloads.queues import Queues
 from singleton import InboxMessage
 from singleton.base.errors import StorageUnavailable
 from singleton.base.hold import Hold
@@ -22,12 +18,16 @@ from singleton.patterns.ordered.entries import Entry
 from singleton.patterns.ordered.position import Position
 from singleton.patterns.ordered.protocol import NEW, Names
 from tests.simulation.scenes import IDS, Belief
+from tests.worlds.inboxes.bellwatch import BellWatch
+from tests.worlds.inboxes.hosts import _Office
+from tests.worlds.inboxes.messages import Plan
+from tests.worlds.inboxes.postbook import Postbook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from simulator.virtual.workloads.inboxes.messages import Send
     from tests.simulation.scenes import Host, Scene
+    from tests.worlds.inboxes.messages import Send
 
 NAMES: Final = Names("orders")
 KEY: Final = "k"

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.virtual.workloads.jobs import Job
-from simulator.virtual.workloads.listeners.answers import Invoked
-from simulator.virtual.workloads.listeners.app import Variant, Work, listening_app
+from simulator.virtual.hosts.jobs import Job
 from singleton.base.currenthold import shown_hold
 from singleton.base.events import LockEvent, emit
 from singleton.base.hold import Hold
@@ -17,6 +15,8 @@ from singleton.decorator import guards_of
 from singleton.functions.contention import Contention
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.scenes import IDS, LOCK, Belief
+from tests.worlds.listeners.answers import Invoked
+from tests.worlds.listeners.app import Variant, Work, listening_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

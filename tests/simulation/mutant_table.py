@@ -24,7 +24,7 @@ _AFTER = re.compile(r"^\| ([^|]+?) \|[^|]*\|[^|]*\| (\d+) \|", re.MULTILINE)
 _HEAD = """# Planted bugs
 
 This page lists {count} small changes of the shipped source. Each of them breaks a promise: it is a planted bug. The
-tests plant the bugs one by one, and explore the broken code as `singleton-sim explore` does (seed 1, 5 hosts, all
+tests plant the bugs one by one, and explore the broken code as `make explore` does (seed 1, 5 hosts, all
 faults, all workloads). Exploring finds {explored} of them: {half} within {median} scenarios, all within {most}. The
 other {tested} can't be shown in a virtual world. Tests find them, and the last column says why. If the last column
 names a workload, only worlds of that workload are explored (`--workload`).

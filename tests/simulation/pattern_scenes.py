@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.workloads import outboxes, rowclaims
 from singleton.patterns.outbox import Message
+from tests.worlds import outboxes, rowclaims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

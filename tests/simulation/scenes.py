@@ -6,9 +6,9 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
+from simulator.virtual.hosts.invocations import told_of
+from simulator.virtual.hosts.jobs import guarded_jobs
 from simulator.virtual.storage.service import NetworkStore
-from simulator.virtual.workloads.invocations import told_of
-from simulator.virtual.workloads.jobs import guarded_jobs
 from simulator.virtual.worlds.world import World
 from singleton.base.currenthold import shown_hold
 from singleton.base.events import LockEvent, emit

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.workloads import failovers
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of
 from singleton.stores.mark import MARK_KEY
 from singleton.stores.stamps import EPOCH_KEY
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
+from tests.worlds import failovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

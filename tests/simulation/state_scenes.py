@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from simulator.virtual.storage.network import Passage, Request
-from simulator.virtual.workloads.states import _Ledger
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold
 from tests.simulation.scenes import LOCK
+from tests.worlds.states import _Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

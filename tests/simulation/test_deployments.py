@@ -10,9 +10,9 @@ import pytest
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.time.loop import VirtualLoop
 from simulator.virtual.time.machine import Machine
-from simulator.virtual.workloads.deployments import deployment as deployments
-from simulator.virtual.workloads.deployments.deployment import DEPLOYMENTS, deployment
 from simulator.virtual.worlds.environment import environment, environments
+from tests.worlds.deployments import deployment as deployments
+from tests.worlds.deployments.deployment import DEPLOYMENTS, deployment
 
 
 def _told(number: int) -> list[object]:

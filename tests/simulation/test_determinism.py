@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.virtual.faults import KINDS
+from simulator.virtual.search.registry import start_workload
 from simulator.virtual.search.scenario import Scenario
-from simulator.virtual.search.workloads import NAMED, WORKLOADS, start_workload
 from simulator.virtual.worlds.world import World
 from tests.simulation.planting import ROOT
+from tests.worlds import NAMED, WORKLOADS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HISTORIES = """
+import tests.worlds
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.worlds.runtime import prepare_process
@@ -35,7 +37,7 @@ EXPLORED = """
 from dataclasses import replace
 from simulator.virtual.search.explore import Plan, explore
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.workloads import WORKLOADS
+from tests.worlds import WORKLOADS
 
 if __name__ == "__main__":
     for jobs in (1, 2):

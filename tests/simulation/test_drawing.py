@@ -8,7 +8,7 @@ import pytest
 
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.scenario import Scenario
-from simulator.virtual.search.workloads import WORKLOADS
+from tests.worlds import WORKLOADS
 
 
 def drawn(seed: int, *workloads: str) -> Scenario:

@@ -54,7 +54,7 @@ EXPLORE = """
 import json, sys
 from simulator.virtual.search.explore import Plan
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.workloads import WORKLOADS
+from tests.worlds import WORKLOADS
 from simulator.virtual.worlds.runtime import prepare_process
 
 prepare_process()

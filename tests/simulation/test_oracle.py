@@ -11,21 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pytest
 
 from simulator.host.triggers.queues import Message, encode
+from simulator.virtual.hosts.jobs import Job
+from simulator.virtual.hosts.queuehost import Feed, QueueWorld
 from simulator.virtual.oracle.evidence import Body
-from simulator.virtual.oracle.places import Expected, Places
 from simulator.virtual.search.story import promises
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import callers, leaders, once, semaphores
-from simulator.virtual.workloads.clients import book as clientbook
-from simulator.virtual.workloads.clients import calls as clientcalls
-from simulator.virtual.workloads.clients import crowd as clientcrowd
-from simulator.virtual.workloads.clients import customers
-from simulator.virtual.workloads.clients import uses as clientuses
-from simulator.virtual.workloads.deployments import deployed, deployment
-from simulator.virtual.workloads.deployments.deeds import Deed
-from simulator.virtual.workloads.hosting import Feed, QueueWorld
-from simulator.virtual.workloads.jobs import Job
+from simulator.virtual.workloads import callers, leaders, semaphores
 from simulator.virtual.workloads.witness import Witness
 from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
@@ -43,6 +35,15 @@ from tests.simulation.pattern_scenes import PATTERNS
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
 from tests.simulation.silencing import SILENCING
 from tests.simulation.state_scenes import STATES
+from tests.worlds import once
+from tests.worlds.clients import book as clientbook
+from tests.worlds.clients import calls as clientcalls
+from tests.worlds.clients import crowd as clientcrowd
+from tests.worlds.clients import customers
+from tests.worlds.clients import uses as clientuses
+from tests.worlds.deployments import deployed, deployment
+from tests.worlds.deployments.deeds import Deed
+from tests.worlds.deployments.places import Expected, Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
     from singleton.locking.lease import Lease
 
-VIRTUAL = Path(leaders.__file__).parents[1]
+FOLDERS = (Path(leaders.__file__).parents[1], Path(once.__file__).parent)
+"""The simulator's virtual worlds, and those of the tests."""
 SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING, **SILENCING}
 
 
@@ -867,7 +869,7 @@ def test_there_is_a_situation_for_every_check_that_the_docstrings_name() -> None
 
 
 def test_every_check_that_is_made_is_in_a_docstring() -> None:
-    source = "".join(path.read_text(encoding="utf-8") for path in VIRTUAL.rglob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for folder in FOLDERS for path in folder.rglob("*.py"))
     made = re.findall(r"(?:\bblame|_blame)\(\s*\"([^\"]+)\"", source)
     assert len(made) > 40
     assert set(made) == set(promises())

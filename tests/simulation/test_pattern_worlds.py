@@ -41,7 +41,7 @@ def test_exploring_what_is_not_named_needs_no_sqlalchemy_and_no_queues() -> None
         "import sys; sys.modules['sqlalchemy'] = sys.modules['azure.storage.queue'] = None\n"
         "from simulator.virtual.search.explore import Plan\n"
         "from simulator.virtual.search.story import promises\n"
-        "from simulator.virtual.search.workloads import WORKLOADS\n"
+        "from tests.worlds import WORKLOADS\n"
         "Plan(scenarios=1, hosts=2, kinds=(), workloads=WORKLOADS, seed=1).scenario(0).run()\n"
         "print(promises()['stale relay'])"
     )

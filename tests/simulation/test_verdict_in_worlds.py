@@ -14,10 +14,10 @@ from simulator.virtual.faults import KINDS
 from simulator.virtual.faults.hosts import Crash, Operator, Pause
 from simulator.virtual.oracle.oracle import Oracle
 from simulator.virtual.search.scenario import Scenario
-from simulator.virtual.search.workloads import WORKLOADS
 from simulator.virtual.worlds.outcome import broken_promises
 from tests.simulation.bugs import bug
 from tests.support.journals import TIMER, Story
+from tests.worlds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

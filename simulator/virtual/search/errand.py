@@ -29,10 +29,14 @@ _HERE = threading.local()
 
 
 @cache
-def version() -> str:
-    """Say which code this is, on which Python: two that say the same find the same in the same scenario."""
+def version(modules: tuple[str, ...] = ()) -> str:
+    """Return a hash of the code, and the Python: processes with equal versions find the same in a scenario.
+
+    ``modules``: those that register workloads; their folders count, too.
+    """
     digest = hashlib.sha256()
-    for package in _PACKAGES:
+    more = [module.replace(".", "/") for module in modules if module.partition(".")[0] not in _PACKAGES]
+    for package in (*_PACKAGES, *more):
         for file in sorted((_ROOT / package).rglob("*.py")):
             name = file.relative_to(_ROOT)
             if _SAMPLE not in name.parts:
@@ -42,7 +46,7 @@ def version() -> str:
 
 def carry_out(asked: str, chunk: tuple[Plan, int, int]) -> Summary | str:
     """Run a chunk in this thread's process; return this worker's version instead if it isn't ``asked``."""
-    if (mine := version()) != asked:
+    if (mine := version(chunk[0].modules)) != asked:
         return mine
     errand: subprocess.Popen[bytes] | None = getattr(_HERE, "errand", None)
     if errand is None or errand.poll() is not None:

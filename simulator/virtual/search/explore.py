@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.search import registry
 from simulator.virtual.search.appbodies import merge
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.shrink import shrink
@@ -31,7 +32,10 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to explore: scenario ``i`` of seed ``s`` is the same in every run."""
+    """What to explore: scenario ``i`` of seed ``s`` is the same in every run.
+
+    ``modules`` register the workloads: each process that runs scenarios imports these modules first.
+    """
 
     scenarios: int
     hosts: int
@@ -42,6 +46,7 @@ class Plan:
     app: str = ""
     messages: tuple[tuple[str, str], ...] = ()
     sdk: bool = False
+    modules: tuple[str, ...] = field(default_factory=registry.modules)
 
     def scenario(self, index: int) -> Scenario:
         """Return scenario number ``index``."""
@@ -116,6 +121,7 @@ def _parts(plan: Plan) -> Iterator[Summary]:
 def run_chunk(chunk: tuple[Plan, int, int]) -> Summary:
     """Run its scenarios, to the first that breaks a promise."""
     plan, start, end = chunk
+    registry.load(plan.modules)
     prepare_process()
     part = Summary()
     for index in range(start, end):
@@ -166,6 +172,9 @@ def load_story(path: Path) -> Story:
         raise ValueError(f"{path} is no story of singleton-sim explore (format {FORMAT})")
     try:
         scenario = Scenario.from_dict(data)
+    except registry.UnknownWorkload as error:
+        own = f'make explore ARGS="replay {path}"'
+        raise ValueError(f"{path}: {error}. A workload of this project's own tests: {own}, in its repository") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     history = data.get("history") if data.get("python") == _python() else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.faults import KINDS, WorldFault, fault_from
-from simulator.virtual.search.workloads import NAMED, WORKLOADS, start_workload
+from simulator.virtual.search.registry import names, start_workload, workload
 from simulator.virtual.worlds.world import World
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ FAULTS_UNTIL: Final = 60.0
 STRETCH: Final = 20.0
 """Seconds within which faults strike that belong together."""
 MOST_HOSTS: Final = 50
+OF_APPS: Final = (
+    *("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader"),
+    *("defer", "listener", "deployed", "clients", "failover", "crowd", "state", "once"),
+)
+"""An app may use any part of the package: the faults of its worlds are drawn as for one of these workloads."""
 _IN_MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108 - files of nobody else
 """Where files are quick: a database waits for its disk at each write, and a world makes dozens in no time."""
 
@@ -50,17 +55,20 @@ class Scenario:
         *,
         hosts: int,
         kinds: Sequence[str],
-        workloads: Sequence[str] = WORKLOADS,
+        workloads: Sequence[str] = (),
         app: str = "",
         messages: tuple[tuple[str, str], ...] = (),
         sdk: bool = False,
     ) -> Scenario:
-        """Make scenario number ``seed``: two to ``hosts`` hosts, none to six faults of ``kinds``."""
+        """Make scenario number ``seed``: two to ``hosts`` hosts, none to six faults of ``kinds``.
+
+        ``workloads``: the names to choose from; default: those in ``all``.
+        """
         rng = random.Random(f"{seed}/scenario")
         number = rng.randint(min(2, hosts), hosts)
-        workload = _one_of(workloads, seed)
+        chosen = _one_of(workloads or (OF_APPS if app else names(in_all=True)), seed)
         many = rng.choice([0, 1, 1, 2, 2, 3, 4, 6]) if kinds else 0
-        known = _concerning(kinds, workload)
+        known = _concerning(kinds, chosen)
         drawn = (
             [KINDS[rng.choice(known)].draw(rng, hosts=number, until=FAULTS_UNTIL) for _ in range(many)] if known else []
         )
@@ -69,7 +77,7 @@ class Scenario:
             shrunk = STRETCH / FAULTS_UNTIL
             drawn = [replace(fault, host=host, at=round(start + fault.at * shrunk, 3)) for fault in drawn]
         faults = tuple(sorted(drawn, key=lambda fault: fault.at))
-        return cls(seed=seed, hosts=number, workload=workload, faults=faults, app=app, messages=messages, sdk=sdk)
+        return cls(seed=seed, hosts=number, workload=chosen, faults=faults, app=app, messages=messages, sdk=sdk)
 
     def run(self) -> Run:
         """Let the world happen."""
@@ -104,23 +112,25 @@ class Scenario:
         """Make a scenario from its JSON data.
 
         Raises:
+            UnknownWorkload: no module has registered its workload.
             ValueError: something in it is missing, unknown or out of range.
         """
         try:
-            seed, hosts, workload, faults = (data[key] for key in ("seed", "hosts", "workload", "faults"))
+            seed, hosts, name, faults = (data[key] for key in ("seed", "hosts", "workload", "faults"))
         except KeyError as error:
             raise ValueError(f"a scenario needs {error.args[0]!r}") from None
         if not isinstance(seed, int) or not isinstance(hosts, int) or not 1 <= hosts <= MOST_HOSTS:
             raise ValueError(f"seed {seed!r} and hosts {hosts!r} must be whole numbers, hosts from 1 to {MOST_HOSTS}")
-        if workload not in WORKLOADS + NAMED:
-            raise ValueError(f"workload {workload!r} is unknown: it must be one of {', '.join(WORKLOADS)}")
+        app = str(data.get("app", ""))
+        if not app:
+            workload(str(name))
         if not isinstance(faults, list) or not all(isinstance(fault, dict) for fault in faults):
             raise ValueError("faults must be a list of objects")
         made = tuple(fault_from(fault) for fault in faults)
         if strange := [fault.host for fault in made if not 0 <= fault.host < hosts]:
             raise ValueError(f"a fault strikes host {strange[0]}, but there are only {hosts}")
-        app, sdk, messages = str(data.get("app", "")), data.get("sdk") is True, _messages(data.get("messages", []))
-        return cls(seed=seed, hosts=hosts, workload=workload, faults=made, app=app, messages=messages, sdk=sdk)
+        sdk, messages = data.get("sdk") is True, _messages(data.get("messages", []))
+        return cls(seed=seed, hosts=hosts, workload=name, faults=made, app=app, messages=messages, sdk=sdk)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ _AHEAD: Final = 8
 _RETRIES: Final = 2
 _SENDS: Final = 5
 """Times that a chunk is sent before its own scenarios are held to be what ends its workers."""
-_ASK: Final = "__import__('simulator.virtual.search.errand', fromlist=['version']).version()"
+_ASK: Final = "__import__('simulator.virtual.search.errand', fromlist=['version']).version({modules!r})"
 
 
 class ClusterError(Exception):
@@ -59,7 +59,7 @@ def spread(plan: Plan, address: str) -> Iterator[Summary]:
         ) from None
     with client:
         try:
-            yield from _in_order(client, plan, _threads(client, address))
+            yield from _in_order(client, plan, _threads(client, plan, address))
         except asyncio.CancelledError:
             raise ClusterError(f"the scheduler at {address} was lost while scenarios were running") from None
 
@@ -71,7 +71,7 @@ def _dask() -> Any:
         raise ClusterError("Dask is not installed: pip install 'azure-functions-singleton[dask]'") from None
 
 
-def _threads(client: Any, address: str) -> int:
+def _threads(client: Any, plan: Plan, address: str) -> int:
     """Return how many threads the workers have; each must have this code.
 
     Raises:
@@ -83,7 +83,7 @@ def _threads(client: Any, address: str) -> int:
         raise ClusterError(
             f"the scheduler at {address} has no workers: start some with `dask worker {address}`"
         ) from None
-    for worker, said in sorted(client.run(eval, _ASK, on_error="return").items()):
+    for worker, said in sorted(client.run(eval, _ASK.format(modules=plan.modules), on_error="return").items()):
         if isinstance(said, OSError):  # it has gone meanwhile; if it comes back, it is asked with each chunk
             continue
         if isinstance(said, BaseException):
@@ -91,16 +91,15 @@ def _threads(client: Any, address: str) -> int:
                 f"the worker {worker} can't load the simulator ({_first_line(said)}): install this package, with its "
                 "extra [sim], in the environment of each worker"
             )
-        _must_be_ours(str(said), f"the worker {worker}")
+        _must_be_ours(str(said), plan, f"the worker {worker}")
     threads: dict[str, int] = client.nthreads()
     return max(1, sum(threads.values()))
 
 
-def _must_be_ours(said: str, who: str) -> None:
-    if said != errand.version():
+def _must_be_ours(said: str, plan: Plan, who: str) -> None:
+    if said != (ours := errand.version(plan.modules)):
         raise ClusterError(
-            f"{who} has another version of the simulator, {said}; here it is {errand.version()}: "
-            "install the same everywhere"
+            f"{who} has another version of the simulator, {said}; here it is {ours}: install the same everywhere"
         )
 
 
@@ -126,7 +125,7 @@ def _in_order(client: Any, plan: Plan, threads: int) -> Iterator[Summary]:
 
 
 def _send(client: Any, chunk: tuple[Plan, int, int]) -> Any:
-    return client.submit(errand.carry_out, errand.version(), chunk, pure=False, retries=_RETRIES)
+    return client.submit(errand.carry_out, errand.version(chunk[0].modules), chunk, pure=False, retries=_RETRIES)
 
 
 def _first_answer(client: Any, under_way: deque[_Sent]) -> Summary:
@@ -148,7 +147,7 @@ def _first_answer(client: Any, under_way: deque[_Sent]) -> Summary:
             raise ClusterError(f"all workers have gone, and none came back within {_ALONE:g} s")
     if isinstance(part, Summary):
         return part
-    _must_be_ours(part, "a worker that has joined")
+    _must_be_ours(part, first.chunk[0], "a worker that has joined")
     raise AssertionError("a worker refuses its own version")
 
 

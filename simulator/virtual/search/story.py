@@ -5,20 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
-from simulator.virtual.oracle import callers, conduct, listening, oracle, places, signs, silence
+from simulator.virtual.oracle import callers, conduct, listening, oracle, signs, silence
+from simulator.virtual.search.registry import names, workload
 from simulator.virtual.search.telling.choice import read_tale
 from simulator.virtual.search.telling.focus import names_of_locks
 from simulator.virtual.search.telling.lines import tell_lines
-from simulator.virtual.workloads import leaders, once, semaphores, states, witness
-from simulator.virtual.workloads.clients import book, calls, crowd, uses
-from simulator.virtual.workloads.deferring import ledger
-from simulator.virtual.workloads.deployments import deployed
-from simulator.virtual.workloads.inboxes import bellwatch, hosts, postbook
-from simulator.virtual.workloads.listeners import answers
 from simulator.virtual.worlds import logs, world
 
 if TYPE_CHECKING:
@@ -91,30 +87,18 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
     return f"{violation.at:9.3f} s  BROKEN ({violation.check}): {text}."
 
 
-_WITH_SQL: Final = ("outboxes.py", "rowclaims.py")
+def promises() -> dict[str, str]:
+    """Return what each check of the workloads and of the oracle says must not be, by the name of the check."""
+    modules = [module for name in names() for module in workload(name).checks]
+    of_all = (logs, world, conduct, callers, listening, signs, silence, oracle)
+    pages = [*map(_docstring, modules), *(module.__doc__ or "" for module in of_all)]
+    return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", "\n".join(pages), re.MULTILINE))
 
 
 @cache
-def promises() -> dict[str, str]:
-    """Return what each check of the oracle says must not be, by its name."""
-    workloads = (book, calls, crowd, uses, deployed, leaders, witness, ledger, answers, once, semaphores, states)
-    modules = (
-        *workloads,
-        postbook,
-        bellwatch,
-        hosts,
-        logs,
-        world,
-        conduct,
-        callers,
-        listening,
-        places,
-        signs,
-        silence,
-        oracle,
-    )
-    pages = "".join(module.__doc__ or "" for module in modules)
-    for file in _WITH_SQL:  # importing them takes SQLAlchemy
-        source = Path(leaders.__file__).with_name(file).read_text(encoding="utf-8")
-        pages += ast.get_docstring(ast.parse(source)) or ""
-    return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))
+def _docstring(module: str) -> str:
+    """Return the docstring of a module, without an import of the module: some need packages that are not installed."""
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""

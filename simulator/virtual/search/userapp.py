@@ -22,11 +22,11 @@ from simulator.host.triggers.outputs import given_back, queue_name, written
 from simulator.host.triggers.queues import encode
 from simulator.host.triggers.timer import Tick, TimerListener
 from simulator.host.worker import describe
+from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function
+from simulator.virtual.hosts.jobs import Context
+from simulator.virtual.hosts.queuehost import Feed, QueueWorld, VirtualClock
 from simulator.virtual.search.appbodies import AppBodies
 from simulator.virtual.time.baton import Baton
-from simulator.virtual.workloads.hosting import Feed, QueueWorld, VirtualClock
-from simulator.virtual.workloads.invocations import WITNESS, invoke, run_function
-from simulator.virtual.workloads.jobs import Context
 from simulator.virtual.worlds.outcome import Account
 from simulator.virtual.worlds.runtime import HOST_ID, NOWHERE
 from simulator.work.apps import App, AppFunction

@@ -1,4 +1,4 @@
-"""What the hosts of a world do: guarded functions, queues, semaphores, leaderships, or a user's own app.
+"""The workloads of ``singleton-sim explore``: guarded functions, queues, semaphores, leaderships, deferred messages.
 
-A workload is drawn from the world's seed. How worlds are chosen may not enter.
+The seed of a world decides every detail. ``builtin`` registers the workloads by name.
 """

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.workloads.hosting import QueueWorld, orders
-from simulator.virtual.workloads.invocations import invoke_one
-from simulator.virtual.workloads.jobs import Job, guarded_jobs, message, some_jobs
+from simulator.virtual.hosts.invocations import declare, invoke_one
+from simulator.virtual.hosts.jobs import Job, guarded_jobs, message, some_jobs
+from simulator.virtual.hosts.queuehost import QueueWorld, orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,25 +21,20 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
 
 
+def with_jobs(start: Callable[[World], None], *, queue: str = "") -> Callable[[World], None]:
+    """Return a start of a workload that first declares the guarded functions; ``queue`` triggers them."""
+
+    def begin(world: World) -> None:
+        declare(world, guarded(), queue=queue)
+        start(world)
+
+    return begin
+
+
 @cache
 def guarded() -> dict[str, Callable[..., Any]]:
     """Return the guarded functions, which all worlds of a process share."""
     return guarded_jobs()
-
-
-def start_chain(world: World) -> None:
-    """Start many short sections of one lock on each host, so that the lock is handed on and left free at times."""
-    for machine in world.machines[: world.rng_work.randint(1, len(world.machines))]:
-        for worker in range(world.rng_work.randint(3, 8)):
-            _rounds(world, machine, worker, rounds=4, keys=1, kinds=("ship",), longest=4.0, think=0.3, cancels=0.2)
-
-
-def start_skip(world: World) -> None:
-    """Timers: each host is an app of its own, so all fire together; one runs, the others skip."""
-    every = world.rng_work.choice([5.0, 10.0, 20.0])
-    for machine in world.machines:
-        work = _ticks(world, machine, world.rng_work, every, rounds=world.rng_work.randint(3, 8))
-        world.start(machine, work, seconds=8 * every)
 
 
 def start_queue(world: World) -> None:
@@ -58,7 +53,7 @@ async def _on_message(world: World, machine: Machine, kind: str, jobs: list[Job]
     body = json.loads(received.body)
     job = jobs[body["Number"]]
     invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
-    return await _invoke(world, machine, kind, body["Order"]["Id"], job, invocation, received=received.id)
+    return await invoke_job(world, machine, kind, body["Order"]["Id"], job, invocation, received=received.id)
 
 
 def start_workers(
@@ -74,10 +69,10 @@ def start_workers(
     for machine in world.machines:
         for worker in range(world.rng_work.randint(*workers)):
             number = world.rng_work.randint(*rounds)
-            _rounds(world, machine, worker, rounds=number, keys=keys, kinds=kinds, cancels=cancels)
+            start_rounds(world, machine, worker, rounds=number, keys=keys, kinds=kinds, cancels=cancels)
 
 
-def _rounds(
+def start_rounds(
     world: World,
     machine: Machine,
     worker: int,
@@ -135,7 +130,7 @@ async def _work(world: World, machine: Machine, worker: int, plan: list[_Call]) 
         if call.starts is not None:
             await _with_another(world, machine, call, invocation, call.starts)
             continue
-        invoked = _invoke(world, machine, call.kind, call.key, call.job, invocation)
+        invoked = invoke_job(world, machine, call.kind, call.key, call.job, invocation)
         if call.cancel_after is None or call.kind == "ship_sync":
             await invoked
             continue
@@ -158,25 +153,17 @@ async def _with_another(world: World, machine: Machine, call: _Call, invocation:
     started: list[asyncio.Task[bool]] = []
 
     def start() -> None:
-        another = _invoke(world, machine, "ship", call.key, job, f"{invocation}/started")
+        another = invoke_job(world, machine, "ship", call.key, job, f"{invocation}/started")
         started.append(asyncio.create_task(another, name=f"ship {invocation}/started"))
 
     call.job = replace(call.job, begins=start)
-    await _invoke(world, machine, call.kind, call.key, call.job, invocation)
+    await invoke_job(world, machine, call.kind, call.key, call.job, invocation)
     if started:
         world.oracle.reached["invocation: started inside another"] += 1
         await started[0]
 
 
-async def _ticks(world: World, machine: Machine, rng: random.Random, every: float, rounds: int) -> None:
-    for number in range(1, rounds + 1):
-        await asyncio.sleep(max(0.0, machine.offset + number * every - asyncio.get_running_loop().time()))
-        seconds = rng.uniform(0.1, every * 1.5)
-        job = Job(world.resource, 3, seconds / 3, careful=rng.random() < 0.5)
-        await _invoke(world, machine, "tick", "nightly", job, f"{machine.name}/tick/{number}")
-
-
-async def _invoke(
+async def invoke_job(
     world: World, machine: Machine, kind: str, key: str, job: Job, invocation: str, *, received: str | None = None
 ) -> bool:
     """Run one invocation as the worker does, for the message of the id ``received``; tell whether it succeeded."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from simulator.virtual.hosts.bodies import able, inside, work
 from simulator.virtual.oracle.callers import QUIET
-from simulator.virtual.workloads.bodies import able, inside, work
 from simulator.virtual.workloads.witness import Witness
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions

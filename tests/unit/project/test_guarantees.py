@@ -51,7 +51,8 @@ def test_what_is_named_exists() -> None:
 def test_the_checks_of_the_oracle_that_are_named_are_made() -> None:
     named = re.findall(r"\*([a-z][a-z\s]+)\*", section("Exploring"))
     assert len(named) > 10
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "simulator" / "virtual").rglob("*.py"))
+    files = [*(ROOT / "simulator" / "virtual").rglob("*.py"), *(ROOT / "tests" / "worlds").rglob("*.py")]
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
     assert not [name for name in named if f'"{" ".join(name.split())}"' not in source]
 
 

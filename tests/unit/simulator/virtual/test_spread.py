@@ -14,7 +14,7 @@ from simulator.virtual.faults import KINDS
 from simulator.virtual.search import explore, spread
 from simulator.virtual.search.explore import Plan, Summary
 from simulator.virtual.search.spread import ClusterError
-from simulator.virtual.search.workloads import WORKLOADS
+from tests.worlds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,0 +1,145 @@
+"""Functions hosts in virtual worlds: the simulator's own listeners, on virtual queues and a virtual wall clock."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from simulator.history.historian import read_history
+from simulator.host.app.hostjson import QueueOptions
+from simulator.host.triggers.queue import QueueListener
+from simulator.host.triggers.queues import HostQueues, encode
+from simulator.host.triggers.timer import WallClock
+from simulator.virtual.hosts.jobs import message as body_for
+from simulator.virtual.storage.queues import WEEK, Queues, VirtualQueue
+from simulator.virtual.time.machine import EPOCH, HOST
+from simulator.virtual.worlds.outcome import told
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from simulator.host.triggers.queues import Message
+    from simulator.virtual.storage.queues import Stored
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+
+VISIBILITY: Final = 30.0
+PATIENCE: Final = 10.0
+"""Seconds that a host waits for an answer of its queue."""
+OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
+"""No message is poisoned by itself: a message that an injected fault failed is tried until it works."""
+
+
+class VirtualClock(WallClock):
+    """The wall clock of the current machine; wall clocks agree at the beginning, monotonic ones don't."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, by this machine's clock."""
+        machine = HOST.get()
+        return EPOCH - (machine.offset if machine is not None else 0.0) + asyncio.get_running_loop().time()
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A message to be sent at a time."""
+
+    at: float
+    queue: str
+    text: str
+    life: float | None = WEEK
+
+
+def orders(rng: random.Random, queue: str, number: int, *, within: float) -> list[Feed]:
+    """Draw the orders of two customers, in the order of their times; each is for the job of its number."""
+    feeds = [
+        Feed(rng.uniform(0, within), queue, encode(body_for(f"key-{rng.randrange(2)}", each).encode(), "base64"))
+        for each in range(number)
+    ]
+    return sorted(feeds, key=lambda feed: feed.at)
+
+
+class QueueWorld:
+    """Queues with listeners on every machine, and a feed. At the end it is checked what happened to each message."""
+
+    def __init__(self, world: World, options: QueueOptions = OPTIONS) -> None:
+        self.world = world
+        self.options = options
+        self.on_feed: Callable[[Feed, Stored], None] = lambda *_: None
+        self.queues = Queues(world.loop)
+        world.rng_work.random()  # unused: without it a seed would mean another world
+        self._listeners: list[tuple[Machine, QueueListener]] = []
+        self._given_up: set[str] = set()
+        world.openings.open_queue = partial(VirtualQueue, world.network, self.queues)
+
+    def listen(
+        self,
+        machine: Machine,
+        function: str,
+        queue: str,
+        run: Callable[[Message], Awaitable[bool]],
+        *,
+        visibility: float = VISIBILITY,
+    ) -> None:
+        """Start a queue listener on a machine; ``run`` runs the function, and tells whether it succeeded."""
+        listener = QueueListener(
+            function=function,
+            queue=queue,
+            service=HostQueues(partial(VirtualQueue, self.world.network, self.queues, machine), patience=PATIENCE),
+            options=self.options,
+            visibility=visibility,
+            run=run,
+            write=partial(self.world.note, machine.name),
+            random=random.Random(f"{self.world.rng_work.random()}/{machine.name}"),
+        )
+        self._listeners.append((machine, listener))
+        self.world.start(machine, listener.run())
+
+    def give_up(self, message: Message) -> None:
+        """Let a message that its function refuses be moved to the poison queue, after this delivery has failed."""
+        message.dequeue_count = self.options.max_dequeue_count
+        self._given_up.add(message.id)
+
+    def stop(self) -> None:
+        """Stop the listeners."""
+        for _, listener in self._listeners:
+            listener.stop()
+
+    def feed(self, messages: Sequence[Feed], *, seconds: float) -> None:
+        """Send the messages in time; when all are done, stop the listeners and check each message."""
+        self.world.start(None, self._feed(messages), seconds=seconds)
+
+    async def _feed(self, messages: Sequence[Feed]) -> None:
+        for feed in messages:
+            await asyncio.sleep(max(0.0, feed.at - self.world.loop.now))
+            stored = self.queues.send(feed.queue, feed.text, life=feed.life)
+            self.on_feed(feed, stored)
+            if feed.life is None or feed.life >= WEEK:  # of what ends by itself the verdict could not say why
+                self.world.note("world", "message_sent", queue=feed.queue, id=stored.id)
+        # What the app sends to queues that it doesn't read stays there.
+        read = {listener.queue: None for _, listener in self._listeners}
+        while not read.keys().isdisjoint(self.queues.left()) and any(  # noqa: ASYNC110
+            not machine.crashed for machine, _ in self._listeners
+        ):
+            await asyncio.sleep(1.0)
+        self.stop()
+        for queue in read:
+            self.world.note("world", "queue_left", queue=queue, ids=self.queues.left().get(queue, []))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Check what happened to each message that was fed: to itself, or to the copies that replaced it."""
+        oracle = self.world.oracle
+        left = {name for names in self.queues.left().values() for name in names} | self._given_up
+        history = read_history(told(self.world.records))
+        for message in history.messages.values():
+            if message.sent is None:
+                continue
+            handled = any(call.ending == "ok" for call in message.invocations)
+            done = handled or message.poisoned
+            if self.queues.watcher is None and not done and message.ids.isdisjoint(left):
+                oracle.blame("message lost", f"message {message.id} is gone, and no invocation of it succeeded")
+            oracle.reached["messages done"] += handled and not message.poisoned
+            oracle.reached["messages put back"] += message.deferred

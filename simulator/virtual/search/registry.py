@@ -1,0 +1,85 @@
+"""The workloads by name: each starts the work of a virtual world's hosts, drawn from the world's seed.
+
+A module registers its workloads while Python imports it. Processes that run scenarios elsewhere import the same modules
+first: ``modules`` names them, and ``load`` imports them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from simulator.virtual.worlds.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Work for the hosts of a world.
+
+    Attributes:
+        start: starts the tasks on all machines.
+        checks: modules whose docstrings explain the checks of this workload.
+        in_all: whether ``all`` includes this workload.
+        through_sdk: whether ``--through-sdk`` can carry all requests of this workload.
+        replay: the command that replays a story, with ``{file}`` for its path. Default: ``singleton-sim replay``.
+    """
+
+    start: Callable[[World], None]
+    checks: tuple[str, ...] = ()
+    in_all: bool = True
+    through_sdk: bool = True
+    replay: str = ""
+
+
+_workloads: dict[str, Workload] = {}
+_modules: dict[str, None] = {}
+
+
+class UnknownWorkload(ValueError):
+    """No module has registered a workload of this name."""
+
+
+def register(module: str, workloads: Mapping[str, Workload]) -> None:
+    """Add the workloads of a module, in this order. A name that was registered before moves to its place here."""
+    _modules[module] = None
+    for name, added in workloads.items():
+        _workloads.pop(name, None)
+        _workloads[name] = added
+
+
+def load(modules: Iterable[str]) -> None:
+    """Import modules that register workloads."""
+    for module in modules:
+        import_module(module)
+
+
+def modules() -> tuple[str, ...]:
+    """Return the modules that have registered workloads."""
+    return tuple(_modules)
+
+
+def names(*, in_all: bool | None = None) -> tuple[str, ...]:
+    """Return the names of all workloads, or of those in ``all``, or of those outside ``all``."""
+    return tuple(name for name, each in _workloads.items() if in_all in (None, each.in_all))
+
+
+def workload(name: str) -> Workload:
+    """Return a workload.
+
+    Raises:
+        UnknownWorkload: the message lists the names in ``all``.
+    """
+    try:
+        return _workloads[name]
+    except KeyError:
+        known = ", ".join(names(in_all=True))
+        raise UnknownWorkload(f"workload {name!r} is unknown: it must be one of {known}") from None
+
+
+def start_workload(name: str, world: World) -> None:
+    """Start the tasks of a workload on all machines of a world."""
+    workload(name).start(world)

@@ -1,0 +1,193 @@
+"""The workload ``defer``: messages of some customers, put back while their customer's lock is busy.
+
+Functions of several shapes, of one app or two, on one queue or two. Some bodies fail once, or always; some hide their
+message's own names, as the host has the body's in their place: these go back without them (H-80); some messages have
+a short life; and some invocations are cancelled, at whatever they wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.host.triggers.bindings import queue_input
+from simulator.host.triggers.queues import decode, encode
+from simulator.virtual.hosts.invocations import declare, invoke, run_function
+from simulator.virtual.hosts.jobs import Context, Job, some_jobs
+from simulator.virtual.hosts.queuehost import Feed, QueueWorld
+from simulator.virtual.storage.queues import WEEK
+from simulator.virtual.workloads.ledger import Ledger
+from simulator.virtual.workloads.shapes import APPS, BYTES, KINDS, name_of, shapes
+
+if TYPE_CHECKING:
+    from simulator.host.triggers.queues import Message
+    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.workloads.shapes import App, Shape
+    from simulator.virtual.worlds.world import World
+
+_QUEUES: Final = ("deferred-orders", "deferred-parcels")
+_ALWAYS: Final = 99
+_BY_REQUEST: Final = 0.7
+_HIDING: Final[tuple[dict[str, Any], ...]] = (
+    *({},) * 6,
+    *({"iD": "k"}, {"Id": ".."}, {"id": ""}, {"ID": 7}, {"Id": {}}, {"Id": None}, {"id": ["m1"]}),
+    *(
+        {"PopReceipt": "p"},
+        {"DequeueCount": 7},
+        {"dequeueCount": 0, "Id": "k"},
+        {"text": "Gr\u00fc\u00dfe\r\n <&>\u2028"},
+    ),
+)
+"""What bodies have beside the order."""
+
+
+def start_deferrals(world: World) -> None:
+    """Let all hosts listen to one queue or two, with more messages of a customer than can run."""
+    rng = world.rng_work
+    app = rng.choice(APPS)
+    queues = _QUEUES[: rng.choice([1, 1, 1, 2])]
+    kinds = rng.sample(KINDS, rng.choice([1, 1, 2, 3]))
+    if BYTES in kinds:  # functions of one queue must agree on the names of a message: its failures are counted by them
+        kinds = [BYTES]
+    hosting = QueueWorld(world, app.options)
+    ledger = Ledger(world, delay=app.delay, most=app.options.max_dequeue_count)
+    hosting.queues.watcher = ledger
+    jobs = some_jobs(world, rng.randint(2, 7))
+    orders = [_Order(number, job, _failures(rng)) for number, job in enumerate(jobs)]
+    hosting.on_feed = lambda feed, stored: ledger.fed(_number(feed), feed.queue, stored)
+    tries = app.options.max_dequeue_count
+    runner = _Runner(world, ledger, orders, tries, rng.choice([0.0, 0.0, 0.2, 0.5]), rng.random())
+    for queue in queues:
+        declare(world, {name_of(kind, queue): shapes(app, queue)[kind].run for kind in kinds}, queue=queue)
+        for machine in world.machines:
+            for kind in rng.sample(kinds, rng.choice([1, 1, 1, len(kinds)])):
+                shape = shapes(app, queue)[kind]
+                name = name_of(kind, queue)
+                hosting.listen(machine, name, queue, partial(runner.deliver, machine, name, shape))
+    work = sum(job.steps * job.pause + 13.0 for job in jobs)
+    feeds = sorted((_feed(rng, app, queues, order) for order in orders), key=lambda feed: feed.at)
+    hosting.feed(feeds, seconds=work + 300.0)
+
+
+@dataclass(slots=True)
+class _Order:
+    """What a message asks for: the job of its number, which fails so many times before it works."""
+
+    number: int
+    job: Job
+    fails: int
+    runs: int = 0
+
+
+def _failures(rng: random.Random) -> int:
+    return rng.choice([*[0] * 5, 1, 2, _ALWAYS, _ALWAYS])
+
+
+def _feed(rng: random.Random, app: App, queues: tuple[str, ...], order: _Order) -> Feed:
+    body = {"Order": {"Id": f"key-{rng.randrange(2)}"}, "Number": order.number} | rng.choice(_HIDING)
+    text = encode(json.dumps(body, ensure_ascii=False).encode(), app.options.message_encoding)
+    life = rng.choice([*[float(WEEK)] * 6, None, rng.uniform(5.0, 120.0)])
+    return Feed(rng.uniform(0, 30.0), rng.choice(queues), text, life)
+
+
+def _number(feed: Feed) -> int:
+    return int(json.loads(decode(feed.text, "none" if feed.text.startswith("{") else "base64"))["Number"])
+
+
+@dataclass(slots=True)
+class _Runner:
+    """Runs deliveries as the worker does, so many ``tries`` a message; ``cancels`` is the share that is cancelled."""
+
+    world: World
+    ledger: Ledger
+    orders: list[_Order]
+    tries: int
+    cancels: float
+    salt: float
+    _sent: Counter[Machine] = field(default_factory=Counter)
+    _awaited: dict[Machine, list[tuple[int, asyncio.Future[None]]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        tell = self.world.network.on_send
+
+        def told(request: Request, passage: Passage) -> None:
+            tell(request, passage)
+            self._count(request.machine)
+
+        self.world.network.on_send = told
+
+    async def deliver(self, machine: Machine, name: str, shape: Shape, received: Message) -> bool:
+        """Run one invocation; tell whether it succeeded."""
+        invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
+        rng = random.Random(f"{self.salt}/{invocation}")
+        invoked = asyncio.create_task(self._invoke(machine, name, shape, invocation, received), name=invocation)
+        if shape.is_async and rng.random() < self.cancels:
+            await self._cancel(machine, invoked, invocation, rng)
+        await asyncio.wait({invoked})
+        if invoked.cancelled():
+            self.ledger.cancelled(received.id, last=received.dequeue_count >= self.tries)
+            return False
+        return invoked.result()
+
+    async def _cancel(self, machine: Machine, invoked: asyncio.Task[bool], invocation: str, rng: random.Random) -> None:
+        """Cancel an invocation some steps after a request that its machine sends from now on, or after some seconds."""
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if rng.random() < _BY_REQUEST:
+            self._awaited.setdefault(machine, []).append((self._sent[machine] + rng.randint(1, 8), asked))
+        until: set[asyncio.Future[Any]] = {invoked, asked}
+        await asyncio.wait(until, timeout=rng.uniform(0.0, 25.0), return_when=asyncio.FIRST_COMPLETED)
+        for _ in range(rng.randrange(12)):
+            await asyncio.sleep(0)
+        if not invoked.done():
+            self.world.cancelled.add(invocation)
+            invoked.cancel()
+            await asyncio.wait({invoked})
+            self.world.oracle.reached["invocation: cancelled"] += 1
+            if not invoked.cancelled():
+                self.world.oracle.blame("cancellation swallowed", f"{invocation} was cancelled, and went on to its end")
+
+    def _count(self, machine: Machine) -> None:
+        self._sent[machine] += 1
+        waiting = self._awaited.get(machine, [])
+        for number, asked in [*waiting]:
+            if number <= self._sent[machine]:
+                waiting.remove((number, asked))
+                if not asked.done():
+                    machine.context().run(asked.set_result, None)
+
+    async def _invoke(self, machine: Machine, name: str, shape: Shape, invocation: str, received: Message) -> bool:
+        body = json.loads(received.body)
+        order, ran, values = self.orders[body["Number"]], list[int](), list[object]()
+        job = replace(order.job, fails=order.runs < order.fails)
+
+        async def work() -> None:
+            given = {"msg": queue_input(shape.parameter, received), "job": job, "ran": ran}
+            try:
+                values.append(await run_function(shape.run, {**given, "context": Context(name, invocation)}))
+            finally:
+                order.runs += len(ran)
+
+        outcome = await invoke(
+            self.world,
+            machine,
+            name,
+            invocation,
+            work,
+            message=received.id,
+            keys={"function": body["Order"]["Id"]} if shape.keyed else None,
+            failures=(RuntimeError,),
+        )
+        if outcome == "ok":
+            skipped = shape.skips(invocation)
+            self.ledger.succeeded(received.id, ran=bool(ran), dropped=skipped, value=values[0])
+        else:
+            self.ledger.failed(received.id, own=outcome == "failed")
+        put_back = outcome == "ok" and not ran
+        self.world.oracle.reached[f"invocation: {'put back' if put_back else outcome}"] += 1
+        return outcome == "ok"

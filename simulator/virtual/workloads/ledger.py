@@ -1,0 +1,261 @@
+"""What became of each message: judged at the queue service, at the instant, whatever hosts and locks say of it.
+
+A message and the copies in whose place it went back say the same, and no two messages of a world do. So a message is
+known by its text, in its queue and in the poison queue.
+
+gone                 the last of a message was deleted, and no invocation of it had succeeded with its body
+altered              a message was put back, or poisoned, with another body, or into another queue
+two of one           a message lies there twice; no host died or stood still, and each request was answered
+ran again            a message ran to a good end twice; no host died or stood still, and each request was answered soon
+burnt                a message was received more often than it had failed, and nothing went wrong
+wrong delay          a message was put back for a time that its function's options don't allow
+wrong life           a copy lives longer, or shorter, than what was left of its original's life
+poison too soon      a message was moved to the poison queue before it had been tried as often as it may be
+tried too often      a body failed for its message more often than it may, and nobody had forgotten a failure
+output of nobody     an invocation that put its message back answered with a value
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from simulator.virtual.storage.queues import QueueRequest
+from singleton.defer.queue_account import poison_queue
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.queues import Stored
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+
+_ANSWER: Final = 9.8
+"""Seconds after which a request to a queue without an answer counts as failed."""
+_OF_A_NOTE: Final = 4.9
+"""The same for the notes on how often a message has failed."""
+_SLOW: Final = 4.0
+"""Seconds by which one request may be late, so that a message may be received again."""
+_AFTERWARDS: Final = 21.0
+"""Seconds in which the original of a copy is deleted, if each request is answered."""
+_RETRIED: Final = 3
+"""Failed deletes after which a message may stay."""
+_HELD_UP: Final = 45.0
+"""Seconds that may pass from the reading of what is left of a life to the sending of the copy."""
+_CUT_OFF: Final = 2.0
+"""Seconds of a life that are lost each time: the service tells whole ones, and takes whole ones."""
+_ROUND: Final = 0.5
+_JITTER: Final = 0.25
+
+
+@dataclass(slots=True)
+class Entry:
+    """One message, and all the copies of it.
+
+    Attributes:
+        number: which it is.
+        queue: where it was put.
+        expires: when its life ends.
+        there: what of it lies in queues now, by queue and id.
+        machines: those that have received it, and since when.
+        receives: how often it was received.
+        answered: how many of its invocations ended as a success.
+        failures: how many failed, by the id that it had.
+        own: how often its body failed.
+        done: how often its body ran to a good end, and its invocation succeeded.
+        dropped: whether its function chose not to run.
+        unanswered: whether there may be two of it, as nobody knows what became of a request.
+        slow: whether it may have been received again meanwhile.
+        forgotten: whether a note of its failures may be lost, or its last failure not make it poison.
+        troubled: whether any request about it went wrong.
+    """
+
+    number: int
+    queue: str
+    expires: float = math.inf
+    there: dict[tuple[str, str], Stored] = field(default_factory=dict)
+    machines: dict[Machine, float] = field(default_factory=dict)
+    receives: int = 0
+    answered: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    own: int = 0
+    done: int = 0
+    dropped: bool = False
+    unanswered: bool = False
+    slow: bool = False
+    forgotten: bool = False
+    troubled: bool = False
+    vain: int = 0
+
+    def struck(self, now: float) -> bool:
+        """Tell whether a host that had it died or stood still since."""
+        return any(machine.crashed or machine.stopped_since(now - since) for machine, since in self.machines.items())
+
+
+_OF_NOBODY: Final = -1
+"""The number of a message that no producer has put there."""
+
+
+class Ledger:
+    """Watches the queues of a world. ``delay`` and ``most`` are what its functions' options say."""
+
+    def __init__(self, world: World, *, delay: float, most: int) -> None:
+        self.world = world
+        self.entries: dict[str, Entry] = {}
+        self._delay = delay
+        self._most = most
+        self._names: dict[str, Entry] = {}
+        self._bad_until: dict[Machine, float] = {}
+        """Until when what a machine receives may be visible again before it knows."""
+        self._told, world.network.on_send = world.network.on_send, self._asked
+
+    # --- what is fed, and what its invocations say --------------------------------------------------------------------
+
+    def fed(self, number: int, queue: str, stored: Stored) -> None:
+        """Receive a message that a producer has put into a queue."""
+        entry = Entry(number, queue, stored.expires)
+        self.entries[stored.text] = self._names[stored.id] = entry
+        entry.there[queue, stored.id] = stored
+
+    def failed(self, name: str, *, own: bool) -> None:
+        """Receive the failure of an invocation for the message of an id: by its body, or not."""
+        entry = self._names[name]
+        entry.failures[name] += 1
+        entry.own += own
+        forgotten = entry.forgotten or entry.unanswered or entry.slow or self._struck(entry)
+        if entry.own > self._most and not forgotten:
+            self._blame("tried too often", entry, f"failed {entry.own} times, and may fail {self._most} times")
+
+    def cancelled(self, name: str, *, last: bool) -> None:
+        """Receive the cancellation of an invocation; ``last``: its host tries no more.
+
+        A message that goes back just then is there; and its host, which can't know, copies it to the poison queue.
+        """
+        self._names[name].unanswered |= last
+        self.failed(name, own=False)
+
+    def succeeded(self, name: str, *, ran: bool, dropped: bool, value: object) -> None:
+        """Receive the success of an invocation: whether its body ran or should not run, and what it returned."""
+        entry = self._names[name]
+        entry.answered += 1
+        if not ran:
+            entry.dropped |= dropped
+            if value is not None:
+                self._blame("output of nobody", entry, f"was put back, and its invocation returned {value!r}")
+            return
+        entry.done += 1
+        if entry.done > 1 and not (entry.unanswered or entry.slow or self._struck(entry)):
+            self._blame("ran again", entry, "ran again")
+
+    # --- what happens at the service ----------------------------------------------------------------------------------
+
+    def sent(self, queue: str, stored: Stored, by_locks: Machine | None, delay: float, life: float | None) -> None:
+        """See ``Watcher.sent``."""
+        entry = self.entries.get(stored.text)
+        if entry is None or queue not in {entry.queue, poison_queue(entry.queue)}:
+            self.world.oracle.blame("altered", f"{queue} got {stored.text!r}, which nobody had put there")
+            self.fed(_OF_NOBODY, queue, stored)
+            return
+        self._names[stored.id] = entry
+        if queue != entry.queue:
+            tries = entry.receives - entry.answered
+            if tries < self._most and not (entry.unanswered or self._struck(entry)):
+                self._blame("poison too soon", entry, f"is poison after {tries} tries of {self._most}")
+        elif by_locks is not None:
+            self._is_put_back(entry, delay, life)
+        entry.there[queue, stored.id] = stored
+        self.world.later(_AFTERWARDS, self._must_be_one, entry, set(entry.there))
+
+    def received(self, queue: str, stored: Stored, machine: Machine) -> None:
+        """See ``Watcher.received``."""
+        now, entry, failed = self.world.loop.now, self._names[stored.id], 0
+        failed = entry.failures[stored.id]
+        if stored.dequeued > failed and not (entry.troubled or self._struck(entry)):
+            again = f"is received after {stored.dequeued} times as {stored.id} in {queue}, and failed {failed} times"
+            self._blame("burnt", entry, again)
+        entry.receives += 1
+        entry.machines.setdefault(machine, now)
+        if now <= self._bad_until.get(machine, -1.0):
+            entry.troubled = entry.slow = True
+
+    def deleted(self, queue: str, stored: Stored) -> None:
+        """See ``Watcher.deleted``."""
+        entry = self._names[stored.id]
+        entry.there.pop((queue, stored.id), None)
+        now = self.world.loop.now
+        if not (entry.done or entry.dropped or self._there(entry)) and now < stored.expires - _CUT_OFF:
+            self._blame("gone", entry, "was deleted, and no invocation of it has succeeded with its body")
+
+    # --- judging ------------------------------------------------------------------------------------------------------
+
+    def _asked(self, request: Request, passage: Passage) -> None:
+        """Take a request, and what the network will do to it."""
+        self._told(request, passage)
+        length = passage.out + passage.back
+        unanswered = passage.lost or passage.reply_lost or passage.reset
+        if request.call in {"note", "noted", "remove", "queue create", "queue time"}:
+            late = length > _OF_A_NOTE or passage.copies > 1
+            if unanswered or late or passage.answer is not None:
+                noted = self._names.get(unquote(request.name).rpartition("/")[2])
+                for each in self.entries.values() if noted is None else [noted]:
+                    each.forgotten = True
+        if request.call == "queue time" and length > _ROUND:  # a clock that was read so late is as much behind
+            for each in self.entries.values():
+                each.troubled = True
+        if request.call == "queue receive" and not (passage.good and passage.copies == 1):
+            until = self.world.loop.now + length + passage.copy_delay + 1.0
+            self._bad_until[request.machine] = max(until, self._bad_until.get(request.machine, 0.0))
+        if not isinstance(request, QueueRequest) or not request.message:
+            return
+        entry = self._names.get(request.message) or self.entries.get(request.message)
+        if entry is None:
+            return
+        entry.machines.setdefault(request.machine, self.world.loop.now)
+        if passage.good and passage.copies == 1:
+            return
+        entry.troubled = True
+        entry.forgotten |= passage.answer is not None
+        if isinstance(passage.answer, StoreFailure) and request.call == "queue delete":
+            entry.vain += 1
+            unanswered |= entry.vain >= _RETRIED or (passage.answer.status or 0) < 500
+        entry.unanswered |= unanswered or length > _ANSWER or (passage.copies > 1 and request.call == "queue send")
+        entry.slow |= length > _SLOW or passage.answer is not None
+
+    def _is_put_back(self, entry: Entry, delay: float, life: float | None) -> None:
+        now, lives = self.world.loop.now, math.inf if life is None else life
+        lying = [stored.expires for (queue, _), stored in entry.there.items() if queue == entry.queue]
+        left = max(lying, default=entry.expires) - now
+        slack = _HELD_UP if entry.troubled or self._struck(entry) else _ROUND
+        slack = math.inf if entry.unanswered else slack
+        if entry.unanswered or self._struck(entry):
+            left = 0.0
+        if lives != left and not left - _CUT_OFF <= lives <= entry.expires - now + slack:
+            self._blame("wrong life", entry, f"was put back for {lives:.0f} s, and had {left:.0f} s left")
+        least, most = (max(1, round(self._delay * (1 + way * _JITTER))) for way in (-1, 1))
+        if life is not None and life // 2 < most:
+            least = min(least, int(life // 2))
+        if not least <= delay <= most:
+            self._blame("wrong delay", entry, f"was put back for {delay} s instead of {least} to {most}")
+
+    def _must_be_one(self, entry: Entry, before: set[tuple[str, str]]) -> None:
+        """Of the copies that existed some time ago, at most one is left."""
+        there = self._there(entry, before)
+        by_hosts = entry.slow and {queue for queue, _ in entry.there} == {poison_queue(entry.queue)}
+        if there > 1 and not (entry.unanswered or by_hosts or self._struck(entry)):
+            self._blame("two of one", entry, f"lies there {there} times")
+
+    def _there(self, entry: Entry, names: Container[tuple[str, str]] | None = None) -> int:
+        now = self.world.loop.now
+        there = [stored for name, stored in entry.there.items() if names is None or name in names]
+        return sum(stored.expires > now for stored in there)
+
+    def _struck(self, entry: Entry) -> bool:
+        return entry.struck(self.world.loop.now)
+
+    def _blame(self, check: str, entry: Entry, what: str) -> None:
+        self.world.oracle.blame(check, f"message number {entry.number} of {entry.queue} {what}")

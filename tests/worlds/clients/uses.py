@@ -1,0 +1,349 @@
+"""How those in the workload ``clients`` use a client: each kind of use as users write it, sync and async, cut anywhere.
+
+waits for itself        a caller asked again for the lock that it is inside of, and was not told at once
+worked after its stop   a periodic worker was stopped, and did its work once more
+stopped late            a periodic worker was stopped, and went on to wait
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.virtual.hosts.bodies import inside
+from simulator.virtual.oracle.callers import AT_ONCE, QUIET
+from simulator.virtual.time.baton import Baton
+from simulator.virtual.workloads.witness import Witness
+from simulator.virtual.worlds.resource import Refused
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
+from singleton.base.hold import holds_in
+
+if TYPE_CHECKING:
+    from simulator.virtual.worlds.world import World
+    from singleton import AsyncLockClient, LockClient
+    from singleton.base.hold import Hold, LossSignal
+    from tests.worlds.clients.book import Book
+    from tests.worlds.clients.calls import Calls
+    from tests.worlds.clients.customers import Customer, Kind, Use
+
+_ALONE: Final = frozenset({"holder", "leader", "worker", "hold", "hold slot"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One use, after a ``pause``.
+
+    ``way``: lock, try, set, slot, try slot, hold and hold slot (acquired without a block), holder, leader, worker.
+    ``then``: what becomes of a hold without a block: released, released elsewhere, twice, dropped; of a block: again.
+    Of a worker: long, if its work takes most of the time and looks at no loss by itself.
+    ``closes``: how many callbacks after its beginning the client is closed.
+    ``cut``: the phase in which it is cancelled, and how many callbacks of its machine after that begins.
+    """
+
+    pause: float
+    way: str
+    names: tuple[str, ...]
+    timeout: float | None = None
+    seconds: float = 1.0
+    steps: int = 1
+    at_least: float = 0.0
+    then: str = ""
+    cut: tuple[str, int] | None = None
+    closes: int | None = None
+
+
+@dataclass(slots=True)
+class User:
+    """Somebody on a machine with a client."""
+
+    world: World
+    book: Book
+    calls: Calls
+    customer: Customer
+    client: AsyncLockClient | LockClient
+    name: str
+    sync: bool
+
+    def close(self) -> None:
+        """Close the client, once."""
+        if self.customer.closed is None:
+            self.client.close()
+            self.book.closed(self.customer)
+
+    def blame_itself(self, use: Use) -> None:
+        """Judge a second request by a caller that is inside the lock already, if it was not refused."""
+        text = f"{use.owner} asked again for {use.locks[0]}, and was not told at once"
+        self.world.oracle.blame("waits for itself", text)
+
+    def blame_stopped(self, use: Use) -> None:
+        """Judge the work of a worker that was stopped."""
+        self.world.oracle.blame("worked after its stop", f"{use.owner} was stopped, and works once more")
+
+    def must_have_stopped(self, use: Use, asked: float, bound: float) -> None:
+        """Judge the end of a worker that was asked to stop: its work may end, and its lock be released."""
+        took = self.world.loop.now - asked
+        if took > bound and self.world.oracle.conduct.well(use.machine, took + QUIET):
+            self.world.oracle.blame("stopped late", f"{use.owner} was stopped, and ended {took:.1f} s later")
+
+    async def use(self, plan: Plan, number: int) -> None:
+        """Use the client once; every result is judged."""
+        await asyncio.sleep(plan.pause)
+        if plan.way == "holder":
+            await self._look(plan)
+            return
+        use = self.book.begin(self.customer, f"{self.name}/{number}", *self._of(plan))
+        cutter = _Cutter(self, use, plan)
+        cutter.reach("begin")
+        work = (
+            self._sync_work(use, plan, cutter)
+            if self.sync and plan.way not in _ALONE
+            else self._work(use, plan, cutter)
+        )
+        cutter.task = task = asyncio.create_task(work, name=use.owner)
+        error = await _ended(task)
+        if plan.then == "dropped":
+            self.world.loop.leftover_tasks()  # the loop drops tasks that have ended, and the holds that they returned
+        kept = use.doing != "waits" or use.kind == "worker"
+        rest = plan.at_least * self.world.oracle.bounds.drift if kept else 0.0
+        self.world.oracle.reached[f"use: {'ok' if error is None else type(error).__name__}"] += 1
+        if task.cancelled() and not use.cut:
+            self.world.oracle.blame("cancelled by nobody", f"{use.owner} ended with a cancellation")
+        self.book.over(use, error, rest=rest)
+
+    def _of(self, plan: Plan) -> tuple[Kind, tuple[str, ...], float | None]:
+        match plan.way:
+            case "try":
+                return "lock", plan.names, 0.0
+            case "slot" | "try slot" | "hold slot":
+                return "slot", self.book.slots(plan.names[0]), 0.0 if plan.way == "try slot" else plan.timeout
+            case "set":
+                return "set", plan.names, plan.timeout
+            case "leader" | "worker":
+                return plan.way, plan.names, None
+            case _:
+                return "lock", plan.names, plan.timeout
+
+    # --- the ways -----------------------------------------------------------------------------------------------------
+
+    async def _work(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
+        match plan.way:
+            case "leader":
+                await self._lead(use, plan, cutter)
+            case "worker":
+                await self._work_at_times(use, plan, cutter)
+            case "hold" | "hold slot":
+                await self._hold(use, plan, cutter)
+            case _:
+                async with self._block(use, plan) as got:
+                    await self._inside(use, holds_in(got), plan, cutter)
+                    if plan.then == "twice" and holds_in(got):
+                        await self._async_client().release(holds_in(got)[0])
+                    cutter.reach("leave")
+                self._released(use, plan, holds_in(got))
+
+    async def _sync_work(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
+        def work() -> None:
+            with self._block(use, plan) as got:
+                Baton.wait(self._inside(use, holds_in(got), plan, cutter))
+            self._released(use, plan, holds_in(got))
+
+        await Baton.run(work)
+
+    def _block(self, use: Use, plan: Plan) -> Any:
+        client, name = self.client, plan.names[0] if plan.names else ""
+        match plan.way:
+            case "lock":
+                return client.lock(name, timeout=plan.timeout, at_least=plan.at_least, owner=use.owner)
+            case "try":
+                return client.try_lock(name, at_least=plan.at_least, owner=use.owner)
+            case "set":
+                return client.lock_all(list(plan.names), timeout=plan.timeout, owner=use.owner)
+            case "slot":
+                return client.semaphore(name, self.book.limits[name], timeout=plan.timeout, owner=use.owner)
+            case _:
+                return client.try_lock(name, limit=self.book.limits[name], owner=use.owner)
+
+    async def _hold(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
+        client = self._async_client()
+        name, limit = plan.names[0], self.book.limits[plan.names[0]] if use.kind == "slot" else None
+        hold: Hold | None = await client.acquire(name, limit=limit, timeout=plan.timeout, owner=use.owner)
+        assert hold is not None
+        try:
+            await self._inside(use, (hold,), plan, cutter)
+        finally:
+            if plan.then == "dropped":
+                hold = None
+            elif plan.then == "elsewhere":
+                cutter.reach("leave")
+                await asyncio.shield(asyncio.create_task(client.release(hold)))
+            else:
+                cutter.reach("leave")
+                await client.release(hold)
+                if plan.then == "twice":
+                    await client.release(hold)
+            if hold is not None:
+                self._released(use, plan, (hold,))
+
+    def _released(self, use: Use, plan: Plan, holds: tuple[Hold, ...]) -> None:
+        if not plan.at_least:
+            self.calls.released(use, holds)
+
+    async def _lead(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
+        witness = Witness(self.world, use.machine)
+        try:
+            async with self._async_client().leadership(plan.names[0], owner=use.owner) as leadership:
+                witness.wait_for(leadership)
+                cutter.reach("inside")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(plan.seconds):
+                        while True:
+                            hold = await leadership
+                            if not hold.lost.is_set():
+                                await self._lead_once(use, hold)
+                cutter.reach("leave")
+        finally:
+            await witness.must_know(excused=use.cut)
+
+    async def _lead_once(self, use: Use, hold: Hold) -> None:
+        with suppress(Refused), inside(self.world, use.machine, hold, guarded=False):
+            while await self._step((hold,), 2.0):
+                pass
+
+    async def _work_at_times(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
+        stopped = False
+        long = plan.then == "long"
+        lasts = plan.seconds * 0.7 if long else plan.seconds / 8
+
+        async def work(hold: Hold) -> None:
+            if stopped:
+                self.blame_stopped(use)
+            with suppress(Refused), inside(self.world, use.machine, hold):
+                await (asyncio.sleep(lasts) if long else self._step((hold,), lasts))
+
+        client = self._async_client()
+        worker = client.periodic(plan.names[0], work, every=plan.seconds / 3.3, at_least=plan.at_least, owner=use.owner)
+        if plan.timeout is None:
+            async with worker:
+                cutter.reach("inside")
+                await asyncio.sleep(plan.seconds)
+                cutter.reach("leave")
+                asked = self.world.loop.now
+            self.must_have_stopped(use, asked, lasts * self.world.oracle.bounds.drift + AT_ONCE)
+        else:
+            asyncio.get_running_loop().call_later(plan.seconds, worker.stop)
+            await worker.run()
+        stopped = True
+
+    async def _look(self, plan: Plan) -> None:
+        for _ in range(3 * plan.steps):
+            asked = self.world.loop.now
+            try:
+                await self._async_client().holder(plan.names[0])
+            except StorageUnavailable as error:
+                self.calls.not_answered(self.customer.machine, asked, error)
+            except (SingletonError, ValueError):
+                return
+            await asyncio.sleep(plan.seconds / 2)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    async def _inside(self, use: Use, holds: tuple[Hold, ...], plan: Plan, cutter: _Cutter) -> None:
+        """Work in steps under all these holds, as long as none is lost. A try may have no hold at all."""
+        if not holds:
+            if plan.way in ("try", "try slot"):
+                raise LockNotAcquired("it got None")
+            return
+        self.calls.got(use, holds)
+        self.book.got(use, tuple(hold.lock for hold in holds))
+        for hold in holds:
+            hold.raise_if_lost()
+        cutter.reach("inside")
+        if plan.at_least:
+            self.book.must_last(use, holds[0], plan.at_least)
+        semaphore = plan.names[0] if use.kind == "slot" else ""
+        with ExitStack() as bodies:
+            for hold in holds:
+                body = bodies.enter_context(inside(self.world, use.machine, hold, sync=self.sync))
+                if semaphore:
+                    self.book.enter(semaphore, body)
+                    bodies.callback(self.book.leave, semaphore, body)
+            if plan.then == "again" and use.kind == "lock" and not self.sync:
+                await self._ask_again(use, plan)
+            for _ in range(plan.steps):
+                if not await self._step(holds, plan.seconds):
+                    break
+
+    async def _ask_again(self, use: Use, plan: Plan) -> None:
+        """Ask for the lock that this code is inside of: a caller that waits for itself is told so."""
+        asked = self.world.loop.now
+        with suppress(TimeoutError):
+            try:
+                async with asyncio.timeout(3.0), self._async_client().lock(plan.names[0], owner=f"{use.owner} again"):
+                    pass
+            except LockNotAcquired as error:
+                if error.reason != "reentry":
+                    self.blame_itself(use)
+                return
+            except (SingletonError, ValueError):
+                return
+        if not use.machine.stopped_since(self.world.loop.now - asked):
+            self.blame_itself(use)
+
+    async def _step(self, holds: tuple[Hold, ...], seconds: float) -> bool:
+        """Work for some seconds, and write the result; False as soon as a hold is lost."""
+        losses = [asyncio.ensure_future(_over(hold.lost)) for hold in holds]
+        try:
+            await asyncio.wait(losses, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for loss in losses:
+                loss.cancel()
+        if any(hold.lost.is_set() for hold in holds):
+            return False
+        for hold in holds:
+            self.world.resource.write(hold)
+        return True
+
+    def _async_client(self) -> AsyncLockClient:
+        return self.client  # type: ignore[return-value]  # sync callers don't need it
+
+
+@dataclass(slots=True)
+class _Cutter:
+    """Cancels a use so many callbacks of its machine after a phase of it began."""
+
+    user: User
+    book_use: Use
+    plan: Plan
+    task: asyncio.Task[None] | None = None
+
+    def reach(self, phase: str) -> None:
+        """Take the beginning of a phase."""
+        machine = self.user.customer.machine
+        if phase == "begin" and self.plan.closes is not None:
+            machine.at_step(self.plan.closes, lambda: machine.context().run(self.user.close))
+        if self.plan.cut is not None and self.plan.cut[0] == phase and not self.user.sync:
+            self.user.customer.machine.at_step(self.plan.cut[1], self._cut)
+
+    def _cut(self) -> None:
+        if self.task is not None and not self.task.done():
+            self.book_use.cut = True
+            self.task.cancel()
+
+
+async def _ended(task: asyncio.Task[None]) -> BaseException | None:
+    """Wait for a task, and return its error without the objects of its frames, for example a dropped hold."""
+    await asyncio.wait({task})
+    try:
+        await task
+    except BaseException as error:  # noqa: BLE001 - it is judged
+        traceback.clear_frames(error.__traceback__)
+        return error.with_traceback(None)
+    return None
+
+
+async def _over(lost: LossSignal) -> None:
+    """Wait for the loss of a hold without a reference to the hold, so that the hold can be dropped."""
+    await lost

@@ -1,0 +1,216 @@
+"""The workload ``failover``: guarded functions, timers and leaders whose locks are touched, and others.
+
+The hosts of a fleet have the same failover, or values that differ; some have it off, and some have an older version
+without it: that stamps the next epoch, and keeps what else is on the blob. Their clocks are wrong by a fifteenth at
+most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from simulator.virtual.hosts.invocations import declare, invoke_one
+from simulator.virtual.hosts.jobs import Job, message, without_options
+from simulator.virtual.oracle.evidence import Body
+from simulator.virtual.storage.service import NetworkStore
+from simulator.virtual.workloads.leaders import Election, start_election
+from singleton import singleton
+from singleton.base.hold import Hold
+from singleton.stores.protocol import StoreFailure
+from singleton.stores.stamps import EPOCH_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+
+_VALUES: Final = (2.0, 2.0, 3.0, 5.0, 10.0)
+_ALL: Final = (None, *sorted(set(_VALUES)))
+_KINDS: Final = ("ship", "ship", "ship", "soon", "sync", "tick", "insist")
+_MOST_DRIFT: Final = 0.065
+"""The greatest error of a clock: a clock that is slow by a fifteenth shows fourteen fifteenths of the time."""
+_OLDER: Final = 0.12
+"""The share of hosts with an older version."""
+_PERIOD: Final = 15
+_PATIENCE: Final = 2.0
+
+_ASKED: Final = 2
+"""Whoever waits asks four times in its failover; and locks of a process that have others wait for one blob, each."""
+
+
+def start_failovers(world: World) -> None:
+    """Let some hosts work under one or two locks, and now and then be candidates for a leadership."""
+    rng = world.rng_work
+    _let_clocks_drift(world)
+    declare(world, _functions())
+    world.oracle.conduct.asked_by = lambda _: _ASKED
+    fleet = rng.choice(_VALUES)
+    mixed = rng.random() < 0.5
+    failovers = {each: rng.choice((*_VALUES, None)) if mixed else fleet for each in world.machines}
+    keys = rng.choice((1, 1, 2))
+    older = set(world.machines[1:]) if mixed else set()
+    older = {each for each in sorted(older, key=lambda each: each.index) if rng.random() < _OLDER}
+    if rng.random() < 0.3:
+        election = Election(world, "poller", failovers=failovers)
+        world.oracle.silence.wanting.append(election.want)
+        start_election(world, election)
+    for machine in world.machines:
+        if machine in older:
+            _start_older(world, machine, keys)
+        else:
+            for worker in range(rng.choice((1, 1, 2))):
+                _start_worker(world, machine, worker, failovers[machine], keys)
+
+
+def _let_clocks_drift(world: World) -> None:
+    rng = world.rng_work
+    for machine in world.machines:
+        if machine.rate == 1.0:
+            machine.rate = 1 + rng.choice((0.0, -_MOST_DRIFT, _MOST_DRIFT, rng.uniform(-_MOST_DRIFT, _MOST_DRIFT)))
+
+
+@cache
+def _functions() -> dict[str, Callable[..., Any]]:
+    """Declare each function with each value: all of one key share a lock."""
+
+    async def work(msg: str, job: Job) -> None:
+        await job.run()
+
+    def work_sync(msg: str, job: Job) -> None:
+        job.run_sync()
+
+    made: dict[str, Callable[..., Any]] = {}
+    for value in _ALL:
+        guarded = partial(singleton, scope="Order:Id", level="host", failover=value)
+        with without_options():
+            made |= {
+                _name("ship", value): guarded()(work),
+                _name("soon", value): guarded(timeout=20)(work),
+                _name("sync", value): guarded()(work_sync),
+                _name("tick", value): guarded(on_contention="skip")(work),
+                _name("insist", value): guarded(on_contention="raise")(work),
+            }
+    return made
+
+
+def _name(kind: str, failover: float | None) -> str:
+    return f"{kind}_{'off' if failover is None else f'{failover:g}'}"
+
+
+def _start_worker(world: World, machine: Machine, worker: int, failover: float | None, keys: int) -> None:
+    """Start a worker that calls functions one after another; now and then one with another value."""
+    rng = world.rng_work
+    plan = []
+    work = 0.0
+    used = world.oracle.silence.declared.setdefault(machine, {failover})
+    for _ in range(rng.randint(1, 4)):
+        steps, seconds = rng.randint(1, 4), rng.choice((0.05, 2.0, 7.0, 18.0)) * rng.uniform(0.5, 1.0)
+        job = Job(world.resource, steps, seconds / steps, careful=rng.random() < 0.5, fails=rng.random() < 0.05)
+        value = rng.choice(_ALL) if rng.random() < 0.1 else failover
+        used.add(value)
+        plan.append((rng.uniform(0, 4.0), _name(rng.choice(_KINDS), value), f"key-{rng.randrange(keys)}", job))
+        work += seconds + 7.0
+    world.start(machine, _work(world, machine, worker, plan), seconds=work)
+
+
+async def _work(world: World, machine: Machine, worker: int, plan: list[tuple[float, str, str, Job]]) -> None:
+    for number, (pause, kind, key, job) in enumerate(plan):
+        await asyncio.sleep(pause)
+        invocation = f"{machine.name}/{worker}/{number}"
+        outcome = await invoke_one(world, machine, _functions(), kind, invocation, key=key, msg=message(key), job=job)
+        world.oracle.reached[f"invocation: {outcome}"] += 1
+
+
+# --- a version that knows nothing of failover -------------------------------------------------------------------------
+
+
+def _start_older(world: World, machine: Machine, keys: int) -> None:
+    """It is never told to stop: it has no lock thread that would be closed."""
+    rng = world.rng_work
+    machine.leaving = True
+    world.oracle.signs.strangers.add(machine)
+    lock = f"locks/explored/~key-{rng.randrange(keys)}"
+    rounds = [(rng.uniform(0.0, 6.0), rng.choice((1.0, 5.0, 10.0))) for _ in range(6)]
+    ids = [str(UUID(int=rng.getrandbits(128), version=4)) for _ in range(1000)]
+    host = _Older(world, machine, lock)
+    world.start(machine, host.work(rounds, ids), seconds=sum(pause + seconds + 7.0 for pause, seconds in rounds))
+
+
+class _Belief:
+    """The lease that it believes to have, by its own clock. It renews nothing, and ends in time."""
+
+    def __init__(self, lease_id: str, deadline: float) -> None:
+        self.id = lease_id
+        self.deadline = deadline
+
+    def overdue(self) -> bool:
+        return asyncio.get_running_loop().time() >= self.deadline
+
+
+class _Older:
+    def __init__(self, world: World, machine: Machine, lock: str) -> None:
+        self._world = world
+        self._machine = machine
+        self._lock = lock
+        self._store = NetworkStore(world.network, world.service, machine)
+        self._left: tuple[str, int] = "", 0
+
+    async def work(self, rounds: list[tuple[float, float]], ids: list[str]) -> None:
+        for pause, seconds in rounds:
+            await asyncio.sleep(pause)
+            for _ in range(12):
+                if await self._try(ids.pop(), seconds):
+                    break
+                await asyncio.sleep(2.0)
+
+    async def _try(self, lease_id: str, seconds: float) -> bool:
+        """Ask once for the lock; work under it if it was granted, and stamped where another had stamped it."""
+        belief = _Belief(lease_id, asyncio.get_running_loop().time() + _PERIOD * 14 / 15)
+        try:
+            etag = await _asked(self._store.acquire(self._lock, lease_id, _PERIOD))
+            if etag != self._left[0]:
+                state = await _asked(self._store.read(self._lock))
+                epoch = int(state.metadata.get(EPOCH_KEY, state.modified * 1000)) + 1
+                written = {**state.metadata, EPOCH_KEY: str(epoch)}
+                self._left = await _asked(self._store.write(self._lock, lease_id, written, state.etag)), epoch * 1000
+        except StoreFailure:
+            await self._give_back(lease_id)
+            return False
+        if not belief.overdue():
+            self._left = self._left[0], self._left[1] + 1
+            await self._inside(belief, self._left[1], seconds)
+        await self._give_back(lease_id)
+        return True
+
+    async def _inside(self, belief: _Belief, token: int, seconds: float) -> None:
+        oracle, loop = self._world.oracle, asyncio.get_running_loop()
+        hold = Hold(self._lock, owner=f"{self._machine.name}/older", token=token, lease=belief)
+        oracle.reached["bodies of an older version"] += 1
+        oracle.enter(Body(self._lock, self._machine, hold, sync=False, since=self._world.loop.now))
+        await asyncio.sleep(min(seconds, belief.deadline - loop.time()))
+        oracle.leave(hold)
+
+    async def _give_back(self, lease_id: str) -> None:
+        for _ in range(4):
+            try:
+                await _asked(self._store.release(self._lock, lease_id))
+            except StoreFailure as failure:
+                if failure.status in (404, 409, 412):
+                    return
+                await asyncio.sleep(0.5)
+            else:
+                return
+
+
+async def _asked(request: Awaitable[Any]) -> Any:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await request
+    except StoreFailure:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a fault makes of it
+        raise StoreFailure(detail=f"no answer: {error!r}") from None

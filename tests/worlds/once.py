@@ -1,0 +1,293 @@
+"""The workload ``once``: operations by key on all hosts, whose effects a resource counts; and what must be true.
+
+Functions do the operations of some keys, blocks do the rest. Some fail after their effect, some are cancelled, some
+wait for only so long; each effect has a result of its own.
+
+two results        two that returned normally returned different results for one key
+no effect          one returned a result that no effect had
+done again         one began after another had returned the result, and did it again
+two doers          two had the effect, and both returned normally
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.virtual.hosts.bodies import inside
+from simulator.virtual.hosts.jobs import Context, without_options
+from simulator.virtual.time.baton import Baton
+from simulator.virtual.worlds.resource import Refused
+from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once
+from singleton.base.errors import SingletonError
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from simulator.virtual.storage.service import Tenure
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+    from singleton.base.hold import Hold
+    from singleton.patterns.once.declared import OnRepeat
+    from singleton.patterns.once.operation import BaseOperation
+
+_NAME: Final = "charge"
+_KEEP: Final = 100_000.0
+
+
+class _Fails(Exception):
+    """The work fails after its effect."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """One call, after a ``pause``: so many seconds before its effect, and after it."""
+
+    pause: float
+    key: str
+    before: float
+    after: float
+    timeout: float | None
+    careful: bool
+    fails: bool
+    sync: bool
+    cancel_after: float | None
+
+    @property
+    def by_function(self) -> bool:
+        """Whether a function does it: of one key all or none."""
+        return int(self.key.rpartition("-")[2]) % 3 == 1
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call, and what came of it. ``result``: the number of an effect; ``effect``: its own, if it had one."""
+
+    machine: Machine
+    owner: str
+    key: str
+    since: float
+    effect: int | None = None
+    result: Any = None
+    until: float = 0.0
+
+
+def start_once(world: World) -> None:
+    """Let some callers on each machine do a few operations."""
+    rng = world.rng_work
+    ledger = Ledger(world)
+    keys = rng.choice((1, 2, 4, 8))
+    for machine in world.machines:
+        for caller in range(rng.randint(1, 3)):
+            plans = [_plan(rng, keys) for _ in range(rng.randint(1, 4))]
+            seconds = sum(plan.before + plan.after + 7.0 for plan in plans)
+            world.start(machine, _Caller(world, ledger, machine, caller).work(plans), seconds=seconds)
+
+
+def _plan(rng: random.Random, keys: int) -> _Plan:
+    return _Plan(
+        pause=rng.choice((0.0, 1.0, 10.0)) * rng.random(),
+        key=f"key-{rng.randrange(keys)}",
+        before=rng.choice((0.05, 1.0, 8.0)) * rng.random(),
+        after=rng.choice((0.0, 0.05, 3.0, 20.0)) * rng.random(),
+        timeout=rng.choice((None, None, 0.0, 20.0)),
+        careful=rng.random() < 0.7,
+        fails=rng.random() < 0.15,
+        sync=rng.random() < 0.25,
+        cancel_after=rng.uniform(0.0, 20.0) if rng.random() < 0.1 else None,
+    )
+
+
+@cache
+def _clients() -> tuple[AsyncLockClient, LockClient]:
+    return AsyncLockClient(options=SingletonOptions()), LockClient(options=SingletonOptions())
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a function is given."""
+
+    caller: _Caller
+    call: Call
+    plan: _Plan
+
+
+@cache
+def _function(timeout: float | None, *, sync: bool) -> Callable[..., Any]:
+    """Return a function that does operations; for one key it is always the same."""
+
+    async def charge_async(work: _Work) -> int:
+        return await work.caller.charge(work.call, work.plan, current_hold())
+
+    def charge(work: _Work) -> int:
+        return work.caller.charge_sync(work.call, work.plan, current_hold())
+
+    charge_async.__name__ = charge.__name__
+    policy: OnRepeat = "raise" if timeout == 0 else "wait"
+    with without_options():
+        declare = once(key=lambda work: work.plan.key, keep=_KEEP, on_contention=policy, timeout=timeout or None)
+        return declare(charge if sync else charge_async)
+
+
+@dataclass(slots=True)
+class _Caller:
+    world: World
+    ledger: Ledger
+    machine: Machine
+    number: int
+
+    async def work(self, plans: list[_Plan]) -> None:
+        """Make one call after the other."""
+        for number, plan in enumerate(plans):
+            await asyncio.sleep(plan.pause)
+            call = self.ledger.begin(self.machine, f"{self.machine.name}/{self.number}/{number}", plan.key)
+            task = asyncio.create_task(self._call(call, plan), name=call.owner)
+            await asyncio.wait({task}, timeout=None if plan.sync else plan.cancel_after)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+            if not task.cancelled():
+                task.result()
+
+    async def _call(self, call: Call, plan: _Plan) -> None:
+        outcome = "cancelled"
+        try:
+            if plan.sync:
+                result = await Baton.run(lambda: self._do_sync(call, plan))
+            else:
+                result = await self._do(call, plan)
+            outcome = "ok"
+            self.ledger.returned(call, result)
+        except (SingletonError, Refused, _Fails) as error:
+            outcome = type(error).__name__
+        finally:
+            self.ledger.under_way[call.machine, call.key] -= 1
+            self.world.oracle.callers.ended(self.machine, call.owner, outcome)
+            self.world.oracle.reached[f"invocation: {outcome}"] += 1
+
+    async def charge(self, call: Call, plan: _Plan, hold: Hold) -> int:
+        """Do it in a coroutine; return the number of its effect."""
+        await _rest(hold, plan.before, careful=plan.careful)
+        effect = self.ledger.effect(call, hold)
+        await _rest(hold, plan.after, careful=plan.careful)
+        _end(plan)
+        return effect
+
+    def charge_sync(self, call: Call, plan: _Plan, hold: Hold) -> int:
+        """Do it on a thread."""
+        Baton.wait(_rest(hold, plan.before, careful=plan.careful))
+        effect = self.ledger.effect(call, hold)
+        Baton.wait(_rest(hold, plan.after, careful=plan.careful))
+        _end(plan)
+        return effect
+
+    async def _do(self, call: Call, plan: _Plan) -> Any:
+        if plan.by_function:
+            work, context = _Work(self, call, plan), Context("charge", call.owner)
+            return await _function(plan.timeout, sync=False)(work, context=context)
+        async with once(
+            _clients()[0], plan.key, name=_NAME, keep=_KEEP, timeout=plan.timeout, owner=call.owner
+        ) as operation:
+            if not operation.done:
+                hold = _hold(operation)
+                with inside(self.world, self.machine, hold) if plan.careful else nullcontext():
+                    effect = await self.charge(call, plan, hold)
+                await operation.finish(effect)  # code that hangs here is no body's work
+        return operation.result
+
+    def _do_sync(self, call: Call, plan: _Plan) -> Any:
+        if plan.by_function:
+            work, context = _Work(self, call, plan), Context("charge", call.owner)
+            return _function(plan.timeout, sync=True)(work, context=context)
+        with once(_clients()[1], plan.key, name=_NAME, keep=_KEEP, timeout=plan.timeout, owner=call.owner) as operation:
+            if not operation.done:
+                operation.finish(self.charge_sync(call, plan, _hold(operation)))
+        return operation.result
+
+
+async def _rest(hold: Hold, seconds: float, *, careful: bool) -> None:
+    """Work for so long. A careful body stops when the hold is lost, others go on."""
+    if not careful:
+        await asyncio.sleep(seconds)
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await hold.lost
+    hold.raise_if_lost()
+
+
+def _hold(operation: BaseOperation) -> Hold:
+    hold = operation._hold
+    assert hold is not None
+    return hold
+
+
+def _end(plan: _Plan) -> None:
+    if plan.fails:
+        raise _Fails
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All effects and results, and what must hold of them; not of a key whose blob an operator has deleted."""
+
+    world: World
+    effects: dict[str, list[Call]] = field(default_factory=dict)
+    results: dict[str, list[Call]] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    """Keys."""
+    under_way: Counter[tuple[Machine | None, str]] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        delete = self.world.service.delete
+
+        def noted(name: str) -> None:
+            self.deleted.add(name.rpartition("/")[2])
+            delete(name)
+
+        self.world.service.delete = noted  # type: ignore[method-assign]
+        self.world.oracle.conduct.keeps = self._keeps
+
+    def _keeps(self, tenure: Tenure) -> bool:
+        """Tell whether somebody may be reading what was kept at this moment, under a lease of this machine."""
+        return self.under_way[tenure.machine, tenure.lock.rpartition("/")[2]] > 0
+
+    def begin(self, machine: Machine, owner: str, key: str) -> Call:
+        """Note that somebody asks."""
+        self.under_way[machine, key] += 1
+        return Call(machine, owner, key, self.world.loop.now)
+
+    def effect(self, call: Call, hold: Hold) -> int:
+        """Have the effect, under the operation's token; return its number."""
+        self.world.resource.write(hold)
+        done = self.effects.setdefault(call.key, [])
+        done.append(call)
+        call.effect = len(done)
+        if before := [each for each in self.results.get(call.key, ()) if each.until < call.since]:
+            self._blame("done again", call, f"does it again, and {before[0].owner} had returned {before[0].result}")
+        self.world.oracle.reached["effects"] += 1
+        self.world.oracle.reached["effects again"] += len(done) > 1
+        return call.effect
+
+    def returned(self, call: Call, result: Any) -> None:
+        """Take what a call returned."""
+        call.result, call.until = result, self.world.loop.now
+        results = self.results.setdefault(call.key, [])
+        others = [each for each in results if each.result != result]
+        results.append(call)
+        if result not in range(1, len(self.effects.get(call.key, ())) + 1):
+            self._blame("no effect", call, f"returned {result!r}, which no effect had")
+        elif others:
+            self._blame("two results", call, f"returned {result}, and {others[0].owner} {others[0].result}")
+        elif call.effect is not None and (doers := [each for each in results[:-1] if each.effect is not None]):
+            self._blame("two doers", call, f"has done it, and so has {doers[0].owner}")
+        self.world.oracle.reached["results found"] += call.effect is None
+
+    def _blame(self, check: str, call: Call, text: str) -> None:
+        if call.key not in self.deleted:
+            self.world.oracle.blame(check, f"{call.owner} {text}, for {call.key}")

@@ -1,0 +1,236 @@
+"""The workload ``state``: holders read and write the state of their lock; and what they may expect of it.
+
+state went back         a holder read what is older than something that was acknowledged, or read, before he asked
+overwritten             the service carried out a write of a section, and a later one had read or written before
+refused without a loss  a holder was told that his lock is lost, and his hold is good
+state lost              at the end the blob has what is older than something that was acknowledged or read
+false alarm             a holder was told of trouble with the storage, and there was none
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.virtual.hosts.bodies import able, inside
+from simulator.virtual.oracle.callers import STALE
+from simulator.virtual.worlds.resource import Refused
+from singleton import AsyncLockClient, SingletonOptions
+from singleton.base.errors import LockLost, SingletonError, StorageUnavailable
+
+if TYPE_CHECKING:
+    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+    from singleton.base.hold import Hold
+
+_LONGEST: Final = 18.0
+
+_Value = tuple[int, int]
+"""What is kept: the token of the hold that wrote it, and its how-manieth write it was. Later ones are greater."""
+_NOTHING: Final[_Value] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """Read, wait, write, each for so many seconds at most; the last write may be left ``unattended``."""
+
+    wait: float
+    read_within: float | None
+    write_within: float | None
+    unattended: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    pause: float
+    lock: str
+    timeout: float | None
+    steps: tuple[_Step, ...]
+
+
+def start_states(world: World) -> None:
+    """Some workers on each machine, for one or two locks, now and then with failover."""
+    rng = world.rng_work
+    failover = rng.choice((None, None, 2.0, 5.0))
+    ledger = _Ledger(world)
+    world.network.on_answer = _both(world.network.on_answer, ledger.answered)
+    world.service.on_delete = ledger.deleted
+    locks = [f"cursor-{number}" for number in range(rng.choice((1, 1, 2)))]
+    for machine in world.machines:
+        for worker in range(rng.randint(1, 3)):
+            sections = [_drawn(world, locks) for _ in range(rng.randint(1, 4))]
+            seconds = sum(14.0 + sum(step.wait + 2.0 for step in each.steps) for each in sections)
+            world.start(
+                machine, _work(ledger, machine, f"{machine.name}/{worker}", failover, sections), seconds=seconds
+            )
+    world.oracle.last_checks.append(ledger.must_be_there)
+
+
+def _both(one: Any, other: Any) -> Any:
+    def call(*args: Any) -> None:
+        one(*args)
+        other(*args)
+
+    return call
+
+
+def _drawn(world: World, locks: list[str]) -> _Section:
+    rng = world.rng_work
+    longest = rng.choice((0.0, 0.0, 1.0, _LONGEST / 2, _LONGEST))
+    number = rng.randint(1, 4)
+    steps = [
+        _Step(
+            wait=longest * rng.uniform(0.5, 1.0) / number,
+            read_within=rng.choice((None, None, None, 1.0)),
+            write_within=rng.choice((None, None, None, 0.05, 1.0)),
+            unattended=rng.random() < 0.2,
+        )
+        for _ in range(number)
+    ]
+    return _Section(
+        pause=rng.uniform(0, 4.0),
+        lock=rng.choice(locks),
+        timeout=rng.choice((None, None, 30.0, 0.0)),
+        steps=tuple(steps),
+    )
+
+
+@cache
+def _client(failover: float | None) -> AsyncLockClient:
+    return AsyncLockClient(options=SingletonOptions(), failover=failover)
+
+
+async def _work(
+    ledger: _Ledger, machine: Machine, owner: str, failover: float | None, sections: list[_Section]
+) -> None:
+    world = ledger.world
+    for number, section in enumerate(sections):
+        await asyncio.sleep(section.pause)
+        outcome = "ok"
+        try:
+            client = _client(failover)
+            async with client.lock(section.lock, timeout=section.timeout, owner=f"{owner}/{number}") as hold:
+                hold.raise_if_lost()
+                with inside(world, machine, hold, failover=failover):
+                    await _steps(ledger, machine, hold, section.steps)
+        except (SingletonError, Refused) as error:
+            outcome = type(error).__name__
+        world.oracle.reached[f"invocation: {outcome}"] += 1
+
+
+async def _steps(ledger: _Ledger, machine: Machine, hold: Hold, steps: tuple[_Step, ...]) -> None:
+    """Go through the steps of a section. Each of them may give up."""
+    for number, step in enumerate(steps):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(step.read_within):
+                await ledger.read(machine, hold)
+        if await _lost_within(hold, step.wait):
+            return
+        value = hold.token or 0, number + 1
+        if step.unattended and step is steps[-1]:
+            task = asyncio.create_task(ledger.write(machine, hold, value))
+            task.add_done_callback(_hear)
+            await asyncio.sleep(0)  # it has begun
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(step.write_within):
+                await ledger.write(machine, hold, value)
+
+
+async def _lost_within(hold: Hold, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await hold.lost
+    return hold.lost.is_set()
+
+
+def _hear(task: asyncio.Task[None]) -> None:
+    """Nobody waits for it: what it raises is no error."""
+    if not task.cancelled():
+        task.exception()
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """What was read and written, and acknowledged, of each lock."""
+
+    world: World
+    _known: dict[str, _Value] = field(default_factory=lambda: defaultdict(lambda: _NOTHING))
+    """The greatest value that somebody was told of."""
+    _latest: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """The greatest token of who has read or written."""
+    _made: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How often an operator deleted the blob."""
+
+    async def read(self, machine: Machine, hold: Hold) -> None:
+        """Read, and compare with what must at least be there."""
+        must, made = self._known[hold.lock], self._made[hold.lock]
+        found = await self._used(machine, hold, hold.state.aread(_NOTHING))
+        if found is None or made != self._made[hold.lock]:
+            return
+        value: _Value = (found[0], found[1])
+        if value < must:
+            self._blame("state went back", f"{machine.name} reads {value} of {hold.lock}, and {must} was known before")
+        self._learn(hold.lock, value)
+        self._latest[hold.lock] = max(hold.token or 0, self._latest[hold.lock])
+        self.world.oracle.reached["state read"] += 1
+
+    async def write(self, machine: Machine, hold: Hold, value: _Value) -> None:
+        """Write, and note what was acknowledged."""
+        made = self._made[hold.lock]
+        await self._used(machine, hold, hold.state.awrite(value))
+        if made == self._made[hold.lock]:
+            self._learn(hold.lock, value)
+        self.world.oracle.reached["state written"] += 1
+
+    async def _used(self, machine: Machine, hold: Hold, use: Any) -> Any:
+        began = self.world.loop.now
+        try:
+            return await use
+        except LockLost as error:
+            self.world.oracle.reached["state refused after a loss"] += 1
+            if not hold.lost.is_set() and error.reason != "released":
+                self._blame("refused without a loss", f"{machine.name} was told: {error}")
+            raise
+        except StorageUnavailable as error:
+            if able(self.world, machine, self.world.loop.now - began + STALE):
+                self._blame("false alarm", f"{machine.name} was told: {error}")
+            raise
+
+    def answered(self, request: Request, failure: Exception | None, _: Passage) -> None:
+        """Take what the service has carried out."""
+        if request.call != "put" or failure is not None:
+            return
+        token = json.loads(request.args[3])[0]
+        if token < self._latest[request.name]:
+            self._blame(
+                "overwritten",
+                f"{request.machine.name}'s write under token {token} of {request.name} is carried out after "
+                f"{self._latest[request.name]} has used it",
+            )
+        self._latest[request.name] = token
+
+    def deleted(self, lock: str) -> None:
+        """Take a blob that an operator deleted: what was kept is gone."""
+        self._known.pop(lock, None)
+        self._made[lock] += 1
+
+    def must_be_there(self) -> None:
+        """At the end, the last known value is there, or a later one."""
+        for lock, known in self._known.items():
+            body = self.world.service.content(lock)
+            value = tuple(json.loads(body)) if body else _NOTHING
+            if value < known:
+                self._blame("state lost", f"{lock} keeps {value}, and {known} was known")
+
+    def _learn(self, lock: str, value: _Value) -> None:
+        self._known[lock] = max(value, self._known[lock])
+
+    def _blame(self, check: str, text: str) -> None:
+        self.world.oracle.blame(check, text)
