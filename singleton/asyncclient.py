@@ -11,7 +11,6 @@ from singleton.clients.checking import checked_hold
 from singleton.locking.slots import checked_limit
 from singleton.operatorclient import OperatorClient, checked_wanted, is_nothing, newly_met
 from singleton.process.current import runtime
-from singleton.process.reentry import from_now_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -106,7 +105,7 @@ class AsyncLockClient(OperatorClient):
         owner: str = "",
     ) -> Hold:
         """Take the lock, or a slot, until ``release``: where no block fits. See ``LockClient.acquire``."""
-        return from_now_on(await self._do(self._acquire(name, timeout, owner, limit, at_least, max_hold)))
+        return await self._do(self._acquire(name, timeout, owner, limit, at_least, max_hold))
 
     async def release(self, hold: Hold) -> None:
         """Give back what ``acquire`` returned, from any task and loop. See ``LockClient.release``."""

@@ -15,7 +15,6 @@ from singleton.clients.checking import checked_hold
 from singleton.locking.slots import checked_limit
 from singleton.operatorclient import OperatorClient, checked_wanted, is_nothing, newly_met
 from singleton.process.current import runtime
-from singleton.process.reentry import from_now_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -193,7 +192,7 @@ class LockClient(OperatorClient):
 
         The arguments and errors are those of ``lock`` and ``semaphore``.
         """
-        return from_now_on(self._do(self._acquire(name, timeout, owner, limit, at_least, max_hold)))
+        return self._do(self._acquire(name, timeout, owner, limit, at_least, max_hold))
 
     def release(self, hold: Hold) -> None:
         """Give back what ``acquire`` returned, from any thread. A second time, or after a loss, does nothing."""

@@ -94,14 +94,14 @@ def speaking_of(invocation: Invocation | None) -> Valued[Invocation]:
     return Valued(_current, invocation or _NOBODY)
 
 
-def speak_of(invocation: Invocation | None) -> None:
-    """Log in the name of this invocation from now on, in a task that works for one after the other."""
-    _current.set(invocation or _NOBODY)
+def speak_of(invocation: Invocation | None) -> Token[Invocation | None]:
+    """Log in the name of this invocation from now on; return what ``speak_no_more`` needs."""
+    return _current.set(invocation or _NOBODY)
 
 
-def noted() -> Valued[Invocation | None]:
-    """See to it that what the block begins on another thread knows for whom: also in a function without a guard."""
-    return Valued(_current, whose())
+def speak_no_more(token: Token[Invocation | None]) -> None:
+    """Log in the name of the invocation before ``speak_of``."""
+    _current.reset(token)
 
 
 def whose() -> Invocation | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.process.calls import LockRuntime
     from singleton.process.onthread import Work
-    from singleton.process.reentry import Inside
+    from singleton.process.reentry import Nesting
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -58,7 +58,7 @@ class _Held(Generic[_T]):
         self._work: Work[_T] | None = asks()
         self._locks: LockRuntime
         self._holds: tuple[Hold, ...] = ()
-        self._entered: tuple[Inside, ...] = ()
+        self._entered: tuple[Nesting, ...] = ()
 
     def another(self) -> Self:
         """Return a block like this one that was not entered."""

@@ -14,7 +14,7 @@ from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.base.tasks import to_its_end
 from singleton.locking.campaign import Campaign
 from singleton.process.current import runtime
-from singleton.process.reentry import ask_for_nobody, from_now_on
+from singleton.process.reentry import ask_for_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -78,8 +78,7 @@ class Leadership:
         """
         waiting = self._ask()
         try:
-            hold = waiting.result(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX))
-            return from_now_on(hold)
+            return waiting.result(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         except concurrent.futures.TimeoutError as error:
             if isinstance(error, LockNotAcquired):
                 raise
@@ -93,7 +92,7 @@ class Leadership:
     async def _wait_async(self) -> Hold:
         waiting = self._ask()
         try:
-            return from_now_on(await asyncio.wrap_future(waiting))
+            return await asyncio.wrap_future(waiting)
         finally:
             self._waiting.pop(waiting, None)
 

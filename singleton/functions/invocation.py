@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.base.hold import Hold
-    from singleton.process.reentry import Inside
+    from singleton.process.reentry import Nesting
 
 __all__ = ["Current", "around", "current_hold", "in_its_name"]
 
@@ -35,7 +35,7 @@ class Current:
     def __init__(self, hold: Hold) -> None:
         self._hold = hold
         self._showing = showing(hold)
-        self._entered: tuple[Inside, ...]
+        self._entered: tuple[Nesting, ...]
 
     def __enter__(self) -> None:
         self._showing.__enter__()

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in
-from singleton.base.naming import noted
 from singleton.locking.section import CLOSED
 from singleton.process.answer import Answer
-from singleton.process.reentry import asking
+from singleton.process.reentry import Asking
 
 if TYPE_CHECKING:
     import asyncio
@@ -117,7 +116,7 @@ class Calls:
     def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: Answer[_T]) -> None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
         coro = work(self.registry)
-        with noted(), asking():
+        with Asking():
             begun = self._move(
                 Phase.OPEN,
                 Phase.OPEN,

@@ -44,8 +44,6 @@ class LongWait:
         who: returns what tells who has it; or words for that, which need no asking.
         accompany: keeps a task until the end of the process.
         wheel: says when the wait has become long.
-        suspicion: why it may never end; "" where it will.
-        since: when the wait began, by the loop's clock; None: as the block begins.
     """
 
     def __init__(
@@ -55,11 +53,7 @@ class LongWait:
         who: Callable[[], WhoHas] | str,
         accompany: Callable[[asyncio.Task[None]], None],
         wheel: Wheel,
-        *,
-        suspicion: str = "",
-        since: float | None = None,
     ) -> None:
-        self._since = since
         self._what = what
         self._owner = owner
         self._who = who
@@ -67,12 +61,10 @@ class LongWait:
         self._wheel = wheel
         self._context = contextvars.copy_context()
         self.ticket = 0
-        self._suspicion = f"; {suspicion}" if suspicion else ""
         self._telling: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Self:
-        since = asyncio.get_running_loop().time() if self._since is None else self._since
-        self._wheel.look_at(self, since + LONG)
+        self._wheel.look_at(self, asyncio.get_running_loop().time() + LONG)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,8 +90,8 @@ class LongWait:
             asking = current()
             function = None if asking is None else asking.function or None
             _log.warning(
-                "%s: %s has waited for %g s; %s%s",
-                *(self._what, repr(self._owner) if self._owner else "somebody", waited, words, self._suspicion),
+                "%s: %s has waited for %g s; %s",
+                *(self._what, repr(self._owner) if self._owner else "somebody", waited, words),
                 extra={
                     "lock": self._what.partition(" ")[2],
                     "owner": self._owner or None,

@@ -25,7 +25,7 @@ from singleton.process.closing import closed
 from singleton.process.crowd import Crowd
 from singleton.process.dropped import give_back, lose_after, release_if_dropped, until_lost
 from singleton.process.longwaits import LongWait, WhoHas
-from singleton.process.reentry import suspected
+from singleton.process.reentry import refuse_reentry
 from singleton.process.remembered import IDLE_LOCKS, Guesses, Remembered
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class Registry:
             hold = await self._lock(address).acquire(timeout=timeout, owner=owner)
         else:
             lock = self._lock(address)
-            suspicion = suspected(address.name, owner, turn=lock.gate.inside, kept=self._tails)
-            with self.long_wait(address, owner, suspicion):
+            refuse_reentry(address.name, owner, lock.gate.inside)
+            with self.long_wait(address, owner):
                 hold = await lock.acquire(timeout=timeout, owner=owner)
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
@@ -134,11 +134,11 @@ class Registry:
         with LongWait(f"semaphore {address.name}", owner, taken, self.accompany, wheel):
             return await semaphore.acquire(timeout=timeout, owner=owner)
 
-    def long_wait(self, address: Address, owner: str, suspicion: str = "") -> LongWait:
-        """Return a block in which somebody waits for a lock: if that gets long, it is logged, with a suspicion."""
+    def long_wait(self, address: Address, owner: str) -> LongWait:
+        """Return a block in which somebody waits for a lock: if that gets long, it is logged."""
         wheel = self._turns[address.place].wheel
         what, who = f"lock {address.name}", partial(self.who_has, address)
-        return LongWait(what, owner, who, self.accompany, wheel, suspicion=suspicion)
+        return LongWait(what, owner, who, self.accompany, wheel)
 
     def who_has(self, address: Address) -> WhoHas:
         """Return what tells who has a lock, and asks for that at most once a minute."""

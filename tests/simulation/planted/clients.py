@@ -81,8 +81,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="re-entry is not seen where the lock was tried first",
         file="singleton/process/reentry.py",
-        old="    if any(each.waits_for(_asks.get()) for each in own):",
-        new="    if all(not each.waits_for(_asks.get()) for each in own):",
+        old="        if hold is not None and hold.turn is turn and each.caller == caller:\n",
+        new="        if hold is not None and hold.turn is turn and each.caller != caller:\n",
         breaks="a caller that asks again for its own lock waits for itself",
     ),
     Mutant(

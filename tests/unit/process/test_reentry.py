@@ -207,29 +207,11 @@ def test_what_is_known_of_holds_does_not_grow(in_memory: None) -> None:
             block = locks.lock("job")
             block.__enter__()
             contextvars.Context().run(block.__exit__, None, None, None)
-        known = [*(reentry._holds.get() or ())]
-        assert {each.hold() for each in known if each.goes_on} == {leadership.hold}
-        assert len(known) <= 8
+        innermost = reentry._nesting.get()
+        assert innermost is None or innermost.around is None
 
 
-def test_what_is_known_of_many_holds_is_kept_once(in_memory: None) -> None:
-    """A task may have ten thousand; and each of them keeps the context in which it was asked for."""
-    locks = LockClient()
-    holds = [locks.acquire(f"job-{number}") for number in range(100)]
-    known = reentry._holds.get()
-    assert known is not None
-    before = known.before
-    holds.append(locks.acquire("another"))
-    last = reentry._holds.get()
-    assert last is not None
-    assert last.before is known
-    assert known.before is before
-    assert {each.hold() for each in last} == {*holds}
-    for hold in holds:
-        locks.release(hold)
-
-
-# --- perhaps: told after a while --------------------------------------------------------------------------------------
+# --- uncertain: the line about a long wait says that this process has the lock ----------------------------------------
 
 
 @virtual_time
@@ -250,10 +232,6 @@ async def test_a_task_that_was_started_inside_waits_and_after_half_a_minute_it_i
     await started
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "lock job: somebody has waited for 30 s; it is held in this process by 'me'" in caplog.text
-    assert (
-        "; this wait began inside a block that holds the lock as 'me': if that block waits for it, it never ends"
-        in caplog.text
-    )
 
 
 @virtual_time
@@ -262,7 +240,7 @@ async def test_so_is_who_holds_without_a_block(caplog: pytest.LogCaptureFixture)
     hold = await locks.acquire("job")
     again = asyncio.create_task(locks.acquire("job"))
     await asyncio.sleep(31)
-    assert "this wait began inside a block that holds the lock" in caplog.text
+    assert "has waited for 30 s; it is held in this process" in caplog.text
     await locks.release(hold)
     await locks.release(await again)
 
@@ -274,7 +252,7 @@ async def test_so_is_who_leads(caplog: pytest.LogCaptureFixture) -> None:
         await leadership
         again = asyncio.create_task(locks.acquire("job"))
         await asyncio.sleep(31)
-        assert "this wait began inside a block that holds the lock" in caplog.text
+        assert "has waited for 30 s; it is held in this process" in caplog.text
     await locks.release(await again)
 
 
@@ -284,21 +262,5 @@ async def test_a_thread_with_a_copy_of_the_context_waits(caplog: pytest.LogCaptu
     async with locks.lock("job"):
         waiting = asyncio.create_task(asyncio.to_thread(LockClient().acquire, "job"))
         await asyncio.sleep(31)
-        assert "this wait began inside a block that holds the lock" in caplog.text
+        assert "has waited for 30 s; it is held in this process" in caplog.text
     await locks.release(await waiting)
-
-
-@virtual_time
-async def test_a_long_wait_for_somebody_else_is_no_suspicion(caplog: pytest.LogCaptureFixture) -> None:
-    locks = AsyncLockClient()
-
-    async def other() -> None:
-        async with locks.lock("job"):
-            await asyncio.sleep(100)
-
-    asyncio.get_running_loop().create_task(other(), context=contextvars.Context())
-    await asyncio.sleep(1)
-    async with locks.lock("job"):
-        assert "has waited for 60 s" in caplog.text
-        assert "who began" not in caplog.text
-        assert "never ends" not in caplog.text
