@@ -36,7 +36,7 @@ from singleton.clients.blocks import (
     TryBlock as TryBlock,
 )
 from singleton.clients.leadership import Leadership as Leadership
-from singleton.clients.worker import PeriodicWorker as PeriodicWorker
+from singleton.clients.periodic_worker import PeriodicWorker as PeriodicWorker
 from singleton.decorator import singleton as singleton
 from singleton.defer.queue_account import Encoding as Encoding
 from singleton.functions.arguments import OldLock as OldLock
@@ -48,15 +48,15 @@ from singleton.operating.breaking import Broken as Broken
 from singleton.operating.lifting import Lifted as Lifted
 from singleton.operating.locks import LockInfo as LockInfo
 from singleton.patterns.once.block import AsyncOnceBlock as AsyncOnceBlock, OnceBlock as OnceBlock
-from singleton.patterns.once.declared import OnRepeat as OnRepeat, once as once
-from singleton.patterns.once.names import GivenKey as GivenKey
+from singleton.patterns.once.entry_point import OnRepeat as OnRepeat, once as once
+from singleton.patterns.once.keys import GivenKey as GivenKey
 from singleton.patterns.once.operation import AsyncOperation as AsyncOperation, Operation as Operation
-from singleton.patterns.ordered.aside import AsideMessage as AsideMessage
+from singleton.patterns.ordered.aside_messages import AsideMessage as AsideMessage
 from singleton.patterns.ordered.inbox import Inbox as Inbox
-from singleton.patterns.ordered.operating import StoppedKey as StoppedKey
+from singleton.patterns.ordered.stopped_keys import StoppedKey as StoppedKey
 from singleton.patterns.ordered.trigger import ordered as ordered
 from singleton.patterns.ordered.visit import InboxMessage as InboxMessage, OnPoison as OnPoison
-from singleton.patterns.ordered.worker import InboxWorker as InboxWorker
+from singleton.patterns.ordered.inbox_worker import InboxWorker as InboxWorker
 from singleton.settings.options import SingletonOptions as SingletonOptions
 from singleton.stores.protocol import LeaseState as LeaseState
 

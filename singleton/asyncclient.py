@@ -6,10 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from singleton.base.words import listed
+from singleton.baseclient import BaseClient, checked_hold, is_nothing, listing
 from singleton.clients.blocks import AsyncBlock, AsyncTryBlock
-from singleton.clients.checking import checked_hold
 from singleton.locking.slots import checked_limit
-from singleton.operatorclient import OperatorClient, checked_wanted, is_nothing, newly_met
 from singleton.process.current import runtime
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class AsyncLockClient(OperatorClient):
+class AsyncLockClient(BaseClient):
     """Locks on the blobs of one container, for coroutines on any event loop.
 
     Make one client and keep it for the life of the process; a second one costs little, because all clients share one
@@ -131,8 +130,7 @@ class AsyncLockClient(OperatorClient):
         self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None
     ) -> AsyncIterator[LockInfo]:
         """Go through the locks of the container, with ``async for``. See ``LockClient.locks``."""
-        wanted = checked_wanted(function, held=held, older_than=older_than)
-        met = newly_met()
+        wanted, met = listing(function, held=held, older_than=older_than)
         marker: str | None = None
         more = True
         while more:

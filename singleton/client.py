@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from singleton.asyncclient import AsyncLockClient
 from singleton.base.words import listed
+from singleton.baseclient import BaseClient, checked_hold, is_nothing, listing
 from singleton.clients.blocks import Block, TryBlock
-from singleton.clients.checking import checked_hold
 from singleton.locking.slots import checked_limit
-from singleton.operatorclient import OperatorClient, checked_wanted, is_nothing, newly_met
 from singleton.process.current import runtime
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ __all__ = ["AsyncLockClient", "LockClient"]
 _T = TypeVar("_T")
 
 
-class LockClient(OperatorClient):
+class LockClient(BaseClient):
     """Locks on the blobs of one container, for any thread.
 
     Make one client and keep it for the life of the process; a second one costs little, because all clients share one
@@ -267,8 +266,7 @@ class LockClient(OperatorClient):
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
             StorageError: there is no such container.
         """
-        wanted = checked_wanted(function, held=held, older_than=older_than)
-        met = newly_met()
+        wanted, met = listing(function, held=held, older_than=older_than)
         marker: str | None = None
         more = True
         while more:

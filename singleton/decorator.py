@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_overloads, overload
 
 from singleton.base.errors import ConfigurationError
-from singleton.functions.misdeclared import always_fails, no_such_argument, stand_in
+from singleton.functions.misdeclaration import always_fails, no_such_argument, stand_in
 from singleton.functions.triggers import (
     Signature,
     find_trigger,

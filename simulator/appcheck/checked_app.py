@@ -13,7 +13,7 @@ from simulator.appcheck.source_lines import place_of_function, place_of_guard
 from singleton.base.errors import ConfigurationError
 from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK
-from singleton.functions.misdeclared import error_of
+from singleton.functions.misdeclaration import error_of
 from singleton.functions.triggers import is_builder, trigger_of_function, users_code
 from singleton.settings.functiontimeout import function_timeout
 from singleton.settings.options import load_options, sources_of_options

@@ -18,7 +18,7 @@ from simulator.appcheck.source_lines import place_of_class, place_of_function, p
 from simulator.appcheck.time_limits import check_times
 from simulator.appcheck.wrappers import check_wrapping
 from singleton.decorator import declared_guards
-from singleton.functions.misdeclared import OF_THE_APP
+from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.triggers import users_code
 from singleton.layouts.blob_name import digest
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simulator.appcheck.checked_app import AppSettings, Subject
     from simulator.appcheck.finding import Finding
     from simulator.appcheck.shared_locks import Named
-    from singleton.functions.misdeclared import Misdeclared
+    from singleton.functions.misdeclaration import Misdeclared
     from singleton.functions.triggers import Trigger
 
 _CHECKS: Final = (check_policies, check_scopes, check_times, check_queues, check_connections, check_wrapping)

@@ -10,7 +10,7 @@ from simulator.appcheck.queue_triggers import extension_options
 from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import filled
 from singleton.base.words import quoted
-from singleton.functions.ownnames import is_binary
+from singleton.functions.message_properties import is_binary
 from singleton.functions.triggers import NAMED, QUEUE, TIMER, is_http
 from singleton.settings.hostjson import whole_number
 

@@ -10,7 +10,7 @@ from simulator.appcheck.rules import RULES
 from simulator.appcheck.timer_schedule import shortest_pause
 from singleton.base.appsettings import setting
 from singleton.functions.triggers import TIMER, is_http
-from singleton.functions.waiting import WaitLimit
+from singleton.functions.wait_limit import WaitLimit
 from singleton.settings.durations import in_words
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from simulator.host.triggers.sources import Source, source_of
 from simulator.host.web.routes import Route, RouteError
 from singleton.base.words import did_you_mean, quoted
 from singleton.decorator import declared_guards, guards_of
-from singleton.functions.deferring import JITTER
+from singleton.functions.message_deferral import JITTER
 from singleton.layouts.layout import Layout
 from singleton.settings.connection import DEFAULT_CONNECTION
 

@@ -137,7 +137,7 @@ class Block(_Held[_T]):
         Raises:
             ConfigurationError: it is no function, or a coroutine function, a generator, or a class.
         """
-        from singleton.clients.decorating import guarded
+        from singleton.clients.block_decorator import guarded
 
         return guarded(function, self.name, self.another)
 
@@ -153,7 +153,7 @@ class TryBlock(Block["Hold | None"]):
         Raises:
             ConfigurationError: as for ``Block``.
         """
-        from singleton.clients.decorating import guarded
+        from singleton.clients.block_decorator import guarded
 
         return guarded(function, self.name, self.another, skips=True)
 
@@ -199,7 +199,7 @@ class AsyncBlock(_Held[_T]):
         Raises:
             ConfigurationError: it is no coroutine function.
         """
-        from singleton.clients.decorating import guarded_async
+        from singleton.clients.block_decorator import guarded_async
 
         return guarded_async(function, self.name, self.another)
 
@@ -217,6 +217,6 @@ class AsyncTryBlock(AsyncBlock["Hold | None"]):
         Raises:
             ConfigurationError: it is no coroutine function.
         """
-        from singleton.clients.decorating import guarded_async
+        from singleton.clients.block_decorator import guarded_async
 
         return guarded_async(function, self.name, self.another, skips=True)

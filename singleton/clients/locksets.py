@@ -8,7 +8,7 @@ from singleton.base.errors import LockNotAcquired
 from singleton.base.events import Call
 from singleton.base.several import all_or_none
 from singleton.base.timespan import format_timespan
-from singleton.clients.telling import told
+from singleton.clients.request_events import told
 from singleton.process.holders import name_holder, patience
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.kinds import Level, Mode, WhenFull
 from singleton.base.words import did_you_mean, quoted
 from singleton.functions.guard import Guard
-from singleton.functions.misdeclared import concerning_the_app, options_of_app
+from singleton.functions.misdeclaration import concerning_the_app, options_of_app
 from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
 from singleton.layouts.catalog import LayoutName, layout_named
 from singleton.scopes.scope import ScopeTemplate, check_path
@@ -349,7 +349,7 @@ def _guard(
     refuse_policy(target.__name__, given.on_contention, known, {})
     times = _checked_times(given)
     if given.on_contention == "defer" or times["when_full"] == "defer":
-        from singleton.functions.deferring import check_deferrable
+        from singleton.functions.message_deferral import check_deferrable
 
         if times["when_full"] == "defer":
             refuse_none(target.__name__, "when_full='defer'", known, "when_full='raise'")

@@ -13,8 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singleton.base.errors import ScopeError
-from singleton.functions.messagenames import ATTRIBUTES, ON_EVENTS, held
-from singleton.functions.ownnames import is_binary, own_id
+from singleton.functions.message_properties import ATTRIBUTES, ON_EVENTS, held, is_binary, own_id
 from singleton.functions.triggers import NAMED
 from singleton.scopes.json_values import read_json
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from singleton.base.errors import ConfigurationError
-from singleton.functions.ownnames import own, replaced_names
+from singleton.functions.message_properties import own, replaced_names
 
 if TYPE_CHECKING:
     from singleton.base.events import Call

@@ -94,7 +94,7 @@ class Declaration:
         if self.when_full == "defer":
             refuse_none(function, "when_full='defer'", self.trigger, "when_full='raise'")
         if "defer" in (self.on_contention, self.when_full) and self.enabled:
-            from singleton.functions.deferring import check_message
+            from singleton.functions.message_deferral import check_message
 
             check_message(function, self.trigger, arguments)
         scopes = self._scopes(arguments)

@@ -21,7 +21,7 @@ from singleton.base.hold import Hold
 from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
-from singleton.functions.waiting import WaitLimit
+from singleton.functions.wait_limit import WaitLimit
 from singleton.layouts.blob_name import lock_name
 from singleton.process.address import Address
 from singleton.process.current import provided_account, runtime

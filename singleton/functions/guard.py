@@ -18,7 +18,7 @@ from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavai
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
 from singleton.base.hold import Hold
 from singleton.base.holder import fields_of
-from singleton.functions.answering import AlwaysAnswered, finished
+from singleton.functions.body_result import AlwaysAnswered, finished
 from singleton.functions.declaration import Declaration
 from singleton.functions.invocation import Current, around, in_its_name
 from singleton.functions.triggers import refuse_policy
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from singleton.base.events import Call, EventKind
     from singleton.functions.attempts import Kept
     from singleton.functions.contention import Policy
-    from singleton.functions.deferring import Deferring
+    from singleton.functions.message_deferral import Deferring
     from singleton.functions.triggers import Trigger
-    from singleton.functions.waiting import Acquire, WaitLimit
+    from singleton.functions.wait_limit import Acquire, WaitLimit
     from singleton.process.address import Address
     from singleton.process.calls import LockRuntime
     from singleton.process.onthread import Locks, Work
@@ -227,9 +227,9 @@ class Guard(Declaration):
 
     @cached_property
     def _deferring(self) -> Deferring:
-        from singleton.functions import deferring
+        from singleton.functions.message_deferral import Deferring
 
-        return deferring.Deferring(self.trigger, self.app_dir, self.options.defer_delay, notes=lambda: self._place)
+        return Deferring(self.trigger, self.app_dir, self.options.defer_delay, notes=lambda: self._place)
 
     def _puts_back(self, trigger: Trigger | None) -> bool:
         """Tell whether messages may be put back where another invocation has the lock."""
@@ -242,7 +242,7 @@ class Guard(Declaration):
 
         ``others`` is told how many wait, where it was asked for in vain.
         """
-        from singleton.functions.waiting import counted
+        from singleton.functions.wait_limit import counted
 
         addresses = self._addresses(call)
         return counted(
@@ -300,7 +300,7 @@ class Guard(Declaration):
 
     @cached_property
     def _limit(self) -> WaitLimit:
-        from singleton.functions.waiting import WaitLimit
+        from singleton.functions.wait_limit import WaitLimit
 
         return WaitLimit.of(self.app_dir, os.environ)
 

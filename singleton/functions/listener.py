@@ -56,7 +56,7 @@ class ListenerGuard(Guard):
             raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")
         trigger = self.find_trigger()
         if self._puts_back(trigger):
-            from singleton.functions.deferring import check_deferrable
+            from singleton.functions.message_deferral import check_deferrable
 
             check_deferrable(self.function, self.timeout, trigger)
         if trigger is not None and trigger.type in (QUEUE, TIMER) and self.on_contention != "raise":
@@ -122,7 +122,7 @@ class ListenerGuard(Guard):
                 "to share the lock of another app's timer, set hostId in host.json's singleton section to that app's id"
             )
         if self._puts_back(self.trigger):
-            from singleton.functions.deferring import check_message
+            from singleton.functions.message_deferral import check_message
 
             check_message(call.function, self.trigger, arguments)
         return call

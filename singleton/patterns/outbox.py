@@ -20,9 +20,9 @@ from singleton.base.hold import Hold
 from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
-from singleton.patterns.calling import is_async
+from singleton.patterns.error_text import told
+from singleton.patterns.handler_call import is_async
 from singleton.patterns.rows import StaleClaim
-from singleton.patterns.telling import told
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from singleton.base.kinds import Seconds
     from singleton.client import AsyncLockClient, LockClient
-    from singleton.clients.worker import PeriodicWorker
+    from singleton.clients.periodic_worker import PeriodicWorker
 
 TIDIED: Final = 1000
 """Greatest number of sent messages which a store deletes at a time."""

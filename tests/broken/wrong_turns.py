@@ -11,9 +11,9 @@ from singleton.base.errors import LockNotAcquired
 from singleton.base.events import tell
 from singleton.base.hold import Hold
 from singleton.defer import deferral
-from singleton.functions import candidacy, deferring
-from singleton.functions.deferring import Deferring
+from singleton.functions import candidacy, message_deferral
 from singleton.functions.listener import ListenerGuard
+from singleton.functions.message_deferral import Deferring
 from tests.broken.breaking import Now, around, broken, entries, this_host
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _put_back_as_two(patch: Patch, *, every: int) -> None:
             await queue.send(message.text, delay=delay, life=None)
         return await real(queue, message, delay=delay, **more)
 
-    patch.setattr(deferring, "put_back", twice)
+    patch.setattr(message_deferral, "put_back", twice)
 
 
 @broken("with another body than before", "defer", app="defers")
@@ -120,4 +120,4 @@ def a_message_comes_back_with_another_body(patch: Patch) -> None:
             text = json.dumps(json.loads(message.text) | {"Changed": True})
         return await real(queue, replace(message, text=text), **more)
 
-    patch.setattr(deferring, "put_back", changed)
+    patch.setattr(message_deferral, "put_back", changed)

@@ -14,7 +14,7 @@ from azure.storage.queue.aio import QueueClient
 from singleton.base.errors import StorageError
 from singleton.defer.deferral import MessageElsewhere, put_back
 from singleton.defer.strikes import Strikes, key_of, key_of_copy, note_strikes, strikes_of
-from singleton.functions.queuemessage import received
+from singleton.functions.message_properties import received
 from singleton.functions.triggers import Trigger
 from singleton.process.accounts.stores import open_container, open_queue
 from singleton.settings.connection import StorageAccount

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.checked_app import AppSettings
 from simulator.appcheck.engine import check
-from singleton.functions.misdeclared import collecting
+from singleton.functions.misdeclaration import collecting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
-    from singleton.patterns.once.declared import OnRepeat
+    from singleton.patterns.once.entry_point import OnRepeat
     from singleton.patterns.once.operation import BaseOperation
 
 _NAME: Final = "charge"

@@ -28,7 +28,7 @@ from simulator.host.triggers.schedule import Schedule, ScheduleError
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import did_you_mean, listed, quoted
-from singleton.functions.misdeclared import collecting
+from singleton.functions.misdeclaration import collecting
 from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.patterns.once.looking import look
-from singleton.patterns.once.names import checked_key, once_name
+from singleton.patterns.once.keys import checked_key, once_name
 from singleton.patterns.once.operation import AsyncOperation, Operation
+from singleton.patterns.once.outcome import look
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing
     from singleton.client import AsyncLockClient, LockClient
-    from singleton.patterns.once.looking import Look
+    from singleton.patterns.once.outcome import Look
     from singleton.process.onthread import Work
 
 _ClientT = TypeVar("_ClientT", "LockClient", "AsyncLockClient")

@@ -10,7 +10,7 @@ from singleton.patterns.once.results import kept_as
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.state import Kept
-    from singleton.patterns.once.looking import Look
+    from singleton.patterns.once.outcome import Look
     from singleton.patterns.once.results import Outcome
 
 

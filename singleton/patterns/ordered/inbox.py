@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.patterns.calling import call, call_async, is_async
-from singleton.patterns.ordered import operating
-from singleton.patterns.ordered.answering import SpareBell, answer
+from singleton.patterns.handler_call import call, call_async, is_async
+from singleton.patterns.ordered import stopped_keys
+from singleton.patterns.ordered.bell_handler import SpareBell, answer
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.entries import Entry, checked_body
 from singleton.patterns.ordered.service import Service
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Seconds
     from singleton.base.state import Json
     from singleton.defer.queue_account import Encoding
-    from singleton.patterns.ordered.aside import AsideMessage
-    from singleton.patterns.ordered.operating import StoppedKey
+    from singleton.patterns.ordered.aside_messages import AsideMessage
+    from singleton.patterns.ordered.inbox_worker import InboxWorker
+    from singleton.patterns.ordered.stopped_keys import StoppedKey
     from singleton.patterns.ordered.visit import InboxMessage
-    from singleton.patterns.ordered.worker import InboxWorker
     from singleton.process.onthread import Locks, Work
 
 _T = TypeVar("_T")
@@ -194,7 +194,7 @@ class Inbox:
             with inbox.worker(ship):
                 serve()
         """
-        from singleton.patterns.ordered.worker import InboxWorker
+        from singleton.patterns.ordered.inbox_worker import InboxWorker
 
         rules = checked_rules(attempts, on_poison)
         if not callable(handler):
@@ -222,11 +222,11 @@ class Inbox:
 
     def stopped(self) -> list[StoppedKey]:
         """Return the keys stopped by ``on_poison="stop"``."""
-        return self._do(partial(operating.stopped, self.service))
+        return self._do(partial(stopped_keys.stopped, self.service))
 
     async def astopped(self) -> list[StoppedKey]:
         """See ``stopped``."""
-        return await self._ado(partial(operating.stopped, self.service))
+        return await self._ado(partial(stopped_keys.stopped, self.service))
 
     def resume(self, key: str, *, skip: bool = False) -> None:
         """Let a stopped key go on: its failed message is tried again at once, also if it waits for its next attempt.
@@ -239,35 +239,35 @@ class Inbox:
             LockNotAcquired: a consumer had the key for half a minute.
             StorageError: the storage refuses, or does not answer.
         """
-        self._do(partial(operating.resume, self.service, self._spot(key), skip=skip))
+        self._do(partial(stopped_keys.resume, self.service, self._spot(key), skip=skip))
 
     async def aresume(self, key: str, *, skip: bool = False) -> None:
         """See ``resume``."""
-        await self._ado(partial(operating.resume, self.service, self._spot(key), skip=skip))
+        await self._ado(partial(stopped_keys.resume, self.service, self._spot(key), skip=skip))
 
     def aside(self) -> list[AsideMessage]:
         """Return the messages which failed too often and were put aside."""
-        return self._do(partial(operating.aside, self.service))
+        return self._do(partial(stopped_keys.aside, self.service))
 
     async def aaside(self) -> list[AsideMessage]:
         """See ``aside``."""
-        return await self._ado(partial(operating.aside, self.service))
+        return await self._ado(partial(stopped_keys.aside, self.service))
 
     def resend(self, message: AsideMessage) -> None:
         """Send a message which was put aside again, once, behind the other messages of its key."""
-        self._do(partial(operating.resend, self.service, message))
+        self._do(partial(stopped_keys.resend, self.service, message))
 
     async def aresend(self, message: AsideMessage) -> None:
         """See ``resend``."""
-        await self._ado(partial(operating.resend, self.service, message))
+        await self._ado(partial(stopped_keys.resend, self.service, message))
 
     def discard(self, message: AsideMessage) -> None:
         """Delete a message which was put aside."""
-        self._do(partial(operating.discard, self.service, message))
+        self._do(partial(stopped_keys.discard, self.service, message))
 
     async def adiscard(self, message: AsideMessage) -> None:
         """See ``discard``."""
-        await self._ado(partial(operating.discard, self.service, message))
+        await self._ado(partial(stopped_keys.discard, self.service, message))
 
     def _spot(self, key: str) -> str:
         try:

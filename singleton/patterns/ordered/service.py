@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.state import read_as, written_as
-from singleton.clients.baseclient import BaseClient
+from singleton.baseclient import BaseClient
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.keeping import keeping_of
 from singleton.patterns.ordered.bells import Bell, ring
+from singleton.patterns.ordered.log_writer import Sender
 from singleton.patterns.ordered.protocol import Names, chain_of
-from singleton.patterns.ordered.sending import Sender
 from singleton.process.current import provided_account
 from singleton.settings.connection import StorageAccount, checked_connection_string, resolve_queue_account
 from singleton.stores.log_store import LogStore

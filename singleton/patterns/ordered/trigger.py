@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.naming import Invocation, UnderWay
 from singleton.base.naming import log as _log
-from singleton.functions.misdeclared import always_fails, stand_in
+from singleton.functions.misdeclaration import always_fails, stand_in
 from singleton.functions.triggers import (
     QUEUE,
     Signature,
@@ -21,8 +21,8 @@ from singleton.functions.triggers import (
     trigger_of,
     user_function,
 )
-from singleton.patterns.calling import call
-from singleton.patterns.ordered.answering import SpareBell, answer, put_off
+from singleton.patterns.handler_call import call
+from singleton.patterns.ordered.bell_handler import SpareBell, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
 from singleton.process.current import runtime

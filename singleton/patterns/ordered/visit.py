@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from singleton.base.clock import now
 from singleton.base.errors import LockNotAcquired
 from singleton.base.naming import log as _log
-from singleton.functions.answering import AlwaysAnswered
+from singleton.functions.body_result import AlwaysAnswered
 from singleton.functions.invocation import Current
-from singleton.patterns.ordered.aside import put_aside
+from singleton.patterns.error_text import told
+from singleton.patterns.ordered.aside_messages import put_aside
+from singleton.patterns.ordered.log_reader import LogReader
 from singleton.patterns.ordered.position import Position
-from singleton.patterns.ordered.reading import LogReader
-from singleton.patterns.telling import told
 from singleton.process.cancelling import cancelled_when_lost
 
 if TYPE_CHECKING:

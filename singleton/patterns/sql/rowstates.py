@@ -13,9 +13,10 @@ from sqlalchemy import Table, and_, false, literal, null, or_, select, update
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold
 from singleton.base.words import did_you_mean, quoted
+from singleton.patterns.error_text import storable, told
 from singleton.patterns.outbox import fencing_token, whole
 from singleton.patterns.rows import Claim, StaleClaim
-from singleton.patterns.sql.clock import Now
+from singleton.patterns.sql.database_clock import Now
 from singleton.patterns.sql.engines import (
     changed,
     checked_async_connection,
@@ -27,7 +28,6 @@ from singleton.patterns.sql.engines import (
     refuse_autocommit,
 )
 from singleton.patterns.sql.tables import state_columns
-from singleton.patterns.telling import storable, told
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:

@@ -116,7 +116,7 @@ CLIENTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a worker keeps the lock of a tick that was cancelled",
-        file="singleton/clients/worker.py",
+        file="singleton/clients/periodic_worker.py",
         old="        finally:\n            await locks.release_async(hold)",
         new=(
             "        except Exception:\n"
@@ -129,7 +129,7 @@ CLIENTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a worker ends at the first trouble",
-        file="singleton/clients/worker.py",
+        file="singleton/clients/periodic_worker.py",
         old="        if isinstance(error, LockClosed):\n            raise error",
         new="        if isinstance(error, Exception):\n            raise error",
         breaks="a worker ends for good when the storage does not answer once",

@@ -6,10 +6,10 @@ from tests.simulation.planted.mutant import Mutant
 
 _DEFERRAL = "singleton/defer/deferral.py"
 _STRIKES = "singleton/defer/strikes.py"
-_DEFERRING = "singleton/functions/deferring.py"
-_MESSAGE = "singleton/functions/queuemessage.py"
+_DEFERRING = "singleton/functions/message_deferral.py"
+_MESSAGE = "singleton/functions/message_properties.py"
 _PLACE = "singleton/defer/queue_account.py"
-_OWN = "singleton/functions/ownnames.py"
+_OWN = "singleton/functions/message_properties.py"
 _PAYLOAD = "singleton/functions/payload.py"
 
 DEFERRALS: tuple[Mutant, ...] = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.simulation.planted.mutant import Mutant
 
 BLOCK = "singleton/patterns/once/block.py"
-GUARD = "singleton/patterns/once/guard.py"
-LOOKING = "singleton/patterns/once/looking.py"
+GUARD = "singleton/patterns/once/once_guard.py"
+LOOKING = "singleton/patterns/once/outcome.py"
 OPERATION = "singleton/patterns/once/operation.py"
 RESULTS = "singleton/patterns/once/results.py"
 CONTENT = "singleton/locking/content.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.planted.mutant import Mutant
 
 RELAY = "singleton/patterns/outbox.py"
-OUTBOX = "singleton/patterns/sql/outbox.py"
+OUTBOX = "singleton/patterns/sql/sql_outbox.py"
 ROWS = "singleton/patterns/sql/rowstates.py"
 SUITE = "tests/conformance/test_sqlite_patterns.py"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, Hold, LockClient, LockClosed, SingletonOptions
-from singleton.clients.worker import PeriodicWorker
+from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app

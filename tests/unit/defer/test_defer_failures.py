@@ -50,7 +50,7 @@ def test_no_error_whatsoever_takes_the_place_of_the_bodys(
     def refuse(*_: object) -> None:
         raise ValueError("client_id should be the id of a Microsoft Entra application")
 
-    monkeypatch.setattr("singleton.functions.deferring.resolve_queue_account", refuse)
+    monkeypatch.setattr("singleton.functions.message_deferral.resolve_queue_account", refuse)
     with pytest.raises(TooBad):
         call(failing(kind), queue.message())
     assert warnings(caplog) == ["job failed, and its failure was not counted"]
@@ -65,7 +65,7 @@ async def test_who_is_cancelled_while_a_failure_is_counted_hears_that(
         counting.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("singleton.functions.deferring.Deferring._strike", forever)
+    monkeypatch.setattr("singleton.functions.message_deferral.Deferring._strike", forever)
     function = failing("async")
     message = await asyncio.to_thread(queue.message)
     task = asyncio.create_task(function(msg=message, context=Context("inv-1")))

@@ -169,7 +169,7 @@ def test_what_was_never_put_back_is_the_hosts_to_poison(thread: LockThread, queu
 def test_beside_an_output_that_refuses_none_a_failure_is_raised_and_the_host_counts(
     thread: LockThread, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("singleton.functions.deferring.may_end_as_success", lambda _: False)
+    monkeypatch.setattr("singleton.functions.message_deferral.may_end_as_success", lambda _: False)
     function, message = failing("sync"), queue.message(NAMED)
     for _ in range(4):
         with pytest.raises(TooBad):

@@ -9,7 +9,7 @@ import azure.functions as func
 import pytest
 
 from singleton.functions.contention import Contention
-from singleton.functions.ownnames import is_binary, own_id, replaced_names
+from singleton.functions.message_properties import is_binary, own_id, replaced_names
 from singleton.functions.triggers import Trigger
 
 QUEUE = Trigger("queueTrigger", "msg", {})

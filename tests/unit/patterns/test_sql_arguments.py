@@ -27,7 +27,7 @@ from singleton.patterns.sql import (
     state_columns,
     work_table,
 )
-from singleton.patterns.sql.clock import Now
+from singleton.patterns.sql.database_clock import Now
 from tests.support.patterns import Receiver, column, held
 
 if TYPE_CHECKING:

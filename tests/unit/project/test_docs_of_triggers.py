@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.functions.messagenames import _NAMES
+from singleton.functions.message_properties import _NAMES
 from tests.support import deliveries as given
 from tests.support.lock_thread import Context, LockThread, an_app
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
-    from singleton.patterns.ordered.aside import AsideMessage
+    from singleton.patterns.ordered.aside_messages import AsideMessage
     from tests.worlds.inboxes.messages import Plan, Send
 
 _NAME: Final = "orders"

@@ -22,7 +22,7 @@ from singleton import (
     once,
 )
 from singleton.base.state import STATE_KEY, UNTIL_KEY
-from singleton.patterns.once.names import once_name
+from singleton.patterns.once.keys import once_name
 from singleton.testing import virtual_time
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.network import LOST_REPLY, LOST_REQUEST, answered

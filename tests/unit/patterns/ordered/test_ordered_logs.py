@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from singleton.patterns.ordered import reading
+from singleton.patterns.ordered import log_reader
 from tests.support.virtual import run_virtual
 from tests.unit.patterns.ordered.logworld import World
 
@@ -22,8 +22,8 @@ SHAPES = [(50_000, 128, 2**18), (50_000, 2, 150), (3, 128, 2**18), (4, 2, 150)]
 def test_all_that_was_sent_is_handled_once_and_in_order(
     seed: int, most_blocks: int, few: int, ahead: int, trouble: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_FEW", few)
-    monkeypatch.setattr(reading, "_AHEAD", ahead)
+    monkeypatch.setattr(log_reader, "_FEW", few)
+    monkeypatch.setattr(log_reader, "_AHEAD", ahead)
     rng = random.Random(f"{seed} {most_blocks} {few} {trouble}")
     world = World(rng, most_blocks=most_blocks, trouble=trouble)
     run_virtual(world.run(rng.randint(1, 3), rng.randint(1, 15)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.patterns.ordered import reading
+from singleton.patterns.ordered import log_reader
 from tests.support.mutants import Mutant, fails_its_test
 from tests.support.virtual import run_virtual
 from tests.unit.patterns.ordered import test_ordered_calling as calling
@@ -58,14 +58,14 @@ def in_worlds() -> None:
     for seed in range(120):
         for most_blocks, few, ahead in SHAPES:
             rng = random.Random(f"{seed} {most_blocks} {few}")
-            before = reading._FEW, reading._AHEAD
-            reading._FEW, reading._AHEAD = few, ahead  # type: ignore[misc]
+            before = log_reader._FEW, log_reader._AHEAD
+            log_reader._FEW, log_reader._AHEAD = few, ahead  # type: ignore[misc]
             try:
                 world = World(rng, most_blocks=most_blocks, trouble=0.3)
                 run_virtual(world.run(rng.randint(1, 3), rng.randint(1, 15)))
                 world.judge()
             finally:
-                reading._FEW, reading._AHEAD = before  # type: ignore[misc]
+                log_reader._FEW, log_reader._AHEAD = before  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("mutant", LOGS, ids=str)

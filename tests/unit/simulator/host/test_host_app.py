@@ -14,7 +14,7 @@ import pytest
 from simulator.host.app.model import HostError
 from simulator.host.startup import apply_time_zone, describe
 from simulator.program import HOST
-from singleton.functions.deferring import JITTER
+from singleton.functions.message_deferral import JITTER
 
 if TYPE_CHECKING:
     from pathlib import Path

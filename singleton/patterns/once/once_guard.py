@@ -12,8 +12,8 @@ from singleton.functions.guard import Guard
 from singleton.functions.invocation import current_hold, in_its_name
 from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
-from singleton.patterns.once.looking import look
-from singleton.patterns.once.names import Key, once_name
+from singleton.patterns.once.keys import Key, once_name
+from singleton.patterns.once.outcome import look
 from singleton.patterns.once.results import kept_as
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.base.kinds import Level
-    from singleton.patterns.once.looking import Look
+    from singleton.patterns.once.outcome import Look
     from singleton.patterns.once.results import Outcome
     from singleton.process.onthread import Locks
     from singleton.process.registry import Registry

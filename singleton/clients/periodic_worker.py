@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from singleton.base.errors import LockClosed
 from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
-from singleton.clients.running import Running
+from singleton.clients.worker_lifecycle import Running
 from singleton.process.cancelling import cancelled_when_lost
 from singleton.process.current import runtime
 from singleton.process.reentry import inside

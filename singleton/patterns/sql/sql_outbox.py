@@ -23,7 +23,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
 from singleton.patterns.outbox import TIDIED, Message
 from singleton.patterns.rows import StaleClaim
-from singleton.patterns.sql.clock import Now
+from singleton.patterns.sql.database_clock import Now
 from singleton.patterns.sql.engines import (
     changed,
     checked_async_connection,

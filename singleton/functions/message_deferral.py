@@ -21,8 +21,8 @@ from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
 from singleton.defer.queue_account import QueuePlace, queue_place
 from singleton.defer.strikes import Strikes, key_of, key_of_copy, note_strikes, strikes_of
-from singleton.functions.misdeclared import OF_THE_APP
-from singleton.functions.queuemessage import is_damaged, is_whole, received
+from singleton.functions.message_properties import is_damaged, is_whole, received
+from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.triggers import QUEUE
 from singleton.settings.connection import DEFAULT_CONNECTION, StorageAccount, resolve_queue_account
 

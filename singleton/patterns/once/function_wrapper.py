@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
 from singleton.functions.guard import ONCE_MARK
-from singleton.functions.misdeclared import always_fails, options_of_app, stand_in
+from singleton.functions.misdeclaration import always_fails, options_of_app, stand_in
 from singleton.functions.triggers import (
     Signature,
     check_guardable,
@@ -25,8 +25,8 @@ from singleton.functions.triggers import (
     user_function,
     users_code,
 )
-from singleton.patterns.once.guard import OnceGuard, OnceLayout
-from singleton.patterns.once.names import Key
+from singleton.patterns.once.keys import Key
+from singleton.patterns.once.once_guard import OnceGuard, OnceLayout
 from singleton.scopes.scope import ScopeTemplate
 from singleton.settings.durations import seconds
 from singleton.settings.options import find_app_dir

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from singleton.base.errors import ConfigurationError, LockClosed, LockLost, SingletonError
 from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
-from singleton.clients.running import Running
+from singleton.clients.worker_lifecycle import Running
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
-from singleton.patterns.calling import call
-from singleton.patterns.ordered.answering import INSURED, answer, put_off
+from singleton.patterns.handler_call import call
+from singleton.patterns.ordered.bell_handler import INSURED, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
 from singleton.process.current import runtime
 from singleton.process.onthread import OnThread, at_once

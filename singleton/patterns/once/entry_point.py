@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from singleton.client import AsyncLockClient, LockClient
     from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
-    from singleton.patterns.once.names import GivenKey
+    from singleton.patterns.once.keys import GivenKey
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -111,7 +111,7 @@ def once(
                 raise ConfigurationError(
                     f"{given}={quoted(value)} can only be used with a lock client: once(locks, key, …)"
                 )
-        from singleton.patterns.once.wrapping import declaring
+        from singleton.patterns.once.function_wrapper import declaring
 
         return declaring(key, keep, on_contention, timeout, connection)
     if key is not None and on_contention == "wait" and connection == "AzureWebJobsStorage":

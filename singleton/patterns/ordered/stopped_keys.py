@@ -9,15 +9,15 @@ from singleton.base.errors import StorageError
 from singleton.base.state import MOST_STATE, STATE_KEY, Kept
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.patterns.ordered.aside import entry_aside, put_aside, remove_aside, sent_again, that_is_aside
+from singleton.patterns.ordered.aside_messages import entry_aside, put_aside, remove_aside, sent_again, that_is_aside
 from singleton.patterns.ordered.bells import Bell
+from singleton.patterns.ordered.log_reader import LogReader
 from singleton.patterns.ordered.position import Position
-from singleton.patterns.ordered.reading import LogReader
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from singleton.base.state import Keeper
-    from singleton.patterns.ordered.aside import AsideMessage
+    from singleton.patterns.ordered.aside_messages import AsideMessage
     from singleton.patterns.ordered.protocol import Store
     from singleton.patterns.ordered.service import Service
     from singleton.process.registry import Registry

@@ -1,8 +1,12 @@
-"""What both lock clients share: the account, the options, and what each request means on the lock thread."""
+"""What both lock clients share: the account, the options, the checks of arguments, and each request as work.
+
+A request is work for the lock thread. What an operator asks for is imported when first used.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,18 +15,10 @@ from singleton.base.events import Call
 from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
 from singleton.clients.blocks import Again
-from singleton.clients.checking import (
-    check_owner,
-    check_work,
-    checked_options,
-    checked_patience,
-    checked_period,
-    checked_timeout,
-)
 from singleton.clients.leadership import Leadership
 from singleton.clients.locksets import acquire_all
-from singleton.clients.telling import told, told_while_asking
-from singleton.clients.worker import PeriodicWorker
+from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.clients.request_events import told, told_while_asking
 from singleton.locking.holder import holder
 from singleton.locking.slots import checked_limit, slot_name
 from singleton.process.address import Address
@@ -31,14 +27,16 @@ from singleton.process.door import Door
 from singleton.process.holders import naming_holder
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import resolve_blob_account
-from singleton.settings.durations import seconds, span
+from singleton.settings.durations import Limits, seconds, span
 from singleton.settings.localrun import warn_of_local_run
-from singleton.settings.options import refuse_failover
+from singleton.settings.options import SingletonOptions, refuse_failover
 
 _T = TypeVar("_T")
 
 _ADDRESSES: Final = 1024
 """Addresses that a client remembers."""
+_TIMEOUT: Final = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
+_NOTICE: Final = Limits(maximum=60, note=", or None to let the rest of the lease run out")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,12 +45,15 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
-    from singleton.base.kinds import Seconds, Use
+    from singleton.base.kinds import Level, Seconds, Use
+    from singleton.operating.breaking import Broken
+    from singleton.operating.lifting import Lifted
+    from singleton.operating.listing import Met, Wanted
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
     from singleton.settings.accounts import GivenAccount, GivenClients
     from singleton.settings.connection import StorageAccount
-    from singleton.settings.options import SingletonOptions
+    from singleton.stores.lock_keeping import Page
 
 
 class BaseClient:
@@ -161,6 +162,42 @@ class BaseClient:
         asking = told_while_asking(name, owner, attempt, for_ever=recovery is not None)
         address = self._address(name, options)
         return Leadership(name, attempt=asking, recovery=recovery, pause=lambda there, s: there.pause(address, s))
+
+    def lock_name(
+        self,
+        function: str,
+        scope: str | Iterable[str] = (),
+        *,
+        level: Level = "function",
+        listener: bool = False,
+        scope_hash: bool = False,
+        limit: int | None = None,
+    ) -> str:
+        """Return the name of the lock that ``@singleton`` takes for invocations of a function with this scope.
+
+        The app is that of the client's option ``host_id``, or else the one whose settings and host.json are found here,
+        as the Functions host finds them. Elsewhere give ``SingletonOptions(host_id=…)``. If nothing here gives the id,
+        it is made of this machine's name, which no app in Azure has, and a warning is logged. In the container
+        ``azure-webjobs-hosts`` the name is that of ``layout="webjobs"``.
+
+        Args:
+            function: the function's name; if it is declared with ``name``, that name.
+            scope: the text of the scope's value, or of its values in order; none for a function without a scope.
+            level: ``"host"`` for the lock that functions share.
+            listener: for the lock of ``mode="listener"``.
+            scope_hash: for a function that is declared with ``scope_hash=True``.
+            limit: for a function that is declared with it. Then the result is the name of a semaphore; its blobs are
+                that name with ``/slot-0``, ``/slot-1`` and so on.
+
+        Raises:
+            ConfigurationError, ScopeError: no lock can have such a name.
+        """
+        from singleton.operating.naming import app_id, name_in, scope_values, warn_of_machine
+
+        scopes = scope_values(scope)
+        app, container = app_id(self._options), self._place.container
+        warn_of_machine(app, self._options)
+        return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash, limit=limit)
 
     def _known_address(self, name: str) -> Address:
         """Return the address of a lock under the client's own options; of those used last it is remembered."""
@@ -272,6 +309,52 @@ class BaseClient:
         address = self._address(name)
         return self._through(name, lambda registry: holder(registry.store(address.place), name))
 
+    def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
+        from singleton.operating.breaking import break_hold
+
+        address = self._address(name)
+        warning = None if notice is None else _NOTICE.check(notice, "notice")
+        return self._through(
+            name, lambda registry: break_hold(registry.store(address.place), name, warning, address.place.container)
+        )
+
+    def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
+        from singleton.operating.lifting import Lift
+        from singleton.operating.unknown import warn_of_function
+
+        place = self._place
+
+        async def lift(registry: Registry) -> Lifted:
+            going = Lift(registry.store(place), place.container, function=function, dry_run=dry_run)
+            while await going.go_on():
+                pass
+            if going.functions:
+                warn_of_function(place.container, function, going.functions)
+            return going.result
+
+        return self._through(place.container, lift)
+
+    def _page(self, prefix: str, marker: str | None) -> Work[Page]:
+        from singleton.operating.keeping import keeping_of
+        from singleton.operating.listing import next_page
+
+        place = self._place
+        return self._through(
+            prefix or place.container,
+            lambda registry: next_page(keeping_of(registry.store(place)), place.container, prefix, marker),
+        )
+
+    def _nothing(self, met: Met, function: str | None, prefix: str) -> Work[None]:
+        """Warn if a complete listing has nothing of what was asked for, though there are other locks."""
+        from singleton.operating.keeping import keeping_of
+        from singleton.operating.unknown import warn_of_nothing
+
+        place = self._place
+        return self._through(
+            prefix or place.container,
+            lambda registry: warn_of_nothing(keeping_of(registry.store(place)), place.container, met, function, prefix),
+        )
+
     def _lend(self, registry: Registry) -> None:
         """Keep what the client brought along open for as long as the client is."""
         if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
@@ -304,3 +387,93 @@ def _account(
     from singleton.settings.accounts import given
 
     return given(connection, credential)
+
+
+# --- the arguments of clients, checked --------------------------------------------------------------------------------
+
+
+def checked_options(options: object, failover: Seconds | None) -> SingletonOptions:
+    """Return the options of a client."""
+    options = SingletonOptions() if options is None else options
+    if not isinstance(options, SingletonOptions):
+        raise ConfigurationError(f"options is a value of type {type(options).__name__}: give SingletonOptions(…)")
+    if failover is not None:
+        options = options.replace(failover=failover)
+    if options.container == "azure-webjobs-hosts":
+        refuse_failover(options, f"container={options.container!r}, where .NET hosts have their locks")
+    return options
+
+
+def check_owner(owner: object) -> None:
+    """Refuse an owner that is no text."""
+    if not isinstance(owner, str):
+        raise ConfigurationError(f"owner is {quoted(owner)}: give a text")
+
+
+def checked_hold(hold: object) -> Hold:
+    """Return what is to be released if it is a hold."""
+    from singleton.base.hold import Hold
+
+    if not isinstance(hold, Hold):
+        raise ConfigurationError(f"hold is {quoted(hold)}: give what acquire returned")
+    return hold
+
+
+def checked_timeout(timeout: Seconds | None) -> float | None:
+    """Return a time-out in seconds if it is one."""
+    return None if timeout is None else _TIMEOUT.check(timeout, "timeout")
+
+
+def checked_patience(timeout: Seconds) -> float:
+    """Return the time-out of an attempt in seconds if it is one: an attempt without an end can't fail."""
+    checked = checked_timeout(timeout)
+    if checked is None:
+        raise ConfigurationError(
+            "timeout is None: give the seconds after which try_lock gives up, or 0 to ask once. To wait for as long as "
+            "it takes, use lock"
+        )
+    return checked
+
+
+def checked_period(every: Seconds, at_least: Seconds) -> float:
+    """Return the seconds from tick to tick if they leave a worker the lock at its own next tick."""
+    period, kept = seconds(every, "every", above=0), seconds(at_least, "at_least")
+    if kept >= period:
+        raise ConfigurationError(
+            f"at_least is {kept:g} s and every is {period:g} s: the worker would find its own lock taken at its next "
+            f"tick. Give an at_least below {period:g} s"
+        )
+    return period
+
+
+def check_work(work: object) -> None:
+    """Refuse work that can't be called with the hold: it would be found out only at its first tick."""
+    if not callable(work):
+        raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
+    _check_arity(work)
+
+
+def _check_arity(work: Callable[..., object]) -> None:
+    try:
+        inspect.signature(work).bind(None)
+    except TypeError as error:
+        name = getattr(work, "__qualname__", repr(work))
+        raise ConfigurationError(
+            f"work={name} can't be called with the hold alone: {error}. Give a function of one parameter, such as "
+            "`def clean_up(hold): ...`"
+        ) from None
+    except ValueError:  # a builtin that does not tell
+        return
+
+
+def listing(function: str | None, *, held: bool, older_than: Seconds | None) -> tuple[Wanted, Met]:
+    """Return which locks are asked for, and what a list has of them at its beginning: nothing."""
+    from singleton.operating.listing import Met, Wanted
+
+    age = None if older_than is None else seconds(older_than, "older_than")
+    return Wanted(function=function, held=held, older_than=age), Met()
+
+
+def is_nothing(met: Met, function: str | None, prefix: str) -> bool:
+    """Tell whether a complete list has nothing of what was asked for."""
+    return bool(prefix and not met.locks) or (function is not None and function not in met.functions)

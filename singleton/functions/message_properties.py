@@ -1,0 +1,162 @@
+"""The properties of a message: the Functions host's names for them, and which of them belong to the message itself.
+
+The host lets the top-level properties of a JSON object win over the properties of the message, whatever their case:
+with a body of ``{"Id": "k"}`` the message's ``id`` is ``k`` (H-80). Null and lists replace nothing, and nothing does
+where the trigger asks for bytes. A name that the body has is not trusted, whatever stands there.
+
+``received`` reads all that ``"defer"`` needs to put a storage queue's message back: id, receipt, and when the message
+ends. If the body hides some of that, the message goes back without.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.scopes.json_values import read_json
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from singleton.defer.deferral import Received
+    from singleton.defer.queue_account import Encoding
+    from singleton.functions.triggers import Trigger
+
+_NAMES = (
+    *("ApplicationProperties", "ContentType", "CorrelationId", "DeadLetterErrorDescription", "DeadLetterReason"),
+    *("DeadLetterSource", "DeliveryCount", "DequeueCount", "EnqueuedSequenceNumber", "EnqueuedTimeUtc"),
+    *("ExpirationTime", "ExpiresAtUtc", "Id", "InsertionTime", "Key", "Label", "LockToken", "LockedUntil", "MessageId"),
+    *("NextVisibleTime", "Offset", "Partition", "PartitionKey", "PopReceipt", "ReplyTo", "ReplyToSessionId"),
+    *("ScheduledEnqueueTimeUtc", "SequenceNumber", "SessionId", "State", "Subject", "TimeToLive", "Timestamp", "To"),
+    *("Topic", "TransactionPartitionKey", "UserProperties"),
+)
+_SPELT_OTHERWISE = {"NextVisibleTime": "time_next_visible"}
+ON_EVENTS = {"EnqueuedTimeUtc": "enqueued_time", "Properties": "properties", "SystemProperties": "system_properties"}
+_TO_THE_HOST: Final = {
+    "id": "id",
+    "pop_receipt": "popreceipt",
+    "dequeue_count": "dequeuecount",
+    "insertion_time": "insertiontime",
+    "expiration_time": "expirationtime",
+    "time_next_visible": "nextvisibletime",
+    "message_id": "messageid",
+    "delivery_count": "deliverycount",
+}
+_NO_END: Final = 9000  # messages that never expire do so in the year 9999
+_REPLACED: Final = "\N{REPLACEMENT CHARACTER}".encode()
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).removeprefix("_")
+
+
+ATTRIBUTES = {name: _SPELT_OTHERWISE.get(name, _snake(name)) for name in _NAMES}
+
+
+def held(value: object, attributes: Mapping[str, str]) -> dict[str, object]:
+    """Return what the object has of these attributes, by the host's names for them."""
+    found = {name: getattr(value, attribute, None) for name, attribute in attributes.items()}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def is_binary(trigger: Trigger | None) -> bool:
+    """Tell whether the trigger asks for bytes: then the host does not look into the body."""
+    kind = None if trigger is None else trigger.settings.get("dataType")
+    return str(getattr(kind, "name", kind)).upper() in {"BINARY", "STREAM"}
+
+
+def replaced_names(message: Any, trigger: Trigger | None = None) -> frozenset[str]:
+    """Return the attributes of a message that are, or may be, its body's. An unknown trigger may ask for text."""
+    body = None if is_binary(trigger) else message.get_body()
+    if not isinstance(body, str | bytes):
+        return frozenset()
+    theirs = _properties(body)
+    return frozenset(attribute for attribute, name in _TO_THE_HOST.items() if name in theirs)
+
+
+def own(message: object, attribute: str, replaced: frozenset[str]) -> Any:
+    """Return what the message itself has; None where it has nothing, or its body's stands in the place."""
+    return None if attribute in replaced else getattr(message, attribute, None)
+
+
+def own_id(message: object, *attributes: str, trigger: Trigger | None = None) -> str | None:
+    """Return the message's id, by the first of these attributes that has one of its own."""
+    given = [name for name in attributes if isinstance(getattr(message, name, None), str)]
+    replaced = replaced_names(message, trigger) if given else frozenset()
+    return next((found for name in given if (found := own(message, name, replaced))), None)
+
+
+def _properties(body: str | bytes) -> frozenset[str] | str:
+    """Return the names that the body's object has, in lower case; of what only the host may read, the whole text.
+
+    It reads more than JSON: comments, single quotes, names without quotes.
+    """
+    try:
+        read = read_json(body)
+    except ScopeError:
+        text = (body if isinstance(body, str) else body.decode("utf-8", "replace")).strip().casefold()
+        return text if text.startswith("{") and text.endswith("}") else frozenset()
+    if not isinstance(read, Mapping):
+        return frozenset()
+    return frozenset(name.casefold() for name, value in read.items() if not (value is None or isinstance(value, list)))
+
+
+# --- a storage queue's message ----------------------------------------------------------------------------------------
+
+
+def is_whole(message: Any, trigger: Trigger) -> bool:
+    """Tell whether a message came with what its queue knows of it: id and receipt, or its body's in their place."""
+    given = {name: getattr(message, name, None) for name in ("id", "pop_receipt")}
+    if not callable(getattr(message, "get_body", None)) or not all(isinstance(each, str) for each in given.values()):
+        return False
+    blank = {name for name, value in given.items() if not value}
+    return not blank or blank <= replaced_names(message, trigger)
+
+
+def received(function: str, trigger: Trigger, message: Any, encoding: Encoding) -> Received:
+    """Read the message of an invocation, as its queue had it.
+
+    Raises:
+        ConfigurationError: its body may not be what is in the queue.
+    """
+    from singleton.defer.deferral import Received
+
+    replaced = replaced_names(message, trigger)
+    known = partial(own, message, replaced=replaced)
+    return Received(
+        id=known("id"),
+        receipt=known("pop_receipt"),
+        text=_encoded(function, trigger, message, encoding),
+        inserted=_instant(known("insertion_time")),
+        invisible_until=_instant(known("time_next_visible")),
+        expires=_end(known("expiration_time")),
+        dequeue_count=None if "dequeue_count" in replaced else known("dequeue_count") or 1,
+    )
+
+
+def _encoded(function: str, trigger: Trigger, message: Any, encoding: Encoding) -> str:
+    body: bytes = message.get_body()
+    if is_damaged(message, trigger):
+        raise ConfigurationError(
+            f"{function} can't defer this message: its body has the character U+FFFD, with which the host replaces "
+            "bytes that are no text, so it may not be what is in the queue; give the trigger "
+            "data_type=func.DataType.BINARY"
+        )
+    return base64.b64encode(body).decode() if encoding == "base64" else body.decode()
+
+
+def is_damaged(message: Any, trigger: Trigger) -> bool:
+    """Tell whether bytes of a body may have been replaced: such a message can't be put back."""
+    return _REPLACED in message.get_body() and not is_binary(trigger)
+
+
+def _instant(date: datetime | None) -> float | None:
+    return None if date is None else date.timestamp()
+
+
+def _end(date: datetime | None) -> float | None:
+    return math.inf if date is not None and date.year > _NO_END else _instant(date)
