@@ -9,8 +9,7 @@ from singleton.base.errors import StorageError
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.locks import lock_info
-from singleton.stores.lock_keeping import MOST_LISTED
-from singleton.stores.protocol import StoreFailure
+from singleton.stores.protocol import MOST_LISTED, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

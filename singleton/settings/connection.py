@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.settings.credentials import CredentialSpec, credential_of
 from singleton.settings.storagestring import checked_url, development_storage, parse_connection_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from singleton.settings.credentials import CredentialSpec
 
 DEFAULT_CONNECTION: Final = "AzureWebJobsStorage"
 
@@ -129,6 +130,8 @@ class _Place(NamedTuple):
             raise ConfigurationError(
                 f"{self.name}: {redact(url)} is not an https URL, and an identity's token is only sent over https"
             )
+        from singleton.settings.credentials import credential_of
+
         return StorageAccount(account_url=url, credential=credential_of(self.name, self.keys, settings))
 
     def _blob_url(self) -> str:

@@ -12,9 +12,8 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.failover import LONGEST, LOOKS, SHORTEST
 from singleton.base.names import check_container_name
 from singleton.base.timespan import FOREVER, bare_number_refused, host_json_timespan, parse_timespan
-from singleton.base.words import as_json, quoted
+from singleton.base.words import as_json, did_you_mean, quoted
 from singleton.settings.durations import Limits, in_words
-from singleton.settings.unknown_option import no_such_key, no_such_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,6 +52,12 @@ _WEBJOBS: Final = {  # W-22
 
 _LATEST_RENEWAL: Final = 5 / 6
 """Part of the period after which a lease is renewed at the latest (S-8: 50 of 60 s)."""
+
+FOR_ONE_FUNCTION: Final = (
+    *("scope", "scope_id", "level", "mode", "limit", "on_contention", "max_waiting", "when_full", "at_least"),
+    *("max_hold", "name", "connection", "layout", "dotnet_name", "scope_hash", "also"),
+)
+"""Arguments of ``@singleton`` that are no options of the app."""
 
 SETTING_PREFIX: Final = "AzureFunctionsJobHost__singleton"
 _MISPLACED: Final = "AzureFunctionsJobHost__extensions__singleton"
@@ -176,7 +181,7 @@ class SingletonOptions:
         """Return a copy with these options changed, checked like new ones."""
         unknown = next((name for name in changes if name not in _NAMES), None)
         if unknown is not None:
-            raise ConfigurationError(no_such_option(unknown, _NAMES))
+            raise ConfigurationError(_no_such_option(unknown, _NAMES))
         return replace(self, **changes)  # type: ignore[arg-type]  # __post_init__ checks the types
 
 
@@ -322,7 +327,7 @@ def _collected(entries: Iterable[tuple[str, object, str]]) -> dict[str, _Given]:
     for key, value, label in entries:
         name = _BY_FOLDED_KEY.get(key.casefold())
         if name is None:
-            raise ConfigurationError(f"{label}: {no_such_key(key, _KEYS)}")
+            raise ConfigurationError(f"{label}: {_no_such_key(key, _KEYS)}")
         if name in found:
             raise ConfigurationError(f"{label} is given twice, also as {found[name].label}: keep one of them")
         found[name] = _Given(value, label)
@@ -347,3 +352,19 @@ def _is_readable_file(path: Path) -> bool:
         return path.is_file()
     except OSError:  # a folder above the app's that may not be looked into
         return False
+
+
+def _no_such_option(name: str, known: Iterable[str]) -> str:
+    """Say that there is no such option, with the nearest one and all."""
+    return f"there is no option {quoted(name)}{did_you_mean(name, known) or '.'} The options are {', '.join(known)}."
+
+
+def _no_such_key(key: str, known: Iterable[str]) -> str:
+    """Say what is wrong with a key of host.json, or of an app setting; and where its argument is given instead."""
+    folded = key.replace("_", "").casefold()
+    if folded == "timeout":
+        return f"there is no option {quoted(key)}: write lockAcquisitionTimeout"
+    for name in FOR_ONE_FUNCTION:
+        if folded == name.replace("_", ""):
+            return f"there is no option {quoted(key)} for the whole app: give {name} to each @singleton that needs it"
+    return _no_such_option(key, known)

@@ -10,7 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from singleton.stores.azure_blob import done, if_it_is, judged
-from singleton.stores.lock_keeping import MOST_LISTED, Listed, Page
+from singleton.stores.lock_keeping import Listed, Page
+from singleton.stores.protocol import MOST_LISTED
 from singleton.stores.reply_headers import clock
 
 if TYPE_CHECKING:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
 
 from singleton.stores.http.connections import UNSENDABLE
-from singleton.stores.listing_page import read_page
-from singleton.stores.lock_keeping import MOST_LISTED, Page
-from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
-from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure, within
+from singleton.stores.protocol import MOST_LISTED, NOTHING, BlobState, Content, LeaseState, StoreFailure, within
 from singleton.stores.reply_headers import clock, date
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from singleton.stores.lock_keeping import Page
+    from singleton.stores.log_store import Tail
     from singleton.stores.wire import Wire
 
 _PATHS: Final = 1024
@@ -104,6 +103,8 @@ class DirectBlobStore:
 
     async def tail(self, name: str, start: int, most: int) -> Tail:
         """See ``LogStore.tail``."""
+        from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
+
         headers = {"x-ms-range": f"bytes={start}-{start + most - 1}"}
         try:
             reply = await self._wire.ask("GET", self._path(name), "", headers, 206, most=most)
@@ -141,6 +142,8 @@ class DirectBlobStore:
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
         """See ``LockKeeping.page``."""
+        from singleton.stores.listing_page import read_page
+
         asked = {"include": "metadata", "prefix": prefix, "marker": marker or "", "maxresults": str(most)}
         query = "restype=container&comp=list" + "".join(
             f"&{key}={_quoted(text, '')}" for key, text in asked.items() if text

@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
-from singleton.stores.protocol import BlobState
+from singleton.stores.protocol import MOST_LISTED, BlobState
 
-MOST_LISTED: Final = 5000
-"""Entries on a page, at most: the service gives no more."""
 LONGEST_BREAK: Final = 60
 """Seconds of a break period, at most."""
 IN_USE: Final = "LeaseIdMissing"

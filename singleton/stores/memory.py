@@ -15,9 +15,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from singleton.stores.lock_keeping import IN_USE, LONGEST_BREAK, MOST_LISTED, Listed, Page
+from singleton.stores.lock_keeping import IN_USE, LONGEST_BREAK, Listed, Page
 from singleton.stores.log_store import BEYOND, FULL, LONGEST_BLOCK, MOST_BLOCKS, NO_LOG, Tail
-from singleton.stores.protocol import HELD, NOTHING, BlobState, Content, LeaseState, StoreFailure
+from singleton.stores.protocol import HELD, MOST_LISTED, NOTHING, BlobState, Content, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,6 +25,9 @@ LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
 HELD: Final[frozenset[LeaseState]] = frozenset({"leased", "breaking"})
 """States of a lease that somebody has."""
 
+MOST_LISTED: Final = 5000
+"""Entries on a page, at most: the service gives no more."""
+
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 """No metadata."""
 

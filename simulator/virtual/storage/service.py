@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.virtual.storage.network import Request
-from singleton.stores.lock_keeping import MOST_LISTED
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.stores.protocol import NOTHING, StoreFailure
+from singleton.stores.protocol import MOST_LISTED, NOTHING, StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:

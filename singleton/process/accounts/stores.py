@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from singleton.base.errors import ConfigurationError
-from singleton.process.accounts.credentials import ThreadedCredential, blocks, open_credential
 from singleton.settings.accounts import GivenAccount, GivenClients
 from singleton.settings.storagestring import parse_connection_string
-from singleton.stores.access import Access, AccountKey, Signature, Token
-from singleton.stores.azure_blob import AzureBlobLeaseStore, quiet_logger
+from singleton.stores.access import Access, AccountKey, Signature
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TypeAlias
 
     from singleton.settings.connection import StorageAccount
-    from singleton.settings.credentials import CredentialSpec
+    from singleton.stores.azure_blob import AzureBlobLeaseStore
     from singleton.stores.azure_queue import AzureMessageStore
 
     Account: TypeAlias = StorageAccount | GivenAccount | GivenClients
@@ -50,35 +47,38 @@ def open_container(
         ConfigurationError: the account's key is none, or of which account it is can't be told.
     """
     if isinstance(account, GivenClients):
+        from singleton.stores.azure_blob import AzureBlobLeaseStore
+
         _load_the_rest_of_the_sdk()
         return AzureBlobLeaseStore(account.make(container))
     if http == "sdk":
         return open_through_sdk(account, container)
-    return DirectBlobStore(way_to(account, open_credential), container)
+    return DirectBlobStore(way_to(account), container)
 
 
-def way_to(account: StorageAccount | GivenAccount, open_credential: Callable[[CredentialSpec], Any]) -> Wire:
+def way_to(account: StorageAccount | GivenAccount) -> Wire:
     """Return the way to an account's blobs.
 
     Raises:
         ConfigurationError: the account's key is none, or of which account it is can't be told.
     """
     try:
-        return _way_to(account, open_credential)
+        return Wire(account.endpoint, _given(account)) if isinstance(account, GivenAccount) else _configured(account)
     except ConfigurationError as error:
         error.__traceback__ = None  # frames beneath have the key among their locals
         raise
 
 
-def _way_to(account: StorageAccount | GivenAccount, open_credential: Callable[[CredentialSpec], Any]) -> Wire:
-    if isinstance(account, GivenAccount):
-        return Wire(account.endpoint, _given(account))
+def _configured(account: StorageAccount) -> Wire:
     if account.connection_string is not None:
         told = parse_connection_string(account.connection_string, "the connection string")
         named_key = told.account, told.key
         return Wire(told.endpoint, AccountKey(lambda: named_key) if told.key else Signature(lambda: told.signature))
     endpoint, _, signature = (account.account_url or "").partition("?")
     if account.credential is not None:
+        from singleton.process.accounts.credentials import open_credential
+        from singleton.stores.bearer_token import Token
+
         return Wire(endpoint, Token(open_credential(account.credential), close=True))
     return Wire(endpoint, Signature(lambda: signature))
 
@@ -86,10 +86,11 @@ def _way_to(account: StorageAccount | GivenAccount, open_credential: Callable[[C
 def _given(account: GivenAccount) -> Access:
     """Return the way in by a credential of azure-core's, or by a key or signature as text."""
     credential: Any = account.credential
-    if blocks(credential):
-        return Token(ThreadedCredential(credential), close=True)
     if hasattr(credential, "get_token"):
-        return Token(credential)
+        from singleton.process.accounts.credentials import ThreadedCredential, blocks
+        from singleton.stores.bearer_token import Token
+
+        return Token(ThreadedCredential(credential), close=True) if blocks(credential) else Token(credential)
     if hasattr(credential, "named_key"):
         return AccountKey(lambda: (credential.named_key.name, credential.named_key.key))
     if hasattr(credential, "signature"):
@@ -127,6 +128,9 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
     """
     from azure.storage.blob.aio import BlobServiceClient
 
+    from singleton.process.accounts.credentials import ThreadedCredential, blocks, open_credential
+    from singleton.stores.azure_blob import AzureBlobLeaseStore, quiet_logger
+
     _load_the_rest_of_the_sdk()
     options = {**_ONCE, "logger": quiet_logger(), **transport}
     own: Any = None
@@ -147,6 +151,8 @@ def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMe
     """Make a store for a queue. Call it on the loop that will use it; ``transport`` as for ``open_through_sdk``."""
     from azure.storage.queue.aio import QueueClient
 
+    from singleton.process.accounts.credentials import open_credential
+    from singleton.stores.azure_blob import quiet_logger
     from singleton.stores.azure_queue import AzureMessageStore
 
     _load_the_rest_of_the_sdk()

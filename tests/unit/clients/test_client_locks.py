@@ -11,8 +11,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, SingletonOptions, current_hold
 from singleton.base.errors import StorageError
-from singleton.stores.lock_keeping import MOST_LISTED
-from singleton.stores.protocol import StoreFailure
+from singleton.stores.protocol import MOST_LISTED, StoreFailure
 from tests.support.lock_thread import FOREIGN, LockThread, a_job, an_app, call
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from singleton.process.accounts.credentials import ThreadedCredential
 from singleton.process.accounts.stores import open_container, open_through_sdk, way_to
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
-from singleton.stores.access import SCOPE, Request
+from singleton.stores.access import Request
+from singleton.stores.bearer_token import SCOPE
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure, within
 from tests.support.lock_thread import LockThread
@@ -98,7 +99,7 @@ Open: TypeAlias = Callable[[object], Way]
 
 
 def direct(credential: object) -> Way:
-    wire = way_to(GivenAccount(URL, credential), lambda _: None)
+    wire = way_to(GivenAccount(URL, credential))
 
     async def ask() -> str:
         asked = Request("PUT", "/locks/job", "comp=lease", {})

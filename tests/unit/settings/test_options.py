@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from singleton import singleton
 from singleton.base.errors import ConfigurationError
 from singleton.settings import options as options_module
-from singleton.settings.options import SingletonOptions, find_app_dir, load_options
-from singleton.settings.unknown_option import FOR_ONE_FUNCTION
+from singleton.settings.options import FOR_ONE_FUNCTION, SingletonOptions, find_app_dir, load_options
 
 if TYPE_CHECKING:
     from pathlib import Path

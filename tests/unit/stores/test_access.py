@@ -18,20 +18,16 @@ from singleton.base.errors import ConfigurationError
 from singleton.process.accounts.stores import account_in, way_to
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
-from singleton.stores import access
-from singleton.stores.access import SCOPE, AccountKey, Request, Signature, Token, text_to_sign
+from singleton.stores import access, bearer_token
+from singleton.stores.access import AccountKey, Request, Signature, text_to_sign
+from singleton.stores.bearer_token import SCOPE, Token
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.settings.credentials import CredentialSpec
 
 KEY = "bm90IGEgc2VjcmV0"
-
-
-def no_identity(spec: CredentialSpec) -> Any:
-    raise AssertionError(spec)
 
 
 NAMES = st.text("abcXYZ019_", min_size=1, max_size=6).filter(lambda name: not name[0].isdigit())
@@ -64,7 +60,8 @@ class Credential:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return a way to let time pass."""
     now = [time.time()]
-    monkeypatch.setattr(access, "time", SimpleNamespace(time=lambda: now[0]))
+    for module in (access, bearer_token):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now[0]))
 
     def passes(seconds: float) -> None:
         now[0] += seconds
@@ -117,7 +114,7 @@ def _sdk_signature(asked: Request) -> str:
 
 async def test_a_key_that_is_replaced_signs_the_next_request() -> None:
     credential = AzureNamedKeyCredential("made", KEY)
-    wire = way_to(GivenAccount("https://made.blob.core.windows.net", credential), no_identity)
+    wire = way_to(GivenAccount("https://made.blob.core.windows.net", credential))
     before, after = request(), request()
     await wire._access.grant(before)
     credential.update("made", "YW5vdGhlcg==")
@@ -128,7 +125,7 @@ async def test_a_key_that_is_replaced_signs_the_next_request() -> None:
 @pytest.mark.parametrize("key", ["not base64!", "abc"])
 def test_a_key_that_is_none_is_said_without_showing_it(key: str) -> None:
     with pytest.raises(ConfigurationError, match="key is not base64") as caught:
-        way_to(GivenAccount("https://made.blob.core.windows.net", key), no_identity)
+        way_to(GivenAccount("https://made.blob.core.windows.net", key))
     assert key not in str(caught.value)
 
 
@@ -156,7 +153,7 @@ async def test_a_signature_goes_with_the_query_and_its_newest_value_counts() -> 
     ],
 )
 async def test_a_signature_is_found_wherever_it_may_stand(account: StorageAccount | GivenAccount) -> None:
-    wire = way_to(account, no_identity)
+    wire = way_to(account)
     asked = request("")
     await wire._access.grant(asked)
     assert asked.query == "sv=1&sig=x"
@@ -252,7 +249,7 @@ async def test_who_gives_up_leaves_the_token_to_the_others() -> None:
 
 
 async def test_a_token_that_never_comes_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "_PATIENCE", 0.01)
+    monkeypatch.setattr(bearer_token, "_PATIENCE", 0.01)
     credential = Credential(time.time() + 3600, slow=True)
     token = Token(credential)
     with pytest.raises(StoreFailure, match="no answer within"):
@@ -294,4 +291,4 @@ def test_an_account_is_read_in_its_url(endpoint: str, account: str) -> None:
 
 def test_of_a_domain_of_one_s_own_the_account_must_be_told() -> None:
     with pytest.raises(ConfigurationError, match="give an AzureNamedKeyCredential"):
-        way_to(GivenAccount("https://locks.example", KEY), no_identity)
+        way_to(GivenAccount("https://locks.example", KEY))

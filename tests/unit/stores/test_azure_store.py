@@ -12,7 +12,7 @@ import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
 from simulator.conformance.lease_table import Call, request
-from singleton.process.accounts import stores as opening
+from singleton.process.accounts import credentials
 from singleton.process.accounts.stores import open_container, open_queue
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
@@ -225,7 +225,7 @@ class Identity(AzureNamedKeyCredential):
 
 @pytest.fixture
 def identity(monkeypatch: pytest.MonkeyPatch) -> CredentialSpec:
-    monkeypatch.setattr(opening, "open_credential", lambda _: Identity(NAME, KEY))
+    monkeypatch.setattr(credentials, "open_credential", lambda _: Identity(NAME, KEY))
     return CredentialSpec(kind="default")
 
 

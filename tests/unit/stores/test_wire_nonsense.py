@@ -30,7 +30,7 @@ NOBODY = "http://127.0.0.1:1/made"
 
 
 def opened(endpoint: str, credential: object) -> DirectBlobStore:
-    return DirectBlobStore(way_to(GivenAccount(endpoint, credential), lambda _: None), "locks")
+    return DirectBlobStore(way_to(GivenAccount(endpoint, credential)), "locks")
 
 
 async def failure_of(asking: Awaitable[object]) -> StoreFailure:

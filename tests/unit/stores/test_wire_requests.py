@@ -209,9 +209,7 @@ async def test_after_a_token_was_not_known_the_next_request_has_another() -> Non
     in_an_hour = time.time() + 3600
     async with ScriptedServer(error(401, "InvalidAuthenticationInfo"), ACQUIRED) as server:
         endpoint = StorageAccount(server.connection_string).endpoint
-        store = DirectBlobStore(
-            way_to(GivenAccount(endpoint, Credential(in_an_hour, in_an_hour)), lambda _: None), "locks"
-        )
+        store = DirectBlobStore(way_to(GivenAccount(endpoint, Credential(in_an_hour, in_an_hour))), "locks")
         with pytest.raises(StoreFailure) as caught:
             await store.acquire("job", MINE, 15)
         assert caught.value.meaning == "denied"

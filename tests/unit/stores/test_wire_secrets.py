@@ -17,8 +17,9 @@ from singleton.base.errors import ConfigurationError
 from singleton.process.accounts.stores import open_through_sdk, way_to
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
-from singleton.stores.access import Request, Token
+from singleton.stores.access import Request
 from singleton.stores.azure_blob import Said
+from singleton.stores.bearer_token import Token
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.protocol import StoreFailure, within
 from singleton.stores.wire import Wire
@@ -66,7 +67,7 @@ def account(server: ScriptedServer, way: str) -> GivenAccount:
 
 
 def opened(given: StorageAccount | GivenAccount) -> DirectBlobStore:
-    return DirectBlobStore(way_to(given, lambda _: None), "locks")
+    return DirectBlobStore(way_to(given), "locks")
 
 
 def all_beneath(failure: BaseException | None) -> Iterator[BaseException]:
@@ -210,7 +211,7 @@ def test_nor_does_a_key_that_is_none_from_the_beginning() -> None:
 async def test_what_is_asked_with_is_left_as_it_was() -> None:
     """A caller's frame has it among its variables."""
     async with ScriptedServer(Answer(200, LEASED)) as server:
-        wire = way_to(account(server, "key"), lambda _: None)
+        wire = way_to(account(server, "key"))
         headers = {"x-ms-lease-action": "renew"}
         await wire.ask("PUT", "/made/locks/job", "comp=lease", headers, 200)
         await wire.aclose()
