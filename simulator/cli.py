@@ -25,13 +25,11 @@ from simulator.program import PROGRAM, called_as, version
 from simulator.real.run import Outcome, Trouble, run
 from simulator.real.signals import Interrupt, Signals
 from simulator.report.files import TRACE, OutFile, OutFileError, opened_with, write_json
-from simulator.report.html.document import as_page
-from simulator.report.html.subject import of_run
+from simulator.report.html.document import as_page, of_run
 from simulator.report.reporter import PlainReporter, Reporter
 from simulator.report.trace.document import write_trace
 from simulator.storage_cli import storage
-from simulator.work.durations import in_seconds
-from simulator.work.scenario import EVERY, LEAST_HOSTS, LOAD, Scenario, ScenarioError, default_app
+from simulator.work.scenario import EVERY, LEAST_HOSTS, LOAD, Scenario, ScenarioError, default_app, in_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

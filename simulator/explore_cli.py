@@ -21,7 +21,7 @@ from singleton.base.errors import SingletonError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from simulator.report.html.subject import Subject
+    from simulator.report.html.document import Subject
     from simulator.virtual.search.explore import Plan, Summary
     from simulator.virtual.search.scenario import Scenario
     from simulator.virtual.worlds.outcome import Run

@@ -1,8 +1,11 @@
-"""An invocation ends as its body ended: the lock adds no success, and no failure without a cause.
+"""An invocation ends as its body ended, and every lock is accounted for: the lock adds no success and no failure.
 
 A success needs a body that ended well under the lock, or a refusal. A failure needs the body's own error, a refusal, or
 something that the run did: a kill, a pause, an operator. Functions with other decorators of the app are excused if
 these decorators may do the same.
+
+A refusal needs a policy that allows it, and a holder. A caller that does not wait is refused at once. If somebody wants
+a free lock, somebody acquires it within a poll.
 """
 
 from __future__ import annotations
@@ -12,13 +15,16 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.causes import behind_failure, troubled_since
-from simulator.checks.excuses.hindrance import is_long
-from simulator.checks.findings import Finding, count, note, violation
+from simulator.checks.excuses.hindrance import ASKED, hindered, is_long, leased_until
+from simulator.checks.failover import SLACK
+from simulator.checks.findings import Finding, count, label, note, violation
+from simulator.checks.spans import is_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import History, Invocation, Sight
+    from simulator.history.facts import Acquisition, History, Invocation, Sight
+
 
 _ENDING: Final = 15.0
 """Seconds between the first refusal of a host that ends and its end: its locks close within twelve."""
@@ -181,3 +187,188 @@ def _refused(history: History) -> set[tuple[str, str]]:
 def _each(numbers: Counter[str], what: str) -> Iterator[Finding]:
     for function, number in sorted((+numbers).items()):
         yield violation(f"{count(number, 'invocation')} of {function!r} {what}")
+
+
+_STALE: Final = 2.0
+"""Seconds for which an answer may be old: it was on its way, or somebody released meanwhile."""
+_KEPT: Final = 3.0
+"""Seconds in which a lock is released after its body has ended."""
+
+Span = tuple[float, float]
+
+
+def judge_accounts(history: History) -> Iterator[Finding]:
+    """Find refusals, waits and holds that nothing explains.
+
+    If any fault may happen, only the oracle, which knows the faults, can tell who might have had a lock, and for how
+    long.
+    """
+    if not history.setup.get("singleton", True):
+        return
+    yield from _not_allowed(history)
+    yield from _tokens(history)
+    if not history.rough:
+        taken = _taken(history)
+        yield from _alone(history, taken)
+        yield from _waits(history)
+        yield from _kept(history)
+        yield from _left_free(history, taken)
+
+
+def _taken(history: History) -> dict[str, list[Span]]:
+    """Return when each lock was held, or may have been held, in order.
+
+    It may be held for one more lease if its holder died or stood still, and after an attempt that was given up.
+    """
+    spans: dict[str, list[Span]] = defaultdict(list)
+    for got in history.acquisitions:
+        lease = history.function(got.function).lease_in(got.mode)
+        lapses = got.ending != "ok" or history.paused(got.host, got.t, got.until)
+        # A candidate for the listener notices at its next attempt that there is none, and says no until then.
+        known = history.function(got.function).poll_in(got.mode) + SLACK if got.mode == "listener" else 0
+        least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
+        until = max(got.until, least) + (lease if lapses else 0)
+        until = max(until, leased_until(history, got, got.t, got.until + ASKED))
+        spans[got.lock].append((got.t, until + known))
+    for wait in history.waits:
+        if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
+            lease = history.function(wait.function).lease_in(wait.mode)
+            spans[wait.lock].append((wait.start, wait.end + lease))
+        if (until := leased_until(history, wait, wait.start, wait.end)) > wait.start:
+            spans[wait.lock].append((wait.start, until))
+    return {lock: sorted(several) for lock, several in spans.items()}
+
+
+# --- who was refused --------------------------------------------------------------------------------------------------
+
+
+def _not_allowed(history: History) -> Iterator[Finding]:
+    """A caller that gives up has a policy that allows it, and has waited as long as the policy says."""
+    against = Counter[tuple[str, str]]()
+    waits = {(wait.host, wait.owner, wait.lock, wait.start): wait for wait in history.waits}
+    for refusal in history.refusals:
+        function = history.function(refusal.function)
+        known = refusal.function in history.functions
+        if not known or refusal.mode == "listener" or function.on_contention == "custom":
+            continue
+        if refusal.reason == "timeout":
+            late = refusal.t + _STALE
+            allowed = late - refusal.asked >= function.gives_up_after or late - refusal.called >= function.cut_after
+        else:
+            allowed = refusal.reason == function.on_contention != "wait"
+            if not allowed and refusal.reason == function.when_full:
+                wait = waits.get((refusal.host, refusal.owner, refusal.lock, refusal.asked))
+                allowed = is_full(history, wait, refusal.t)
+        against[refusal.function, refusal.reason] += not allowed
+    for (name, reason), number in sorted((+against).items()):
+        policy = history.function(name).on_contention
+        yield violation(
+            f"{count(number, 'invocation')} of {name!r} gave up ({reason}), though on_contention={policy!r} does "
+            "not allow that"
+        )
+
+
+def _alone(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
+    """If a lock is refused, somebody has it or has asked for it: a lease begins before its holder knows."""
+    known = {lock: [*spans] for lock, spans in taken.items()}
+    for wait in history.waits:
+        if wait.ending == "acquired":
+            known.setdefault(wait.lock, []).append((wait.start, wait.end))
+    alone = Counter[str]()
+    for refusal in history.refusals:
+        since, spans = refusal.asked - _STALE, known.get(refusal.lock, ())
+        alone[refusal.function] += not any(start <= refusal.t and end >= since for start, end in spans)
+    for function, number in sorted((+alone).items()):
+        yield violation(f"{count(number, 'invocation')} of {function!r} found the lock taken, and nobody had it")
+
+
+# --- how long who asks may wait ---------------------------------------------------------------------------------------
+
+
+def _waits(history: History) -> Iterator[Finding]:
+    """A caller skips, raises or defers as soon as another has the lock; a timeout ends a wait."""
+    held: dict[str, list[Acquisition]] = defaultdict(list)
+    for got in history.acquisitions:
+        held[got.lock].append(got)
+    worst: dict[str, float] = {}
+    for wait in history.waits:
+        function = history.function(wait.function)
+        if wait.mode == "listener" or function.on_contention == "custom":
+            continue
+        limit = function.timeout if function.on_contention == "wait" else function.timeout or 0.0
+        if limit is None or history.paused(wait.host, wait.start, wait.end):
+            continue
+        end = min(wait.end, history.end)
+        others = [got for got in held[wait.lock] if got.host != wait.host]
+        kept_out = max((min(got.until, end) - max(got.t, wait.start) for got in others), default=0.0)
+        kept_out = end - wait.start if limit else kept_out
+        if kept_out - hindered(history, wait.host, wait.start, end) > limit + _STALE + SLACK:
+            worst[wait.function] = max(worst.get(wait.function, 0.0), end - wait.start)
+    for name, seconds in sorted(worst.items()):
+        function = history.function(name)
+        policy = f"on_contention={function.on_contention!r}"
+        policy += f", timeout={function.timeout:g}" if function.timeout else ""
+        yield violation(f"an invocation of {name!r} waited for {seconds:.1f} s for its lock, despite {policy}")
+
+
+# --- how long a lock is kept, and how long it is free -----------------------------------------------------------------
+
+
+def _kept(history: History) -> Iterator[Finding]:
+    """A lock is released when its body has ended; the invocations that have ended show that too."""
+    answered = {
+        (call.host, call.id)
+        for call in history.invocations
+        if call.ending in {"ok", "error", "deferred"} and call.error != "CancelledError"
+    }
+    ended: dict[tuple[str, str, str], float] = {}
+    for section in history.sections:
+        if section.mode == "function" and section.ending in {"ok", "error"}:
+            who = (section.host, section.lock, section.owner)
+            ended[who] = max(section.end, ended.get(who, 0.0))
+    worst: dict[str, tuple[float, str]] = {}
+    for got in history.acquisitions:
+        end = ended.get((got.host, got.lock, got.owner))
+        if end is None or got.ending not in {"ok", "open"} or (got.host, got.owner) not in answered:
+            continue
+        until = min(got.until, history.end)
+        kept = until - end - history.stood(got.host, got.worker, end, until) - hindered(history, got.host, end, until)
+        if kept > _KEPT and not history.paused(got.host, end, until):
+            worst[got.lock] = max(worst.get(got.lock, (0.0, "")), (kept, got.host))
+    for lock, (kept, host) in sorted(worst.items()):
+        yield violation(f"{label(lock)} was kept by {host} for {kept:.1f} s after its body had ended")
+
+
+def _left_free(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
+    """A waiter acquires a free lock within a poll."""
+    worst: dict[str, tuple[float, str]] = {}
+    for wait in history.waits:
+        function = history.function(wait.function)
+        if function.merges or wait.ending in {"killed", "crashed"}:
+            continue
+        bound = function.poll_in(wait.mode) + SLACK
+        for start, end in _gaps(taken.get(wait.lock, []), wait.start, min(wait.end, history.end)):
+            free = end - start - hindered(history, wait.host, start, end)
+            if free > bound and not history.paused(wait.host, start, end):
+                worst[wait.lock] = max(worst.get(wait.lock, (0.0, "")), (free, wait.host))
+    for lock, (free, host) in sorted(worst.items()):
+        yield violation(f"{label(lock)} was free for {free:.1f} s while {host} waited for it")
+
+
+def _gaps(spans: list[Span], start: float, end: float) -> Iterator[Span]:
+    """Yield the times between ``start`` and ``end`` that no span covers. The spans are in order of their starts."""
+    for begins, ends in spans:
+        if begins > start:
+            yield start, min(begins, end)
+        start = max(start, ends)
+        if start >= end:
+            return
+    yield start, end
+
+
+def _tokens(history: History) -> Iterator[Finding]:
+    bare = Counter(
+        got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
+    )
+    for function, number in sorted(bare.items()):
+        yield violation(f"{count(number, 'hold')} of {function!r} had no fencing token")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses.breaking import untold
+from simulator.checks.excuses.causes import untold
 from simulator.checks.findings import Finding, count, label, note, unproven, violation
 
 if TYPE_CHECKING:

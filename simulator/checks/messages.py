@@ -1,12 +1,10 @@
 """No message is lost, and none is stuck: what happened to each message that the fleet sent.
 
-A message that was put back (`on_contention="defer"`) goes on as a copy, and is one message with it. Each is in exactly
-one state at the end: completed, skipped (its function did not run: `on_contention="skip"`), poisoned, stuck (still in
-its queue), lost, or open (the run ended before it was done). Queues deliver at least once: after a kill or a pause a
-message may run again, and counts as duplicated. Without one that is a violation, unless the queues themselves can be
-out of reach (`History.rough`).
-
-A message that is put back goes on as one copy with the same text, and no other copy appears.
+A message that was put back (`on_contention="defer"`) goes on as one copy with the same text, and is one message with
+it. Each is in exactly one state at the end: completed, skipped (its function did not run: `on_contention="skip"`),
+poisoned, stuck (still in its queue), lost, or open (the run ended before it was done). Queues deliver at least once:
+after a kill or a pause a message may run again, and counts as duplicated. Without one that is a violation, unless the
+queues themselves can be out of reach (`History.rough`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.checks.excuses.breaking import exposing
+from simulator.checks.excuses.causes import exposing
 from simulator.checks.findings import Finding, count, label, violation
 
 if TYPE_CHECKING:

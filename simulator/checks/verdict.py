@@ -14,8 +14,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from simulator.checks.accounts import judge_accounts
-from simulator.checks.endings import judge_endings
+from simulator.checks.endings import judge_accounts, judge_endings
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
 from simulator.checks.exercised import Exercised, How, count_exercised, judge_activity, reach_of, untried
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers

@@ -1,7 +1,4 @@
-"""``scope_id``: ``%SETTING%`` first, in the whole text, then ``{name}`` (W-35 to W-42).
-
-The two answers other than a key, and the errors that carry them.
-"""
+"""``scope_id``: ``%SETTING%`` first, in the whole text, then ``{name}`` (W-35 to W-42); answers other than a key."""
 
 from __future__ import annotations
 

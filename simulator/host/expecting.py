@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.expected.key import CantTell, Declared, Delivered, expected_key
-from simulator.host.triggers.bindingdata import BINARY
+from simulator.host.triggers.bindings import BINARY
 from simulator.host.triggers.delivery import Delivery, delivery_names
 from simulator.host.triggers.queues import Message
 from simulator.host.triggers.sources import is_batch

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.host.app.retries import NO_RETRY, RetryPolicy
 from simulator.host.calls import Answer, Call, RetryContext
-from simulator.host.triggers.backoff import Backoff
+from simulator.host.triggers.queues import Backoff
 from simulator.host.web.request import FAILED, NOTHING
 from singleton.stores.protocol import StoreFailure
 

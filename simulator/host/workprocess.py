@@ -16,8 +16,7 @@ from simulator.host.app.model import HostError
 from simulator.host.calls import Answer, Refusal
 from simulator.host.expecting import expected_keys
 from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
-from simulator.host.triggers.bindingdata import binding_data
-from simulator.host.triggers.bindings import queue_input, timer_input
+from simulator.host.triggers.bindings import binding_data, queue_input, timer_input
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
 from simulator.host.triggers.outputs import Outputs
 from simulator.host.triggers.queues import Message

@@ -94,7 +94,7 @@ class Nemesis:
         return True
 
     def undo(self) -> None:
-        """FaultHandle no more, and end all faults that can be ended."""
+        """Strike no more, and end all faults that can be ended."""
         self._plan = []
         for aiming in self._aiming:
             aiming.end()
@@ -120,7 +120,7 @@ class Nemesis:
         return aiming
 
     def _aim(self, aiming: Aiming, now: float, waited: float) -> bool:
-        """FaultHandle if it is the moment; tell whether nothing is left to do."""
+        """Strike if it is the moment; tell whether nothing is left to do."""
         mark = aiming.look(self._spared(), self._room())
         if mark is not None and self._strike(aiming, mark, now):
             return True

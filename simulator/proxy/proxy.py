@@ -13,7 +13,7 @@ bytes are passed on as they came.
 `FaultProxy` lives in the event loop that enters it. If that loop may be blocked, or there is none, use `ProxyThread`:
 it has the same methods, a thread and a loop of its own, and `with` instead of `async with`.
 
-Rules and records: what a proxy must do, and what it saw. Usable from any thread.
+Rules and records are on a `Board`, which any thread may use.
 """
 
 from __future__ import annotations

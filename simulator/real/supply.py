@@ -1,8 +1,7 @@
 """Where the work of a run goes: into storage queues, into the run's own broker, or by HTTP to one of the hosts.
 
-The callers of HTTP functions: as behind a load balancer each request goes to any host, and waits for its answer.
-
-They are tasks of one thread. What each of them sees goes into the fleet's journal: the status, and how long it took.
+As behind a load balancer, an HTTP request goes to any host. The callers are tasks of one thread. The status that a
+caller sees, and how long it took, go into the fleet's journal.
 """
 
 from __future__ import annotations

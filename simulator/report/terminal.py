@@ -1,7 +1,4 @@
-"""Draw a run on a terminal: a live view on a screen of its own, then a timeline and the verdict, which stay.
-
-The last screen: the verdict in words that need no explanation.
-"""
+"""Draw a run on a terminal: a live view on a screen of its own, then a timeline and the verdict, which stay."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""The host's own witness: it sees when the user's innermost function begins and ends, and for which invocation.
+"""The host's own witness: when the user's innermost function begins and ends, for which invocation, and what stays.
 
-It asks the lock nothing, as it checks the lock. It sees every body: also one that runs after its lock was released, one
-that runs twice, and one that runs for nobody.
-
-What a body leaves running when it ends: its tasks, its threads, and its calls in thread pools.
-
-All that starts while an invocation runs belongs to that invocation, also tasks of tasks and threads of threads.
-
-See that somebody asks a body to end, by a cancellation of its task, and whether its loop could do that at all.
+The witness asks the lock nothing. Every body is seen: also a body that runs after its lock was released, that runs
+twice, or that runs for nobody. Tasks, threads and calls in thread pools that start while an invocation runs belong to
+that invocation. A cancellation of a body's task is seen, and whether the loop of the body could cancel at all.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ route="orders/{id}/ship", scope_id="{id}"   →  POST /api/orders/alpha/ship
 route="ship", methods=["GET"], scope_id="{tenant}"  →  GET /api/ship?tenant=alpha
 route="ship", scope="Order:Id"              →  POST /api/ship  {"Order": {"Id": "alpha"}, "Number": 3}
 
-Bodies made for the scopes of functions: each carries one of a few keys, so that they contend for the same locks.
+Bodies carry one of a few keys, so that invocations contend for the same locks.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.report.html.document import as_page
-from simulator.report.html.subject import Subject
+from simulator.report.html.document import Subject, as_page
 from simulator.report.timeline.model import Timeline
 from simulator.report.words import Line
 from tests.support.report_pages import bad_page, good_page, large_page

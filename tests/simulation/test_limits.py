@@ -16,7 +16,7 @@ import pytest
 from simulator.virtual.faults.hosts import Crash, Operator, Pause, PauseBetweenSteps
 from simulator.virtual.faults.network import Partition
 from simulator.virtual.hosts.jobs import Context, message
-from simulator.virtual.time.baton import Baton
+from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.resource import Refused
 from simulator.virtual.worlds.world import World
 from singleton import LockLost, current_hold, singleton

@@ -6,8 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.checks.verdict import judge
-from simulator.report.html.document import as_page
-from simulator.report.html.subject import Subject, of_run
+from simulator.report.html.document import Subject, as_page, of_run
 from simulator.report.timeline.model import (
     Body,
     Holding,

@@ -1,19 +1,152 @@
 """Which faults explain what went wrong: a lost hold, a failed invocation, an overlap, a message that came back.
 
-An empty list means that no fault does.
+An empty list means that no fault does. An operator who ends a lease is a fault that the holder does not know at once:
+how long that is excused is said here, too.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses.breaking import exposing, telling
-from simulator.checks.excuses.hindrance import ASKED, SPARE, hindering, is_long, span
+from simulator.checks.excuses.hindrance import ASKED, SPARE, hindered, hindering, is_long, span
+from simulator.history.deeds import semaphore_of
+from simulator.history.facts import Acquisition, Section
 from simulator.history.outages import covered
 
 if TYPE_CHECKING:
-    from simulator.history.facts import History, Invocation, Message, Section
+    from collections.abc import Iterator
+
+    from simulator.history.facts import Deed, History, Invocation, Message
     from simulator.history.outages import Strike
+
+
+CALL: Final = 5.0
+"""Seconds that the renewal may take by which a holder learns that its lease was ended."""
+_SAID: Final = 0.5
+"""Seconds in which a loss is told after it is known."""
+
+
+def exposing(history: History, deed: Deed, t: float) -> list[Strike]:
+    """Return the breaks of a lease that its host had, if it can't know them at this time."""
+    return [
+        fault
+        for fault in _breaks(history, deed.lock)
+        if fault.start <= t <= knows_at(history, deed, fault) and _rests_on(history, deed, fault)
+    ]
+
+
+def telling(history: History, deed: Deed, told: float) -> list[Strike]:
+    """Return the breaks of which its host was told at this time."""
+    return [
+        fault
+        for fault in _breaks(history, deed.lock)
+        if fault.start <= told <= _latest(history, deed, fault) + ASKED and _rests_on(history, deed, fault)
+    ]
+
+
+def knows_at(history: History, deed: Deed, fault: Strike) -> float:
+    """Return when the host of a lease that was broken knows it, at the latest."""
+    told = [
+        got.until
+        for got in _theirs(history, deed)
+        if got.ending == "lost" and got.t <= fault.start + ASKED and got.until >= fault.start
+    ]
+    latest = _latest(history, deed, fault)
+    return min(latest, *(t + _SAID for t in told)) if told else latest
+
+
+def untold(history: History) -> Iterator[tuple[Acquisition, Strike, float]]:
+    """Yield holds that lasted on after their lease was broken: how long, beyond what the host could not help."""
+    for fault in history.faults:
+        if fault.kind != "break":
+            continue
+        for got in history.acquisitions:
+            if not (_is_of(fault, got.lock, got.blob) and got.t < fault.start - _SAID and got.until > fault.start):
+                continue
+            most = _latest(history, got, fault) + ASKED
+            if min(got.until, history.end) > most:
+                yield got, fault, min(got.until, history.end) - fault.start
+
+
+def _latest(history: History, deed: Deed, fault: Strike) -> float:
+    """Return when the next renewal after a break has an answer: later if its host is cut off or stands still."""
+    function = history.function(deed.function)
+    due = fault.start + function.renewal_in(deed.mode) + CALL
+    # While a host stands still or waits for the storage, nobody can tell it. The clock tells it at its deadline.
+    lease = function.lease_in(deed.mode)
+    idle = hindered(history, deed.host, fault.start, fault.start + lease)
+    idle = min(idle, max(0.0, fault.start + lease - due))
+    return due + idle + history.stood(deed.host, deed.worker or 1, fault.start, due + lease)
+
+
+def _breaks(history: History, lock: str) -> Iterator[Strike]:
+    yield from (fault for fault in history.faults if fault.kind == "break" and _is_of(fault, lock))
+
+
+def _is_of(fault: Strike, lock: str, blob: str = "") -> bool:
+    return fault.lock == blob or (fault.lock == lock if blob else lock in {fault.lock, semaphore_of(fault.lock)})
+
+
+def _theirs(history: History, deed: Deed) -> Iterator[Acquisition]:
+    yield from (got for got in history.acquisitions if (got.lock, got.host) == (deed.lock, deed.host))
+
+
+def _rests_on(history: History, deed: Deed, fault: Strike) -> bool:
+    """Tell whether a deed was done under the lease that was broken.
+
+    Its hold began before, or its process handed the lease on to it, or it was about to hear that it has the lease.
+    """
+    holds = [got for got in _theirs(history, deed) if _is_of(fault, got.lock, got.blob)]
+    hold = deed if isinstance(deed, Acquisition) else _hold_of(deed, holds)
+    seen: list[Acquisition] = []
+    while hold is not None and hold.t > fault.start:
+        if _was_granted(history, hold, fault):
+            return True
+        seen.append(hold)
+        hold = _handed_by(hold, [got for got in holds if got not in seen])
+    return hold is not None and (hold.until >= fault.start or bool(seen))
+
+
+def _hold_of(deed: Deed, holds: list[Acquisition]) -> Acquisition | None:
+    """Return the hold under which a body runs."""
+    start = deed.start if isinstance(deed, Section) else math.inf
+    mine = [got for got in holds if got.mode == deed.mode and got.t <= start + _SAID]
+    if deed.mode == "function":
+        mine = [got for got in mine if got.owner == deed.owner]
+    return max(mine, key=lambda got: got.t, default=None)
+
+
+def _handed_by(hold: Acquisition, others: list[Acquisition]) -> Acquisition | None:
+    """Return the hold before it in its process, if that gave it the lease: it begins as that one ends."""
+    near = [got for got in others if got.worker == hold.worker and got.t <= hold.t and got.ending == "ok"]
+    return next((got for got in near if abs(hold.t - got.until) <= ASKED), None)
+
+
+def _was_granted(history: History, hold: Acquisition, fault: Strike) -> bool:
+    """Tell whether a waiter may have had the lease already, and heard of it shortly after the break."""
+    late = hindered(history, hold.host, fault.start, hold.t)
+    late += history.stood(hold.host, hold.worker or 1, fault.start, hold.t)
+    if hold.t > fault.start + ASKED + late or any(_was_held(history, fault, hold.host)):
+        return False
+    waits = (wait for wait in history.waits if (wait.lock, wait.host, wait.owner) == (hold.lock, hold.host, hold.owner))
+    return any(wait.start <= fault.start <= wait.end and wait.ending == "acquired" for wait in waits)
+
+
+def _was_held(history: History, fault: Strike, host: str) -> Iterator[bool]:
+    """Yield for each hold of other hosts at the time of the break that it was that one whose lease was broken.
+
+    A host that stood still, or whose lease was broken before, may have lost it and not know that.
+    """
+    earlier = [each for each in history.faults if each.kind == "break" and each.start < fault.start]
+    for got in history.acquisitions:
+        if got.host == host or not _is_of(fault, got.lock, got.blob):
+            continue
+        if not got.t <= fault.start < got.until - _SAID:
+            continue
+        stale = any(each.lock == fault.lock and got.t <= each.start for each in earlier)
+        yield not (stale or history.paused(got.host, got.t, fault.start))
+
 
 _TRY_ONCE: Final = 10.0
 """Seconds for which a single attempt asks a storage that fails (docs/guarantees.md)."""

@@ -1,11 +1,8 @@
-"""The parts of ``host.json`` that the simulated host obeys: the schema's version, ``functions``, ``extensions.queues``.
+"""The parts of ``host.json`` that the simulated host obeys: the schema's version, ``functions``, and extensions.
 
 Values are read as .NET reads them (H-94): the host's configuration has texts only, so ``4.0`` and ``"0x4"`` are 4, and
-a plain number as a time span means days.
-
-What host.json says of other extensions: ``extensions.http.routePrefix`` and ``extensions.serviceBus``.
-
-Sources: https://learn.microsoft.com/azure/azure-functions/functions-bindings-http-webhook and
+a plain number as a time span means days. The extensions are queues, http (the route prefix) and Service Bus:
+https://learn.microsoft.com/azure/azure-functions/functions-bindings-http-webhook and
 https://learn.microsoft.com/azure/azure-functions/functions-bindings-service-bus (host.json settings).
 """
 

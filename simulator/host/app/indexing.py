@@ -4,11 +4,8 @@ The rules were read in azure-functions-runtime 1.3 and hold for the classic work
 those of the bindings; ``context`` or a client that settles messages may be there too; annotations fit the binding; and
 only outputs may be ``func.Out``. If the worker refuses one function, all functions of the app are lost.
 
-What the Functions host refuses after the worker has indexed the app: names of functions and of bindings (H-86).
-
-The worker's rules are in `indexing`: if one is broken, all functions of the app are lost. If a rule of this module is
-broken, only that function is lost. The exception are two names that differ only in case: they keep the host from
-starting.
+After the worker the Functions host refuses names of functions and of bindings (H-86): only that function is lost. The
+exception are two names that differ only in case: they keep the host from starting.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.indexing import binding_class
-from simulator.host.triggers.bindingdata import BINARY, made_path, path_names, properties
-from simulator.host.triggers.bindings import datum, replaced_by
+from simulator.host.triggers.bindings import BINARY, datum, made_path, path_names, properties, replaced_by
 from simulator.host.triggers.sources import is_batch
 
 if TYPE_CHECKING:

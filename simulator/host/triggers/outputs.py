@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from simulator.host.app.indexing import binding_class
 from simulator.host.app.model import HostError, Parameter, SettingsError
 from simulator.host.app.settings import resolve
-from simulator.host.triggers.bindingdata import bound
+from simulator.host.triggers.bindings import bound
 from simulator.host.triggers.jsonnet import plain, read
 from simulator.host.triggers.queues import encode, is_queue_name
 from singleton.settings.connection import redact

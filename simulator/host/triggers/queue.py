@@ -9,8 +9,7 @@ from contextlib import suppress
 from hashlib import blake2s
 from typing import TYPE_CHECKING, Final
 
-from simulator.host.triggers.backoff import Backoff
-from simulator.host.triggers.queues import MESSAGE_GONE, QUEUE_GONE, HostQueues, Message, decode
+from simulator.host.triggers.queues import MESSAGE_GONE, QUEUE_GONE, Backoff, HostQueues, Message, decode
 from singleton.defer.queue_account import poison_queue
 from singleton.stores.protocol import StoreFailure
 

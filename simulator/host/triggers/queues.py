@@ -1,6 +1,7 @@
-"""Queue messages: what a listener requests from a queue service, how bodies are encoded, where poison goes.
+"""Queue messages: the requests of a listener, the encoding of bodies, the poison queue, and pauses between polls.
 
-The queues of one storage account, by azure-storage-queue: requests without retries, judged by their error codes.
+The queues of a storage account are reached by azure-storage-queue, without retries, and failures are judged by their
+error codes. An empty queue is polled less and less often (H-43).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from singleton.stores.protocol import StoreFailure, within
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from datetime import datetime
+    from random import Random
 
     from azure.storage.queue.aio import QueueServiceClient
 
@@ -182,3 +184,35 @@ def _message(raw: Any) -> Message:
         expires=raw.expires_on,
         next_visible=raw.next_visible_on,
     )
+
+
+MINIMUM: Final = 0.1
+
+
+class Backoff:
+    """Exponential waits with a jitter of 20 %: 0.1 s, about 0.2, 0.3, 0.5, 0.9, 1.7 … and then always the maximum."""
+
+    def __init__(self, maximum: float, random: Random, minimum: float = MINIMUM) -> None:
+        self._minimum = min(minimum, maximum)
+        self._maximum = maximum
+        self._random = random
+        self._exponent = 0
+        self._at_maximum = False
+
+    def reset(self) -> None:
+        """Start again from the minimum: something was found."""
+        self._exponent = 0
+        self._at_maximum = False
+
+    def next(self) -> float:
+        """Return the next wait in seconds."""
+        if self._at_maximum:
+            return self._maximum
+        wait = self._minimum
+        if self._exponent > 0:
+            wait += self._random.uniform(0.8, 1.2) * 2 ** (self._exponent - 1) * self._minimum
+        if wait < self._maximum:
+            self._exponent += 1
+            return wait
+        self._at_maximum = True
+        return self._maximum

@@ -1,6 +1,6 @@
 """A timer trigger's listener, by the extension's rules (H-61 to H-73): one run at a time, one for all missed ticks.
 
-Where the host keeps a timer's status: a small JSON blob beside its locks (H-60).
+The host keeps a timer's status in a small JSON blob beside its locks (H-60).
 """
 
 from __future__ import annotations

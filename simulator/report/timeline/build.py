@@ -1,10 +1,7 @@
-"""Make a timeline from the records of a run and its verdict.
+"""Make a timeline from the records of a run and its verdict: lanes, spans, messages, requests by kind, and notes.
 
-The lanes: hosts with their lives, locks with readable names.
-
-How many requests of each kind each host sent to the storage.
-
-Messages on their way: sent, received, perhaps put back, done.
+A note is a record behind a mark, in a line, for people who want to know exactly what was written down. What a message
+says is in no record. What an error says may be anything, so only the class of an error is told.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from simulator.checks.messages import State, final_states
 from simulator.history.historian import read_history
 from simulator.history.journal import in_order
 from simulator.report.timeline.leases import read_leases
-from simulator.report.timeline.marks import read_handovers, read_marks, read_overlaps, read_takeovers
+from simulator.report.timeline.marks import read_handovers, read_marks, read_overlaps, read_takeovers, read_troubles
 from simulator.report.timeline.model import (
     Body,
     Holding,
@@ -27,11 +24,11 @@ from simulator.report.timeline.model import (
     LockLane,
     Mark,
     MessageLine,
+    Note,
     Timeline,
     Waiting,
 )
-from simulator.report.timeline.notes import read_notes
-from simulator.report.timeline.troubles import read_troubles
+from singleton.settings.connection import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,6 +37,73 @@ if TYPE_CHECKING:
     from simulator.history.facts import Acquisition, Deed, History, Message, Section, Wait
     from simulator.history.journal import Record
     from simulator.report.timeline.model import LeaseSpan
+
+
+_FIELDS: Final = {
+    "invocation_started": ("function",),
+    "invocation_ended": ("outcome",),
+    "call_raised": ("error",),
+    "body_entered": ("attempt",),
+    "body_left": ("error",),
+    "lock": ("reason", "token"),
+    "lease_request": ("action", "status"),
+    "request": ("call", "answer"),
+    "message_received": ("dequeue_count",),
+    "message_sent": (),
+    "message_completed": (),
+    "message_returned": (),
+    "message_poisoned": (),
+    "kill": ("pid",),
+    "pause": (),
+    "resume": (),
+    "operator": ("action",),
+    "fault": ("kind", "aim", "way"),
+    "fault_ended": ("hits",),
+    "healed": (),
+    "host_started": ("pid",),
+    "host_ready": (),
+    "host_draining": (),
+    "host_stopping": (),
+    "host_stopped": (),
+    "host_exited": ("code", "expected"),
+    "host_restarted": ("after",),
+    "worker_exited": ("reason",),
+    "loop_stood": ("seconds",),
+    "tick": ("function",),
+}
+_FILLERS: Final = (None, "", 0, False)
+_LONGEST: Final = 120
+_SUSPECT: Final = re.compile("[=:]|bearer", re.IGNORECASE)
+
+
+def read_notes(records: Iterable[Record], start: float) -> Iterator[Note]:
+    """Yield a line for each record that is worth one."""
+    for record in records:
+        if record.event in _FIELDS:
+            owner = record.text("invocation") or record.text("owner") or record.text("message") or record.text("id")
+            lock = record.text("lock") or record.text("blob") or record.text("name") * (record.event == "request")
+            yield Note(at=record.t - start, host=record.host, owner=owner, lock=lock, text=_text(record))
+
+
+def _text(record: Record) -> str:
+    what = record.text("kind") if record.event == "lock" else record.event
+    parts = [what.replace("_", " ")]
+    for name in _FIELDS[record.event]:
+        value = record.get(name)
+        if name == "error" and value:
+            value = str(value).partition(":")[0]
+        if value not in _FILLERS or name == "status":
+            parts.append(f"{name.replace('_', ' ')} {value}")
+    return careful(", ".join(parts))[:_LONGEST]
+
+
+def careful(text: str) -> str:
+    """Take account keys, signatures and tokens out of a text. Most texts can't have any: that is seen at once.
+
+    >>> careful("waiting"), careful("AccountName=orders;AccountKey=c2VjcmV0")
+    ('waiting', 'AccountName=orders;AccountKey=***')
+    """
+    return redact(text) if _SUSPECT.search(text) else text
 
 
 _NUMBERED: Final = re.compile(r"(.*?)([0-9]{1,15}(?:[.][0-9]{1,15})?)?", re.DOTALL)

@@ -2,8 +2,6 @@
 
 A host's threads are no threads of its process: invocations that run at the same time are drawn below each other. An
 arrow leads from the body whose lock was handed on, or taken over, to the body that got it.
-
-Write the trace of a run into a file.
 """
 
 from __future__ import annotations

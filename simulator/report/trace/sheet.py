@@ -4,7 +4,7 @@ The format is described in https://docs.google.com/document/d/1CvAClvFfyA5R-PhYU
 whole microseconds. Only complete slices are used (``X``), never a begin without its end. Thread numbers are unique in
 the whole file, because some readers know a thread by its number alone.
 
-Share slices among as few threads as possible, so that those of one thread lie beside or within each other.
+Slices share as few threads as possible: the slices of a thread lie beside or within each other.
 """
 
 from __future__ import annotations

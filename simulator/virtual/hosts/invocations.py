@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.virtual.hosts.jobs import Context
-from simulator.virtual.time.baton import Baton
-from simulator.virtual.time.machine import HOST
+from simulator.virtual.time.machine import HOST, Baton
 from simulator.virtual.worlds.resource import Refused
 from simulator.witness.witness import Witness
 from singleton.base.errors import SingletonError

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.time.baton import Baton
+from simulator.virtual.time.machine import Baton
 from singleton import current_hold, singleton
 
 if TYPE_CHECKING:

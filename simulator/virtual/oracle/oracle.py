@@ -33,8 +33,7 @@ from simulator.virtual.oracle.listening import Listening
 from simulator.virtual.oracle.moments import Moments
 from simulator.virtual.oracle.signs import Signs
 from simulator.virtual.oracle.silence import Silence
-from simulator.virtual.time.baton import Baton
-from simulator.virtual.time.machine import HOST
+from simulator.virtual.time.machine import HOST, Baton
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

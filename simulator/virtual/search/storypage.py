@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.checks.findings import count
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
-from simulator.report.html.subject import Subject, facts_of
+from simulator.report.html.document import Subject, facts_of
 from simulator.report.timeline.build import build_timeline
 from simulator.report.timeline.model import Mark, Timeline, Trouble
 from simulator.report.words import Line

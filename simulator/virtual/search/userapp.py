@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.app.model import AppError, HostConfig
 from simulator.host.expecting import expected_keys
 from simulator.host.startup import Prepared, prepare_app
-from simulator.host.triggers.bindingdata import binding_data
-from simulator.host.triggers.bindings import Out, queue_input, timer_input
+from simulator.host.triggers.bindings import Out, binding_data, queue_input, timer_input
 from simulator.host.triggers.outputs import given_back, queue_name, written
 from simulator.host.triggers.queues import encode
 from simulator.host.triggers.timer import Tick, TimerListener
@@ -26,7 +25,7 @@ from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function
 from simulator.virtual.hosts.jobs import Context
 from simulator.virtual.hosts.queuehost import Feed, QueueWorld, VirtualClock
 from simulator.virtual.search.appbodies import AppBodies
-from simulator.virtual.time.baton import Baton
+from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Account
 from simulator.virtual.worlds.runtime import HOST_ID, NOWHERE
 from simulator.work.apps import App, AppFunction

@@ -17,11 +17,9 @@ cancelled there, and are gone at once. Wider shelves make long lists: with ten t
 **Order.** The first callback runs first. With ``shuffle`` a random host's next callback runs, but the callbacks of one
 host stay in order: asyncio promises that order, and the world does not promise an order among hosts.
 
-The tasks of a virtual loop, which keeps them from garbage collection, in three generations.
-
-A callback from each task that ends would take a tenth of the time. So those that have ended are looked for now and
-then. Most tasks are short: who is still there at a second look is seldom looked at again, and the next tasks soon get
-the memory of the others.
+**Tasks.** The loop keeps its tasks from garbage collection, in three generations. A callback from each task that ends
+would take a tenth of the time. So tasks that have ended are looked for now and then; most tasks are short, so a task
+that is still there at a second look is seldom looked at again.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from simulator.virtual.storage.service import NetworkStore
-from simulator.virtual.time.baton import Baton
+from simulator.virtual.time.machine import Baton
 from singleton.process.calls import Calls
 
 if TYPE_CHECKING:

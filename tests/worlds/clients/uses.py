@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.bodies import inside
 from simulator.virtual.oracle.callers import AT_ONCE, QUIET
-from simulator.virtual.time.baton import Baton
+from simulator.virtual.time.machine import Baton
 from simulator.virtual.workloads.witness import Witness
 from simulator.virtual.worlds.resource import Refused
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable

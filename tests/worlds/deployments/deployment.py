@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simulator.expected.blobs import expected_blob
+from simulator.expected.key import expected_blob
 from simulator.virtual.worlds.environment import environment
 from singleton import SingletonOptions, singleton
 from singleton.base.errors import ConfigurationError

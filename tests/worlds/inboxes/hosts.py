@@ -18,8 +18,7 @@ from simulator.virtual.hosts.bodies import able, inside
 from simulator.virtual.hosts.invocations import run_function
 from simulator.virtual.hosts.queuehost import QueueWorld
 from simulator.virtual.oracle.callers import NO_ANSWER, STALE
-from simulator.virtual.time.baton import Baton
-from simulator.virtual.time.machine import HOST
+from simulator.virtual.time.machine import HOST, Baton
 from simulator.virtual.worlds.resource import Refused
 from singleton import Inbox, InboxMessage, LockClosed, ordered
 from singleton.base.errors import SingletonError

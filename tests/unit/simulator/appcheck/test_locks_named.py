@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import azure.functions as func
 import pytest
 
-from simulator.expected.blobs import expected_blob
+from simulator.expected.key import expected_blob
 from singleton.decorator import guards_of
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, imported
@@ -16,7 +16,7 @@ from tests.support.checked import SETTINGS, imported
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator.expected.blobs import Layout
+    from simulator.expected.key import Layout
 
 HOST = {"singleton": {"hostId": "shop"}}
 BODY = b'{"Id": "k/1", "Order": {"Id": 7}}'

@@ -302,4 +302,4 @@ def test_two_halves_put_together_are_not_the_whole() -> None:
 
 
 def test_the_examples_are_right() -> None:
-    assert doctest.testmod(module) == (0, 2)
+    assert doctest.testmod(module) == (0, 4)

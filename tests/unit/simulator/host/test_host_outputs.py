@@ -14,9 +14,9 @@ import pytest
 from simulator.bus.client import Bus
 from simulator.host.app.hostjson import BusOptions, QueueOptions
 from simulator.host.app.model import HostConfig, IndexedFunction, Parameter
-from simulator.host.listeners import make_listeners
 from simulator.host.plan import Plan
-from simulator.host.triggers.bindingdata import binding_data
+from simulator.host.process import make_listeners
+from simulator.host.triggers.bindings import binding_data
 from simulator.host.triggers.outputs import Outputs, Typed
 from simulator.host.triggers.queues import Message
 from simulator.host.triggers.timer import Tick

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.host.triggers.backoff import Backoff
+from simulator.host.triggers.queues import Backoff
 from tests.support.memory_queues import Host
 from tests.support.virtual import run_virtual
 

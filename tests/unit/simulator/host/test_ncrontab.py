@@ -12,7 +12,7 @@ from croniter import croniter
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from simulator.host.triggers.ncrontab import CronError, CronExpression
+from simulator.host.triggers.schedule import CronError, CronExpression
 
 
 def after(expression: str, start: str, count: int = 1) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from simulator.host.app.model import Parameter
 from simulator.host.triggers.delivery import Delivery, delivered_input
-from simulator.work.metadata import _NAMES, check_metadata
+from simulator.work.own import _NAMES, check_metadata
 from simulator.work.scenario import ScenarioError
 
 SAMPLES = {

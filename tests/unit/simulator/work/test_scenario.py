@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from simulator.work.durations import in_seconds
-from simulator.work.scenario import Scenario, ScenarioError, default_app
+from simulator.work.scenario import Scenario, ScenarioError, default_app, in_seconds
 
 
 @pytest.fixture
