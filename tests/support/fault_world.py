@@ -174,8 +174,9 @@ class World:
         return lease
 
     def deleted(self) -> None:
-        self.broken()
-        self.blob().delete_blob()
+        """Delete the blob by the holder's own lease: no renewal comes between a break and the deletion."""
+        ids = [request.proposed_lease_id for request in self.proxy.requests if request.operation == "acquire"]
+        self.blob().delete_blob(lease=ids[-1])
 
     def rival(self) -> Future[float]:
         """Have somebody in another place wait for the lock, past the proxy; the result is when it was had."""
