@@ -20,6 +20,7 @@ from singleton.base.hold import Hold as Hold, LossSignal as LossSignal
 from singleton.base.holder import Holder as Holder
 from singleton.base.holds import HeldLock as HeldLock, Holds as Holds, WaitingFor as WaitingFor, holds as holds
 from singleton.base.kinds import (
+    LayoutName as LayoutName,
     Level as Level,
     LossReason as LossReason,
     Mode as Mode,
@@ -42,7 +43,6 @@ from singleton.defer.queue_account import Encoding as Encoding
 from singleton.functions.arguments import OldLock as OldLock
 from singleton.functions.contention import Contention as Contention, OnContention as OnContention, Policy as Policy
 from singleton.functions.durable import Started as Started, start_singleton as start_singleton
-from singleton.layouts.catalog import LayoutName as LayoutName
 from singleton.observing.observe import observe as observe
 from singleton.operating.breaking import Broken as Broken
 from singleton.operating.lifting import Lifted as Lifted

@@ -26,12 +26,11 @@ from singleton.functions.triggers import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.base.kinds import Level, Mode, Seconds, WhenFull
+    from singleton.base.kinds import LayoutName, Level, Mode, Seconds, WhenFull
     from singleton.functions.arguments import OldLock
     from singleton.functions.contention import OnContention
     from singleton.functions.guard import Guard
     from singleton.functions.triggers import Trigger
-    from singleton.layouts.catalog import LayoutName
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import singleton
-from singleton.base.kinds import Level, Mode, WhenFull
+from singleton.base.kinds import LayoutName, Level, Mode, WhenFull
 from singleton.base.timespan import FOREVER
-from singleton.layouts.catalog import LayoutName
 from singleton.locking.slots import MOST
 from singleton.settings import options
 from tools.reference import camel, code, rewritten, table

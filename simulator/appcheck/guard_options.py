@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.appcheck.check_report import OptionReport
 from singleton.base.errors import ConfigurationError
-from singleton.layouts.dequeueable import DequeueableLayout
-from singleton.layouts.webjobs import WebJobsLayout
+from singleton.dotnet.dequeueable import DequeueableLayout
+from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.settings.hostid import in_development
 from singleton.settings.options import SingletonOptions
 

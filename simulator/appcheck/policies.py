@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
+from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
+from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.functions.message_deferral import check_deferrable
 from singleton.functions.triggers import QUEUE, TIMER, check_guardable, is_http, refuse_none, refuse_policy
-from singleton.layouts.dequeueable import DequeueableLayout
-from singleton.layouts.dequeueable_options import load_dequeueable
-from singleton.layouts.webjobs import WebJobsLayout
 from singleton.settings.connection import DEFAULT_CONNECTION
 from singleton.settings.hostid import host_id, is_machine_bound
 

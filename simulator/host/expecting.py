@@ -13,8 +13,8 @@ from simulator.host.triggers.delivery import Delivery, delivery_names
 from simulator.host.triggers.queues import Message
 from simulator.host.triggers.sources import is_batch
 from simulator.host.web.request import Request
-from singleton.layouts.dequeueable import DequeueableLayout
-from singleton.layouts.webjobs import WebJobsLayout
+from singleton.dotnet.dequeueable import DequeueableLayout
+from singleton.dotnet.webjobs import WebJobsLayout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

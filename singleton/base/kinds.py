@@ -12,6 +12,9 @@ LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 Mode = Literal["function", "listener"]
 """Duration of the hold: one invocation, or the life of the process (W-5)."""
 
+LayoutName = Literal["default", "webjobs", "dequeueable"]
+"""Layout of ``@singleton``: decides where the lock's blob is."""
+
 Use = Literal["function", "listener", "lock", "semaphore", "leadership", "periodic"]
 """Use of a lock: the modes of functions, and the calls of lock clients."""
 

@@ -14,12 +14,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from singleton.base.errors import ConfigurationError
-from singleton.base.kinds import Level, Mode, WhenFull
+from singleton.base.kinds import LayoutName, Level, Mode, WhenFull
 from singleton.base.words import did_you_mean, quoted
 from singleton.functions.guard import Guard
+from singleton.functions.layout_catalog import layout_named
 from singleton.functions.misdeclaration import concerning_the_app, options_of_app
 from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
-from singleton.layouts.catalog import LayoutName, layout_named
 from singleton.scopes.scope import ScopeTemplate, check_path
 from singleton.settings.durations import seconds, span
 from singleton.settings.options import SingletonOptions, find_app_dir, refuse_failover
@@ -172,7 +172,7 @@ def _check_dotnet_name(given: Arguments) -> None:
     name = given.dotnet_name
     if name is None:
         return
-    from singleton.layouts.webjobs import check_dotnet_name
+    from singleton.dotnet.webjobs import check_dotnet_name
 
     check_dotnet_name(name)
     if given.layout != "webjobs":

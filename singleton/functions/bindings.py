@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singleton.base.errors import ScopeError
+from singleton.base.json_values import read_json
 from singleton.functions.message_properties import ATTRIBUTES, ON_EVENTS, held, is_binary, own_id
 from singleton.functions.triggers import NAMED
-from singleton.scopes.json_values import read_json
 
 if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger

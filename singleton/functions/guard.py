@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.events import Call, EventKind
-    from singleton.functions.attempts import Kept
+    from singleton.functions.acquirers import Kept
     from singleton.functions.contention import Policy
     from singleton.functions.message_deferral import Deferring
     from singleton.functions.triggers import Trigger
@@ -260,13 +260,13 @@ class Guard(Declaration):
         address, attempts, limit = addresses[0], self.layout.attempts, self.limit
         kept: Kept = {"at_least": self.at_least, "max_hold": self.max_hold}
         if len(addresses) > 1:
-            from singleton.functions.renamed import acquire_both
+            from singleton.functions.acquirers import acquire_both
 
             new, old = addresses
             return lambda registry, within: acquire_both(registry, new, old, timeout=within, owner=call.owner, **kept)
         if attempts is None and limit is None:
             return lambda registry, within: registry.acquire(address, timeout=within, owner=call.owner, **kept)
-        from singleton.functions.attempts import acquire_by_attempts, acquire_slot
+        from singleton.functions.acquirers import acquire_by_attempts, acquire_slot
 
         if attempts is None:
             assert limit is not None

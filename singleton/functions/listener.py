@@ -132,7 +132,7 @@ class ListenerGuard(Guard):
         timer = self.trigger is not None and self.trigger.type == TIMER
         if not (timer and self.layout.dotnet):
             return False
-        from singleton.layouts.webjobs import WebJobsLayout
+        from singleton.dotnet.webjobs import WebJobsLayout
         from singleton.settings.connection import DEFAULT_CONNECTION
         from singleton.settings.hostid import host_id
 

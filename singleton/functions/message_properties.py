@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError, ScopeError
-from singleton.scopes.json_values import read_json
+from singleton.base.json_values import read_json
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from singleton.base.errors import StorageError
-from singleton.layouts.webjobs import CONTAINER as WEBJOBS
+from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.lifting import lift_epoch
 from singleton.operating.going import Counts, Going
 from singleton.operating.keeping import keeping_of

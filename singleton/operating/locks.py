@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.layouts.name_parts import NameParts, read_name
-from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.holder import recorded
 from singleton.stores.protocol import HELD
 from singleton.stores.stamps import STAMP_KEYS

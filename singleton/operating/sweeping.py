@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from singleton.base.state import expired
-from singleton.layouts.webjobs import CONTAINER as WEBJOBS
+from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.going import Counts, Going

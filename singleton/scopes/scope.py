@@ -5,28 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.errors import ScopeError
+from singleton.base.json_values import check_path, kind_of, lacks, plain_text, read_json
 from singleton.base.words import quoted
-from singleton.scopes.json_values import kind_of, lacks, plain_text, read_json
 from singleton.scopes.template import ScopeTemplate
 
 __all__ = ["ScopeTemplate", "check_path", "filled_text", "value_at"]
-
-
-def check_path(path: str, named: str = "scope") -> tuple[str, ...]:
-    """Return the segments of a scope path such as ``My:Nested:Id``.
-
-    Raises:
-        ConfigurationError: the path is blank (D-16), or a segment of it is.
-    """
-    if not isinstance(path, str):
-        raise ConfigurationError(f"{named} is {quoted(path)}: give a property path such as 'Id' or 'My:Nested:Id'")
-    if not path.strip():
-        raise ConfigurationError(f"{named} is blank: give a property path such as 'Id' or 'My:Nested:Id'")
-    segments = tuple(path.split(":"))
-    if not all(segment.strip() for segment in segments):
-        raise ConfigurationError(f"{named} {quoted(path)} has an empty segment: write 'Id' or 'My:Nested:Id'")
-    return segments
 
 
 def value_at(
@@ -68,7 +52,7 @@ def value_at(
     subject = f"{named} {quoted(path)}: its value in {whose}"
     if not dotnet:
         return filled_text(found, subject)
-    from singleton.scopes.dotnet import dotnet_text
+    from singleton.dotnet.typed_values import dotnet_text
 
     return dotnet_text(found, "", subject, ".".join(segments))
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.json_values import kind_of, lacks, plain_text
 from singleton.base.words import listed, quoted
-from singleton.scopes.json_values import kind_of, lacks, plain_text
 
 
 class BoundNames(Mapping[str, object]):
@@ -103,7 +103,7 @@ class ScopeTemplate:
                 what = "null" if found is None else "blank" if text else "empty"
                 raise ScopeError(f"{subject} is {what}: every message needs a value", reason="empty")
             return text
-        from singleton.scopes.dotnet import dotnet_text, dotnet_text_of_host
+        from singleton.dotnet.typed_values import dotnet_text, dotnet_text_of_host
 
         is_the_hosts = isinstance(data, BoundNames) and data.is_the_hosts(piece.names[0])
         return (dotnet_text_of_host if is_the_hosts else dotnet_text)(found, piece.format, subject, path)
@@ -169,7 +169,7 @@ def _bound_text(value: object, pattern: str, subject: str) -> str:
         return ""  # W-38
     if isinstance(value, Mapping | list | tuple):
         raise ScopeError(f"{subject} is {kind_of(value)}: it must be text, a number or a boolean", reason="kind")
-    from singleton.scopes.formats import formatted
+    from singleton.dotnet.formats import formatted
 
     return formatted(value, pattern, subject)
 
@@ -247,7 +247,7 @@ def _placeholder(content: str, start: int, subject: str) -> _Placeholder:
             "write {Name} or {Name.Of.Nested-Property}"
         )
     if pattern.strip():
-        from singleton.scopes.formats import check_format
+        from singleton.dotnet.formats import check_format
 
         check_format(pattern, f"{subject}: {{{content}}}")
     return _Placeholder((first, *later), pattern.strip() and pattern, start, start + len(content))

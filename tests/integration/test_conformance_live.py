@@ -14,7 +14,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient, ContainerClient
 
 from singleton import AsyncLockClient, LockClient, LockNotAcquired, SingletonOptions
-from singleton.layouts.webjobs import WebJobsLayout
+from singleton.dotnet.webjobs import WebJobsLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

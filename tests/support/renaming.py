@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from singleton.base.both import Both, parts_of
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, SingletonError, StorageError
-from singleton.functions.renamed import acquire_both
+from singleton.functions.acquirers import acquire_both
 from singleton.locking.timing import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry

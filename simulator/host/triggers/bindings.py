@@ -21,7 +21,7 @@ from simulator.host.triggers.jsonnet import UNDEFINED, plain, read
 from simulator.host.triggers.queues import Message
 from singleton.base.errors import SingletonError
 from singleton.base.words import listed, quoted
-from singleton.scopes.formats import formatted
+from singleton.dotnet.formats import formatted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -41,7 +41,7 @@ UNSAFE: list[Killed] = [
     (
         Mutant(
             "the token of the new lock only",
-            "functions.renamed",
+            "functions.acquirers",
             "token = max(first.token, other.token)",
             "token = first.token",
         ),
@@ -50,7 +50,7 @@ UNSAFE: list[Killed] = [
     (
         Mutant(
             "the token of the old lock only",
-            "functions.renamed",
+            "functions.acquirers",
             "token = max(first.token, other.token)",
             "token = other.token",
         ),
@@ -59,7 +59,7 @@ UNSAFE: list[Killed] = [
     (
         Mutant(
             "the epoch of the lock behind is not raised",
-            "functions.renamed",
+            "functions.acquirers",
             "for part in (first, other):",
             "for part in (first, other)[:0]:",
         ),
@@ -68,7 +68,7 @@ UNSAFE: list[Killed] = [
     (
         Mutant(
             "the epoch of the old lock is not raised",
-            "functions.renamed",
+            "functions.acquirers",
             "for part in (first, other):",
             "for part in (first,):",
         ),
@@ -95,7 +95,7 @@ UNSAFE: list[Killed] = [
     (
         Mutant(
             "the second lock is not asked for",
-            "functions.renamed",
+            "functions.acquirers",
             "sorted((new, old), key=_in_order), ask, registry.release, timeout=timeout) as holds:",
             "[new], ask, registry.release, timeout=timeout) as one:\n        holds = {new: one[new], old: one[new]}",
         ),
@@ -125,7 +125,7 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "a write that failed is taken for done",
-            "functions.renamed",
+            "functions.acquirers",
             'if not left or failure.meaning != "transient":',
             "if not left:\n                return\n            if False:",
         ),
@@ -134,7 +134,7 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "the new lock first, whichever it is",
-            "functions.renamed",
+            "functions.acquirers",
             "sorted((new, old), key=_in_order)",
             "(new, old)",
         ),

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from singleton.base.errors import ScopeError
 from singleton.base.kinds import Level
 from singleton.base.names import check_blob_name, has_unsendable
-from singleton.layouts.dequeueable import DequeueableLayout
-from singleton.layouts.dequeueable_options import DequeueableOptions
+from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions
+from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.layouts.layout import Layout
-from singleton.layouts.webjobs import WebJobsLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import pytest
 
 from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
 from singleton.base.naming import Invocation, UnderWay
-from singleton.functions.attempts import acquire_by_attempts
+from singleton.functions.acquirers import acquire_by_attempts
 from singleton.layouts.layout import Attempts
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.stamps import this_host

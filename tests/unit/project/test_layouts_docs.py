@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from singleton import ScopeError, singleton
-from singleton.layouts.dequeueable_options import _KEYS, DequeueableOptions
-from singleton.scopes.json_values import read_json
+from singleton.base.json_values import read_json
+from singleton.dotnet.dequeueable import _KEYS, DequeueableOptions
 from singleton.scopes.scope import ScopeTemplate
 from singleton.settings.options import SingletonOptions
 from tests.support.lock_thread import Context, an_app, guard_of

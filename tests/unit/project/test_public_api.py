@@ -133,6 +133,22 @@ def test_opentelemetry_is_imported_only_where_it_is_asked_for(bytecode: Path) ->
         assert shown.strip() == str(asked_for)
 
 
+@pytest.mark.process
+def test_what_is_there_for_dotnet_is_imported_only_where_a_declaration_asks_for_it(bytecode: Path) -> None:
+    use = (
+        "import sys; from singleton import LockClient, OldLock, singleton, testing\n"
+        "@singleton(scope_id='{Id}'{more})\ndef job(Id): return Id\n"
+        "with testing.memory_locks():\n"
+        "    job(Id='a')\n"
+        "    with LockClient().lock('a'): pass\n"
+        "print(*[name for name in sys.modules if name.startswith('singleton.dotnet')])\n"
+    )
+    assert fresh_python(use.replace("{more}", ""), bytecode).split() == []
+    asked = fresh_python(use.replace("{more}", ", layout='webjobs'"), bytecode).split()
+    assert "singleton.dotnet.webjobs" in asked
+    assert "singleton.dotnet.dequeueable" not in asked
+
+
 # --- secrets ----------------------------------------------------------------------------------------------------------
 
 KEY = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="

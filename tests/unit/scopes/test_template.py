@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.json_values import NumberText, read_json
 from singleton.scopes import template
-from singleton.scopes.json_values import NumberText, read_json
 from singleton.scopes.scope import ScopeTemplate
 
 GUID = UUID("7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d")

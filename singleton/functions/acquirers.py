@@ -1,7 +1,8 @@
-"""A lock under its new name and its old one: both are held, and tokens go on above those of both.
+"""How a guard acquires its lock other than in line: by attempts, one of several slots, or a lock with two names.
 
-Versions of an app that know only one of the names exclude a version that takes both. So no two of them overlap, as long
-as the version with both names runs between the others.
+A lock under its new name and its old one: both are held, and tokens go on above those of both. Versions of an app that
+know only one of the names exclude a version that takes both. So no two of them overlap, as long as the version with
+both names runs between the others.
 
 * **One order for everybody**: by container and name, whichever is the new one. So nobody waits for each other.
 * **One token**, the greater of the two. Whoever comes next under either name alone gets a greater one: the epoch of the
@@ -13,7 +14,7 @@ as the version with both names runs between the others.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from singleton.base.both import Both
 from singleton.base.several import all_or_none, none_lost
@@ -22,7 +23,10 @@ from singleton.locking.section import Section
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from singleton.base.hold import Hold
+    from singleton.layouts.layout import Attempts
     from singleton.process.address import Address
     from singleton.process.registry import Registry
 
@@ -30,6 +34,43 @@ _CALL: Final = 5.0
 _TRIES: Final = 3
 """A write whose answer is lost is tried again: both leases were got, and would be given back for nothing."""
 _PAUSE: Final = 0.2
+
+
+class Kept(TypedDict):
+    """Limits of a hold in seconds: the least, and the most (None: no limit)."""
+
+    at_least: float
+    max_hold: float | None
+
+
+async def acquire_by_attempts(
+    registry: Registry,
+    address: Address,
+    attempts: Attempts,
+    *,
+    timeout: float | None,
+    owner: str,
+    within: float | None = None,
+    at_least: float = 0.0,
+    max_hold: float | None = None,
+) -> Hold:
+    """Acquire the lock by some attempts, as its layout says. Errors are those of ``dotnet.attempts.repeated``."""
+    from singleton.dotnet.attempts import repeated
+
+    def attempt() -> Coroutine[Any, Any, Hold]:
+        return registry.acquire(address, timeout=0, owner=owner, at_least=at_least, max_hold=max_hold)
+
+    with registry.long_wait(address, owner):
+        return await repeated(attempt, attempts, registry.rng, timeout=timeout, within=within)
+
+
+async def acquire_slot(
+    registry: Registry, address: Address, limit: int, *, timeout: float | None, owner: str, kept: Kept
+) -> Hold:
+    """Acquire one of ``limit`` slots. The hold shows no token: a slot's token fences no holder of another slot."""
+    hold = await registry.acquire(address, timeout=timeout, owner=owner, limit=limit, **kept)
+    hold.token, hold.stateless = None, f"with limit={limit}, several have it at a time"
+    return hold
 
 
 async def acquire_both(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import ConfigurationError, ScopeError
-from singleton.layouts import webjobs
-from singleton.layouts.webjobs import WebJobsLayout, check_dotnet_name
+from singleton.dotnet import webjobs
+from singleton.dotnet.webjobs import WebJobsLayout, check_dotnet_name
 from singleton.settings.options import SingletonOptions
 
 if TYPE_CHECKING:

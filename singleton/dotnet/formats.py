@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.json_values import NumberText
 from singleton.base.words import quoted
-from singleton.scopes.json_values import NumberText
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,9 @@ from typing import Final
 from uuid import UUID
 
 from singleton.base.errors import ScopeError
-from singleton.scopes.dates import read_date
-from singleton.scopes.formats import TEXT, formatted
-from singleton.scopes.json_values import NumberText, kind_of
+from singleton.base.json_values import NumberText, kind_of
+from singleton.dotnet.dates import read_date
+from singleton.dotnet.formats import TEXT, formatted
 
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]*")
 _GUID: Final = re.compile(

@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 
 from singleton.base.errors import ScopeError
-from singleton.scopes import dates
-from singleton.scopes.dates import read_date
-from singleton.scopes.json_values import read_json
+from singleton.base.json_values import read_json
+from singleton.dotnet import dates
+from singleton.dotnet.dates import read_date
 from singleton.scopes.scope import ScopeTemplate, value_at
 from singleton.scopes.template import BoundNames
 

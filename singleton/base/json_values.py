@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Final
 
-from singleton.base.errors import ScopeError
+from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.words import listed, quoted
 
 
@@ -82,3 +82,19 @@ def lacks(name: str, found: object) -> str:
     same = [other for other in found if isinstance(other, str) and other.casefold() == name.casefold()]
     hint = f"{listed(same)} (names are case-sensitive)" if same else listed(found)
     return f"has no property {quoted(name)}; it has {hint}"
+
+
+def check_path(path: str, named: str = "scope") -> tuple[str, ...]:
+    """Return the segments of a scope path such as ``My:Nested:Id``.
+
+    Raises:
+        ConfigurationError: the path is blank (D-16), or a segment of it is.
+    """
+    if not isinstance(path, str):
+        raise ConfigurationError(f"{named} is {quoted(path)}: give a property path such as 'Id' or 'My:Nested:Id'")
+    if not path.strip():
+        raise ConfigurationError(f"{named} is blank: give a property path such as 'Id' or 'My:Nested:Id'")
+    segments = tuple(path.split(":"))
+    if not all(segment.strip() for segment in segments):
+        raise ConfigurationError(f"{named} {quoted(path)} has an empty segment: write 'Id' or 'My:Nested:Id'")
+    return segments

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from singleton.base.kinds import LayoutName
     from singleton.layouts.layout import Layout
-
-LayoutName = Literal["default", "webjobs", "dequeueable"]
-"""Where the lock's blob lies: the layouts of ``@singleton``."""
 
 
 def layout_named(name: LayoutName, settings: Mapping[str, str], dotnet_name: str | None = None) -> Layout:
@@ -25,12 +23,11 @@ def layout_named(name: LayoutName, settings: Mapping[str, str], dotnet_name: str
         ConfigurationError: a setting of it is wrong.
     """
     if name == "webjobs":
-        from singleton.layouts.webjobs import WebJobsLayout
+        from singleton.dotnet.webjobs import WebJobsLayout
 
         return WebJobsLayout(dotnet_name)
     if name == "dequeueable":
-        from singleton.layouts.dequeueable import DequeueableLayout
-        from singleton.layouts.dequeueable_options import load_dequeueable
+        from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
 
         return DequeueableLayout(load_dequeueable(settings))
     from singleton.layouts.layout import Layout

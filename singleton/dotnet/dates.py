@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from singleton.scopes.formats import MACHINE, MONTHS, Moment
+from singleton.dotnet.formats import MACHINE, MONTHS, Moment
 
 _NAME: Final = r"(?P<name>[a-z]{3,9})\.?"
 _YEAR: Final = r"(?P<year>[0-9]{4})"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError, StorageDenied, StorageUnavailable
-from singleton.functions.attempts import acquire_by_attempts, delays
-from singleton.layouts.dequeueable import DequeueableLayout
-from singleton.layouts.dequeueable_options import DequeueableOptions
+from singleton.dotnet.attempts import delays
+from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions
+from singleton.functions.acquirers import acquire_by_attempts
 from singleton.locking.timing import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry

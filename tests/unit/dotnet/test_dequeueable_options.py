@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from singleton.base.errors import ConfigurationError
-from singleton.layouts.dequeueable import DequeueableLayout
-from singleton.layouts.dequeueable_options import DequeueableOptions, load_dequeueable
+from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions, load_dequeueable
 from singleton.settings.connection import StorageAccount
 from singleton.settings.credentials import CredentialSpec
 from singleton.settings.options import SingletonOptions
