@@ -26,12 +26,12 @@ _T = TypeVar("_T")
 
 
 class AsyncLockClient(BaseClient):
-    """Locks on the blobs of one container, for coroutines on any event loop.
+    """Locks on the blobs of a container, for coroutines on any event loop.
 
     Make one client and keep it for the life of the process; a second one costs little, because all clients share one
     lock thread, and clients with the same arguments share their connections.
 
-    Its methods are those of ``LockClient``, with ``async with`` and ``await``; only ``close`` needs neither.
+    The methods of ``LockClient``, with ``async with`` and ``await``; ``close`` is a plain method.
 
     Example::
 
@@ -83,13 +83,13 @@ class AsyncLockClient(BaseClient):
         max_hold: Seconds | None = None,
         owner: str = "",
     ) -> AsyncTryBlock:
-        """Hold the lock, or enter the block with None when somebody else has it. See ``LockClient.try_lock``."""
+        """Hold the lock, or enter the block with None while it is held elsewhere. See ``LockClient.try_lock``."""
         return AsyncTryBlock(name, lambda: self._try(name, owner, limit, at_least, max_hold, timeout=timeout))
 
     def lock_all(
         self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = ""
     ) -> AsyncBlock[tuple[Hold, ...]]:
-        """Hold all these locks for the length of the block, or none of them. See ``LockClient.lock_all``."""
+        """Hold several locks for the length of the block, or none. See ``LockClient.lock_all``."""
         given = names if isinstance(names, str) else tuple(names)
         return AsyncBlock(listed(given), lambda: self._acquire_all(given, timeout, owner))
 
@@ -103,19 +103,19 @@ class AsyncLockClient(BaseClient):
         max_hold: Seconds | None = None,
         owner: str = "",
     ) -> Hold:
-        """Take the lock, or a slot, until ``release``: where no block fits. See ``LockClient.acquire``."""
+        """Take the lock, or a slot, until ``release``: for code which fits no block. See ``LockClient.acquire``."""
         return await self._do(self._acquire(name, timeout, owner, limit, at_least, max_hold))
 
     async def release(self, hold: Hold) -> None:
-        """Give back what ``acquire`` returned, from any task and loop. See ``LockClient.release``."""
+        """Release a hold from ``acquire``, in any task and loop. See ``LockClient.release``."""
         await runtime().release_async(checked_hold(hold))
 
     async def holder(self, name: str) -> Holder | None:
-        """Read who has the lock; None when nobody has. See ``LockClient.holder``."""
+        """Read the holder of the lock; None for a free lock. See ``LockClient.holder``."""
         return await self._do(self._holder(name))
 
     async def locked(self, name: str) -> bool:
-        """Tell whether somebody has the lock. See ``LockClient.locked``."""
+        """Tell whether the lock is held. See ``LockClient.locked``."""
         return await self.holder(name) is not None
 
     async def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
@@ -123,7 +123,7 @@ class AsyncLockClient(BaseClient):
         return await self._do(self._break(name, notice))
 
     async def lift_epochs(self, *, function: str | None = None, dry_run: bool = False) -> Lifted:
-        """Make future tokens greater than all before. See ``LockClient.lift_epochs``."""
+        """Make future tokens greater than earlier ones. See ``LockClient.lift_epochs``."""
         return await self._do(self._lift(function, dry_run=dry_run))
 
     async def locks(

@@ -1,6 +1,6 @@
-"""Locks without Functions, for threads: ``LockClient``. The one for coroutines is in ``asyncclient.py``.
+"""Locks without Functions, for threads: ``LockClient``. ``asyncclient.py`` has the client for coroutines.
 
-Both make the same requests of the lock thread, in ``baseclient.py``. They differ in how they wait for the answer.
+Both clients send the requests of ``baseclient.py`` to the lock thread; a thread blocks, a coroutine awaits.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _T = TypeVar("_T")
 
 
 class LockClient(BaseClient):
-    """Locks on the blobs of one container, for any thread.
+    """Locks on the blobs of a container, for threads.
 
     Make one client and keep it for the life of the process; a second one costs little, because all clients share one
     lock thread, and clients with the same arguments share their connections.
 
     Args:
-        connection: app setting (environment variable) of the storage account, or prefix of such settings for an
-            identity; or a connection string; or the account's blob URL, with ``credential``; or a function that makes
-            an ``azure.storage.blob.aio.ContainerClient`` for a container's name. It is called on the lock thread, which
-            uses and closes the client; make it with ``retry_total=0``.
-        credential: an identity from ``azure.identity``, which is asked for tokens on a thread of its own, or from
-            ``azure.identity.aio``, which the lock thread uses, so keep it for this; or the account's key as text, an
-            ``AzureNamedKeyCredential`` or an ``AzureSasCredential``. It stays yours, and is not closed with the client.
-        options: container, lease period, polling and so on; ``SingletonOptions()`` by default.
-        failover: after how many seconds of a holder's silence another process may take a lock, from 2 to 10; 0: off.
-            Default: what the options say. Semaphores don't go with it.
+        connection: app setting (environment variable) of the storage account, or prefix of the settings of an
+            identity; or a connection string; or the account's blob URL, with ``credential``; or a function which makes
+            an ``azure.storage.blob.aio.ContainerClient`` for a container's name. The lock thread calls the function,
+            uses the ``ContainerClient`` and closes it; make it with ``retry_total=0``.
+        credential: an identity from ``azure.identity``, asked for tokens on a separate thread; an identity from
+            ``azure.identity.aio``, used by the lock thread only; the account's key as text; an
+            ``AzureNamedKeyCredential`` or an ``AzureSasCredential``. The client does not close the credential.
+        options: container, lease period, polling …; ``SingletonOptions()`` by default.
+        failover: seconds of a holder's silence after which another process may take a lock, from 2 to 10; 0: off.
+            Default: the value in the options. Not for semaphores.
 
     Raises:
-        ConfigurationError: nothing is set for the connection, or what is set is wrong.
+        ConfigurationError: the connection is not set, or its value is wrong.
 
     Example::
 
@@ -78,25 +78,25 @@ class LockClient(BaseClient):
         reentrant: bool = False,
         owner: str = "",
     ) -> Block[Hold]:
-        """Hold the lock for the length of the block, or as a decorator of a function, of each call.
+        """Hold the lock for the length of the block; as a decorator of a function, for the length of every call.
 
         Args:
             name: blob name of the lock, 1 to 1,024 characters (S-5).
-            timeout: seconds to wait, at least 0; 0 asks once; None waits for as long as it takes.
-            at_least: seconds for which the lock is kept, counted from its acquisition, however short the block is. So
-                others whose ticks come later don't do the same again. The block itself ends at once. A process that
-                ends earlier leaves the rest of its lease.
-            max_hold: seconds after which the lock is not renewed any more, counted from its acquisition. The hold is
-                lost then, with the reason ``too long``. Others get the lock when its lease has run out, or when the
-                block ends before that. None: it is renewed until the block ends.
-            reentrant: whether a block inside this one, on the same thread or in the same task, may ask for the same
-                lock, also with ``reentrant=True``. It gets this block's hold; the lock is given back when the last of
-                them ends.
-            owner: who asks, for the blob's metadata and for errors.
+            timeout: seconds to wait, at least 0; 0 asks once; None waits without limit.
+            at_least: seconds from the acquisition for which the lock is kept, also after a shorter block: processes
+                whose ticks come later don't repeat the work. The block itself ends at once. A process which ends
+                earlier leaves the rest of its lease.
+            max_hold: seconds from the acquisition after which the lock is not renewed. The hold is then lost, with the
+                reason ``too long``. Another process gets the lock at the expiry of the lease, or at an earlier end of
+                the block. None: the lock is renewed until the end of the block.
+            reentrant: whether an inner block of the thread or task may ask for the lock again, also with
+                ``reentrant=True``. The inner block gets the hold of the outer block; the lock is released at the end
+                of the last block.
+            owner: text for the blob's metadata and for errors.
 
         Raises:
-            LockNotAcquired: somebody else has it.
-            LockClosed: the client is closed, or was while this waited.
+            LockNotAcquired: another holder has the lock.
+            LockClosed: the client is closed, or was closed during the wait.
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
             ConfigurationError: the name or the time-out is wrong.
         """
@@ -115,18 +115,18 @@ class LockClient(BaseClient):
     ) -> Block[Hold]:
         """Hold one of ``limit`` slots of the semaphore for the length of the block.
 
-        Its slots are locks, ``{name}/slot-0`` and so on. With other limits on the same name, there are as many holders
-        as the highest of them allows. The hold's fencing token orders the holds of its slot only; it is no fence
-        among the holders of the semaphore.
+        Slots are locks, ``{name}/slot-0``, ``{name}/slot-1`` …. If processes use different limits for a name, the
+        highest limit counts. The hold's fencing token orders the holds of a slot only; it is no fence among the
+        holders of the semaphore.
 
         Args:
-            name: name of the semaphore; a lock of that name is something else.
-            limit: most holders at a time, in all processes, at least 1. Meant for some dozens: where all slots are
-                taken, finding that out takes a request for each.
+            name: name of the semaphore; independent of a lock with the name.
+            limit: greatest number of holders over the processes together, at least 1. Meant for some dozens: a refusal
+                takes a request for every slot.
             timeout, at_least, max_hold, owner: as for ``lock``.
 
         Raises:
-            LockNotAcquired: all slots are taken.
+            LockNotAcquired: no slot is free.
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
         return Block(name, lambda: self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold))
@@ -141,9 +141,9 @@ class LockClient(BaseClient):
         max_hold: Seconds | None = None,
         owner: str = "",
     ) -> TryBlock:
-        """Hold the lock for the length of the block, or enter it with None when somebody else has it.
+        """Hold the lock for the length of the block; enter the block with None while another holder has the lock.
 
-        As a decorator of a function it holds the lock for each call, or skips the call, which returns None then.
+        As a decorator of a function: hold the lock for every call, or skip the call and return None.
 
         Args:
             name, at_least, max_hold, owner: as for ``lock``.
@@ -151,27 +151,27 @@ class LockClient(BaseClient):
             limit: for a slot of a semaphore, as for ``semaphore``; None for a lock.
 
         Raises:
-            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. Only a lock that is in use
-                is None.
+            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. None means a held lock, not
+                an error.
         """
         return TryBlock(name, lambda: self._try(name, owner, limit, at_least, max_hold, timeout=timeout))
 
     def lock_all(
         self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = ""
     ) -> Block[tuple[Hold, ...]]:
-        """Hold all these locks for the length of the block, or none of them.
+        """Hold several locks for the length of the block, or none.
 
-        They are acquired one after the other in the order of their names, the same for every caller, so that two sets
-        can't wait for each other. The holds come in the order of ``names``.
+        The locks are acquired one after the other in the order of their names: with one order for every caller, two
+        sets can't wait for each other. The holds come in the order of ``names``.
 
         Args:
-            names: names of locks, each once.
-            timeout: seconds to wait for all of them together.
+            names: names of locks, without repeats.
+            timeout: seconds to wait for the locks together.
             owner: as for ``lock``.
 
         Raises:
-            LockNotAcquired: one of them could not be had in time; those that were are given back.
-            LockLost: one of them was lost while the others were waited for.
+            LockNotAcquired: a lock was not free in time; the acquired locks are released.
+            LockLost: a lock was lost during the wait for the next.
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
         given = names if isinstance(names, str) else tuple(names)
@@ -187,18 +187,18 @@ class LockClient(BaseClient):
         max_hold: Seconds | None = None,
         owner: str = "",
     ) -> Hold:
-        """Take the lock, or with a limit a slot of the semaphore, until ``release``: where no block fits.
+        """Take the lock, or with a limit a slot of the semaphore, until ``release``: for code which fits no block.
 
-        The arguments and errors are those of ``lock`` and ``semaphore``.
+        Arguments and errors are as for ``lock`` and ``semaphore``.
         """
         return self._do(self._acquire(name, timeout, owner, limit, at_least, max_hold))
 
     def release(self, hold: Hold) -> None:
-        """Give back what ``acquire`` returned, from any thread. A second time, or after a loss, does nothing."""
+        """Release a hold from ``acquire``, on any thread. After a release or a loss the call does nothing."""
         runtime().release(checked_hold(hold))
 
     def holder(self, name: str) -> Holder | None:
-        """Read who has the lock, in whichever process; None when nobody has, or there is no lock of this name.
+        """Read the holder of the lock, in whichever process; None for a free lock, or a name without a lock.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
@@ -206,7 +206,7 @@ class LockClient(BaseClient):
         return self._do(self._holder(name))
 
     def locked(self, name: str) -> bool:
-        """Tell whether somebody has the lock, in whichever process. It may have changed when you read the answer.
+        """Tell whether the lock is held, in whichever process. The answer may be out of date when you read it.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
@@ -214,57 +214,57 @@ class LockClient(BaseClient):
         return self.holder(name) is not None
 
     def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
-        """Take the lock away from its holder, in whichever process; None when nobody had it, or the next one got it.
+        """Take the lock away from its holder, in whichever process; None if it was free, or a waiter got it first.
 
-        ``holder`` tells these two apart. When the next one got it, a warning says who had the lock and who has it.
+        ``holder`` tells the two cases apart. If a waiter got the lock first, a warning names the old and new holder.
 
-        For operators. Without ``notice`` the lease is not renewed any more, and its rest runs out. The holder stops
-        before that, so no two are inside. It learns of the break at its next renewal, after half a period at most.
+        For operators. Without ``notice`` the lease can't be renewed, and its rest runs out. The holder stops before the
+        expiry: two bodies never overlap. It learns of the break at its next renewal, within half a period.
 
         Args:
-            name: the lock's.
-            notice: seconds after which the lease ends, from 0 to 60, if that is sooner. The result says for how long
-                two may be inside then.
+            name: name of the lock.
+            notice: seconds until the end of the lease, from 0 to 60, if sooner than its expiry. Two bodies may then
+                overlap; the result says for how long.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
-            StorageError: there is no lock of this name, and its ``reason`` is "no such lock"; near misses are named.
-            ConfigurationError: the lease is one that never ends by itself, and no notice was given.
+            StorageError: no lock has the name; the ``reason`` is "no such lock", and near misses are named.
+            ConfigurationError: the lease has no expiry, and no notice was given.
         """
         return self._do(self._break(name, notice))
 
     def lift_epochs(self, *, function: str | None = None, dry_run: bool = False) -> Lifted:
-        """Make future tokens greater than all before, after the storage account failed over or was restored.
+        """Make future tokens greater than earlier ones, after a failover or restore of the storage account.
 
-        For operators, while the app is stopped. Locks that somebody holds stay as they are; the result counts them.
+        For operators, while the app is stopped. Held locks are left unchanged; the result counts them.
 
         Args:
             function: only locks of this function.
-            dry_run: write nothing; say what would be.
+            dry_run: write nothing; return the result of a real call.
 
         Raises:
-            StorageDenied, StorageUnavailable: the storage refuses, or does not answer. It may be called again.
-            StorageError: there is no such container.
+            StorageDenied, StorageUnavailable: the storage refuses, or does not answer. The call may be repeated.
+            StorageError: the container does not exist.
         """
         return self._do(self._lift(function, dry_run=dry_run))
 
     def locks(
         self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None
     ) -> Iterator[LockInfo]:
-        """Go through the locks of the container, in the order of their names: one request for 5,000 of them.
+        """Go through the locks of the container, in the order of their names: one request for 5,000 locks.
 
-        If no lock has this prefix, or none is of this function, a warning at the end names similar ones.
+        If no lock has the prefix or the function, a warning at the end names similar prefixes or functions.
 
         Args:
-            prefix: only names that begin with it.
-            function: only those of this function.
-            held: only those that somebody has.
-            older_than: only those that somebody has had for at least so many seconds, and free ones that were not
-                written for so long. With ``fencing_tokens`` off that is not known, and the lock is left out.
+            prefix: only names with this prefix.
+            function: only locks of this function.
+            held: only held locks.
+            older_than: only locks held for at least this number of seconds, and free locks not written for this long.
+                With ``fencing_tokens`` off the age is not known, and the lock is left out.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
-            StorageError: there is no such container.
+            StorageError: the container does not exist.
         """
         wanted, met = listing(function, held=held, older_than=older_than)
         marker: str | None = None

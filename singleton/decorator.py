@@ -37,7 +37,7 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 _MARK = "__singleton__"
 _declared: list[Guard] = []
 _guarded_by_us: weakref.WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = weakref.WeakKeyDictionary()
-"""Our wrappers, each with the function that it guards."""
+"""Wrapper to guarded function."""
 
 
 @overload
@@ -78,78 +78,78 @@ def singleton(
 
 
 def singleton(function: Any = None, /, **given: Any) -> Any:
-    """Let one invocation run at a time, in all processes that share the lock's storage account.
+    """Let one invocation run at a time, over the processes which share the lock's storage account.
 
-    Put it below the trigger's decorator, or above it. Sync functions stay sync, async ones async.
+    Put ``@singleton`` below the trigger's decorator, or above. Sync functions stay sync, async functions async.
 
     Args:
         scope: path of a property in the JSON payload, ``:`` between levels (``"Id"``, ``"Order:Customer:Id"``),
-            case-sensitive; its value scopes the lock: equal values exclude one another, others don't (D-10 to D-17).
+            case-sensitive; its value scopes the lock: equal values exclude one another (D-10 to D-17).
         scope_id: WebJobs template: literal text, ``%SETTING%``, ``{property}`` of the binding data (W-35 to W-43).
-        level: ``"function"``: the lock belongs to this function. ``"host"``: all functions of the app that name the
-            same scope share it (W-6); needs a scope.
-        mode: ``"function"``: a lock around each invocation. ``"listener"``: one process runs all invocations of the
-            function until it ends. Another process skips a timer's, puts a storage queue's messages back, and raises
-            ``LockNotAcquired`` for any other. It goes with ``scope_id`` of settings only, and
-            ``on_contention="raise"``. A function may be declared once in each mode (W-15).
-        limit: at most so many invocations at a time, instead of one: a semaphore. ``hold.token`` is None then, as a
-            token orders the holders of one slot only. A function with another limit has the same slots. One without a
-            limit has a lock of its own, and excludes none of them. Not with another layout, nor with ``failover``.
-        on_contention: when another invocation has the lock: ``"wait"`` for it; ``"skip"`` this invocation, as a
-            success; ``"raise"`` ``LockNotAcquired``, which fails the invocation; or ``"defer"``: a storage queue's
-            message goes back for ``deferDelay``, and no dequeue is counted. Or a function that is given a
-            ``Contention`` after the first attempt, and returns one of these.
+        level: ``"function"``: the lock belongs to this function. ``"host"``: functions of the app with an equal
+            scope share the lock (W-6); needs a scope.
+        mode: ``"function"``: a lock around each invocation. ``"listener"``: one process runs the invocations of
+            the function until the process ends. Another process skips the invocation of a timer, puts a storage
+            queue's messages back, and raises ``LockNotAcquired`` for other triggers. Only with a ``scope_id`` of
+            settings, and ``on_contention="raise"``. A function may be declared once in every mode (W-15).
+        limit: greatest number of invocations at a time: a semaphore. ``hold.token`` is None then, as a token orders the
+            holders of one slot only. A changed limit keeps the slots. Without a limit the function has a separate
+            lock, which excludes no holder of a slot. Not with another layout, nor with ``failover``.
+        on_contention: when another invocation has the lock: ``"wait"``; ``"skip"`` the invocation, as a success;
+            ``"raise"`` ``LockNotAcquired``, which fails the invocation; or ``"defer"``: a storage queue's message goes
+            back for ``deferDelay``, and no dequeue is counted. Or a function of a ``Contention``, called after the
+            first attempt, which returns a policy.
         timeout: seconds to wait, above 0 (W-3). Default: for ``"wait"`` the option ``lockAcquisitionTimeout``
-            (for ever, unless set); for the others not at all. With ``"defer"`` at most 240.
-        max_waiting: how many invocations of one process may wait for one lock, at least 0, so that one busy scope does
-            not take all threads of the worker. Default: as many as come. With ``level="host"`` those of the other
-            functions count, too.
-        when_full: what a further invocation does: ``"raise"`` ``LockNotAcquired``, or ``"defer"`` its message, as
-            ``on_contention="defer"`` does. Default: ``"defer"`` where ``on_contention`` is that, else ``"raise"``.
-        at_least: seconds for which the lock is kept from its acquisition on, however short the body is and also if it
-            fails. The invocation itself ends at once. So instances whose timers tick at different times don't run the
-            same twice. ShedLock calls it ``lockAtLeastFor``.
-        max_hold: seconds after which the lock is not renewed any more, counted from its acquisition. The hold is lost
-            then, with the reason ``too long``: an async body is cancelled, a sync one is told, and the invocation
-            fails. Others get the lock when the lease has run out, or when the body ends before that. Default: no
-            limit. ShedLock calls it ``lockAtMostFor``.
-        name: the function's name in the name of its lock, in place of its own: a function that is renamed keeps its
-            lock so. Not with ``level="host"``, whose locks have no function's name.
-        connection: app setting, or prefix of ``__accountName`` and such settings, of the storage account.
-        layout: where the lock's blob is. ``"default"``: ours. ``"webjobs"``: that of a .NET host with the same host id,
-            so that both exclude one another (W-45). ``"dequeueable"``: the scope's value itself, as Dequeueable has it,
-            with its settings and its way to wait (D-18). See layouts.
-        dotnet_name: with ``"webjobs"``, the full name of the C# method whose locks these are, where that is compiled
-            into its app: ``"Contoso.Shop.Orders.Ship"``. Without it they are those of a Functions host's function of
-            the same name, in whichever language (W-32).
-        scope_hash: True: a hash of the scope stands in the lock's name, and not its value, which names of blobs and
-            logs would show. It keeps a value from being read, not from being guessed.
-        also: ``OldLock(…)`` with what was different before, for one deployment that gives the lock another name. Each
-            invocation takes both locks, so that old and new versions exclude one another. Not with ``limit``, nor with
+            (for ever, unless set); for other policies no wait. With ``"defer"`` at most 240.
+        max_waiting: greatest number of invocations of one process which wait for one lock, at least 0: a busy scope
+            must not take every thread of the worker. Default: no limit. With ``level="host"`` waiting invocations of
+            the other functions count, too.
+        when_full: policy of a further invocation: ``"raise"`` ``LockNotAcquired``, or ``"defer"`` its message, as
+            ``on_contention="defer"`` does. Default: ``"defer"`` with ``on_contention="defer"``, else ``"raise"``.
+        at_least: seconds from the acquisition for which the lock is kept, also after a shorter or failed body. The
+            invocation itself ends at once. For instances whose timers tick at slightly different times: a tick is not
+            run twice. ShedLock's ``lockAtLeastFor``.
+        max_hold: seconds from the acquisition after which the lock is not renewed. The hold is then lost, with the
+            reason ``too long``: an async body is cancelled, a sync body is told, and the invocation fails. Another
+            invocation gets the lock at the expiry of the lease, or at an earlier end of the body. Default: no limit.
+            ShedLock's ``lockAtMostFor``.
+        name: replaces the function's name in the name of the lock: a renamed function keeps its lock. Not with
+            ``level="host"``, whose locks have no function's name.
+        connection: app setting of the storage account, or prefix of settings such as ``__accountName``.
+        layout: place of the lock's blob. ``"default"``: ours. ``"webjobs"``: the place of a .NET host with an equal
+            host id, to exclude the host's functions (W-45). ``"dequeueable"``: the scope's value itself, with the
+            settings and waiting of Dequeueable (D-18). See layouts.
+        dotnet_name: with ``"webjobs"``, the full name of the C# method with the lock, if the method is compiled into
+            its app: ``"Contoso.Shop.Orders.Ship"``. Without ``dotnet_name``: the lock of a Functions host's function
+            with an equal name, in whichever language (W-32).
+        scope_hash: True: the lock's name has a hash of the scope's value in place of the value: names of blobs and
+            logs don't show the value. A short value can still be guessed.
+        also: ``OldLock(…)`` with the former arguments, for one deployment which gives the lock another name. An
+            invocation takes both locks, and the old and new versions exclude one another. Not with ``limit``, nor with
             mode ``"listener"``.
-        lock_period: seconds of one lease around an invocation, whole seconds from 15 to 60. This argument and those
-            below have the value for this function; default: that of the app's option of the same name.
-        listener_lock_period: the same of a listener's lease.
-        lock_acquisition_polling_interval: the longest wait between two polls for the lock, at least 0.5 seconds.
-        lock_acquisition_min_polling_interval: the first such wait, at least 0.01 seconds.
-        listener_lock_recovery_polling_interval: how often a process that isn't the listener tries to become it, at
-            least 15 seconds; ``math.inf``: never.
-        renewal_interval: how long after each renewal the lease is renewed again, at least 1 second and at most five
-            sixths of its period.
-        handoff_window: for how many seconds one process may hand the lock on among its own waiters.
-        defer_delay: for how many seconds a deferred message stays away, from 1 second to 7 days.
-        failover: after how many seconds of a holder's silence another process may take the lock, from 2 to 10, instead
-            of waiting for its lease to run out; 0: off. Not with the layouts ``"webjobs"`` and ``"dequeueable"``, nor
+        lock_period: whole seconds of a lease around an invocation, from 15 to 60. From here on the arguments override
+            the app's option of the name for this function.
+        listener_lock_period: whole seconds of a listener's lease, from 15 to 60.
+        lock_acquisition_polling_interval: longest pause between two polls for the lock, at least 0.5 seconds.
+        lock_acquisition_min_polling_interval: first pause between two polls, at least 0.01 seconds.
+        listener_lock_recovery_polling_interval: seconds between two attempts of a process to become the listener, at
+            least 15; ``math.inf``: never.
+        renewal_interval: seconds from a renewal of the lease to the next, at least 1 and at most five sixths of the
+            period.
+        handoff_window: seconds for which a process may hand the lock on among its own waiters.
+        defer_delay: seconds after which a deferred message comes back, from 1 second to 7 days.
+        failover: seconds of a holder's silence after which another process may take the lock, from 2 to 10, without
+            waiting for the expiry of the lease; 0: off. Not with the layouts ``"webjobs"`` and ``"dequeueable"``, nor
             without fencing tokens.
-        cancel_on_loss: whether an async body is cancelled when its lock is lost.
+        cancel_on_loss: whether an async body is cancelled at the loss of its lock.
 
     Raises:
-        TypeError: there is no such argument; the message says what is meant, or where it is set.
+        TypeError: the argument does not exist; the message names the right argument or option.
         ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator). In a
-            Functions worker each call raises it instead, unless it concerns the whole app.
+            Functions worker every call raises the error instead, unless the error concerns the whole app.
 
     At an invocation the guarded function may raise ``ScopeError``, ``LockNotAcquired``, ``LockLost``,
-    ``StorageDenied`` or ``StorageUnavailable``: the invocation fails, and its message is tried again.
+    ``StorageDenied`` or ``StorageUnavailable``: the invocation fails, and its message is delivered again.
 
     Example:
         >>> @singleton(scope="Id", on_contention="skip")
@@ -188,11 +188,11 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
 
 _, _with_arguments = get_overloads(singleton)
 DEFAULTS: Final[dict[str, Any]] = dict(_with_arguments.__kwdefaults__ or ())
-"""The arguments of ``singleton``, each with its default."""
+"""The arguments of ``singleton`` and their defaults."""
 
 
 def _show_arguments(function: Any, declared: Callable[..., Any]) -> None:
-    """Have ``help`` and ``inspect.signature`` show the arguments that ``declared`` spells out."""
+    """Have ``help`` and ``inspect.signature`` show the arguments of ``declared``."""
     signature = inspect.signature(declared)
     target = inspect.Parameter("function", inspect.Parameter.POSITIONAL_ONLY, default=None, annotation="Any")
     unknown = inspect.Parameter("unknown", inspect.Parameter.VAR_KEYWORD, annotation="Any")
@@ -205,12 +205,12 @@ _show_arguments(singleton, _with_arguments)
 
 
 def declared_guards() -> list[Guard]:
-    """Return all guards that were declared in this process, in order."""
+    """Return the guards declared in this process, in order."""
     return list(_declared)
 
 
 def guards_of(function: object) -> tuple[Guard, ...]:
-    """Return the guards of a function in the order in which they are asked, a listener's first; none if it has none."""
+    """Return the guards of a function, outermost first: a listener's guard comes first; () without guards."""
     found: tuple[Guard, ...] = getattr(function, _MARK, ())
     return found
 
