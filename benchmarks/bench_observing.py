@@ -17,8 +17,8 @@ from benchmarks.measuring import heading, machine, say, table
 from singleton import observe
 from singleton.base.events import Call, tell
 from singleton.base.hold import Hold
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.request_count import counted
+from singleton.testing.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from singleton import AsyncLockClient, LockClient
 from singleton.process.current import provide_runtime
 from singleton.process.registry import Registry
 from singleton.process.runtime import Runtime
-from singleton.stores.memory import MemoryLeaseStore
+from singleton.testing.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

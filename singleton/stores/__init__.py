@@ -1,4 +1,4 @@
-"""What a lock and a queue need of their storage, and the stores: Azure, and a model in memory.
+"""What a lock and a queue need of their storage, and the stores on Azure. A model in memory is in ``testing``.
 
 It must not import what is built on a store, or settings: a store is given its client.
 """

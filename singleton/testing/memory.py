@@ -19,9 +19,9 @@ from singleton.process.current import provide_runtime
 from singleton.process.onthread import at_once
 from singleton.process.runtime import Runtime
 from singleton.settings.accounts import GivenClients
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.clock import VirtualLoop
+from singleton.testing.memory_store import MemoryLeaseStore
 from singleton.testing.recording import RecordingRegistry
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from singleton.base.both import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.process.registry import Registry
-from singleton.stores.memory_queue import MemoryMessageStore, StoredMessage
+from singleton.testing.memory_queue import MemoryMessageStore, StoredMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.process.address import Address
     from singleton.settings.accounts import LockContainer
-    from singleton.stores.memory import MemoryLeaseStore
+    from singleton.testing.memory_store import MemoryLeaseStore
 
 Manner = Literal["as it is", "busy", "off"]
 """The answer to an acquire: what the store says, "in use", or a hold that locks nothing."""

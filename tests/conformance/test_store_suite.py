@@ -10,8 +10,8 @@ import pytest
 
 from simulator.conformance.lease_table import TABLE
 from simulator.conformance.scenarios import QUICK
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.conformance.store_suite import StoreConformance
 from tests.support.virtual import run_virtual
 

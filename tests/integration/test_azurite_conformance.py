@@ -12,8 +12,8 @@ import pytest
 from simulator.conformance.lease_table import A, Call, ask, request, state_of, written
 from singleton.process.accounts.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.conformance.store_suite import StoreConformance
 
 if TYPE_CHECKING:

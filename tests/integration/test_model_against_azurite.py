@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from singleton.process.accounts.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.conformance.histories import (
     CALLS,
     DIVERGENCES,

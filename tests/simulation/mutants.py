@@ -43,7 +43,7 @@ CANCELLING = "singleton/process/cancelling.py"
 DECORATOR = "singleton/decorator.py"
 REGISTRY = "singleton/process/registry.py"
 PROTOCOL = "singleton/stores/protocol.py"
-MEMORY = "singleton/stores/memory.py"
+MEMORY = "singleton/testing/memory_store.py"
 QUEUE = "simulator/host/triggers/queue.py"
 SEMAPHORE_TESTS = "tests/unit/locking/test_semaphore.py"
 

@@ -12,8 +12,8 @@ from simulator.host.app.model import Parameter
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queues import Message
 from singleton import singleton
-from singleton.stores.memory_queue import MemoryMessageStore
 from singleton.stores.protocol import StoreFailure
+from singleton.testing.memory_queue import MemoryMessageStore
 from tests.support.lock_thread import Context, LockThread, outcome
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.process.address import Address
     from singleton.process.calls import LockRuntime
-    from singleton.stores.memory import MemoryLeaseStore
+    from singleton.testing.memory_store import MemoryLeaseStore
 
 _T = TypeVar("_T")
 CONNECTION = "UseDevelopmentStorage=true"

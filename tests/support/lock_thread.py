@@ -12,7 +12,7 @@ from singleton.decorator import guards_of, singleton
 from singleton.process.current import provide_runtime
 from singleton.process.registry import Registry
 from singleton.process.runtime import Runtime
-from singleton.stores.memory import MemoryLeaseStore
+from singleton.testing.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

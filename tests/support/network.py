@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import NOTHING, BlobState, Content, StoreFailure
+from singleton.testing.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.kinds import Stamp
-    from singleton.stores.memory import MemoryLeaseStore
     from singleton.stores.protocol import LeaseStore
+    from singleton.testing.memory_store import MemoryLeaseStore
 
 _P = ParamSpec("_P")
 

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.virtual.storage.network import Request
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import MOST_LISTED, NOTHING, StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
+from singleton.testing.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     import asyncio

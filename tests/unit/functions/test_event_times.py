@@ -11,9 +11,9 @@ import pytest
 from singleton import StorageDenied
 from singleton.base.clock import timed_by
 from singleton.base.events import Call, LockEvent, subscribe, tell
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call
 from tests.support.network import Fate

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from singleton import ConfigurationError, LockNotAcquired, StorageUnavailable, singleton
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import Headcount
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, LockThread, a_job, an_app
 from tests.support.network import answered

@@ -14,8 +14,8 @@ import pytest
 
 from singleton import ConfigurationError, SingletonOptions, singleton
 from singleton.decorator import guards_of
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import Headcount
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, a_job, an_app, guard_of
 from tests.support.world import now, virtual

@@ -23,9 +23,9 @@ from singleton.process.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.stores.mark import MARK_KEY, read_mark
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from singleton.stores.suspicion import Suspicion
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import (
     NAME,

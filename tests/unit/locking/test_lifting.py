@@ -7,9 +7,9 @@ import pytest
 from simulator.conformance.lease_table import written
 from singleton.base.errors import StorageError, StorageUnavailable
 from singleton.locking.lifting import lift_epoch
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import BlobState
 from singleton.stores.stamps import EPOCH_KEY, OWNER_KEY, lifted_epoch
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REQUEST, Network
 from tests.support.world import NAME, foreign_id, lock_on, now, occupy, section, settled, until, virtual
 

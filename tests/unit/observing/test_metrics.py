@@ -17,10 +17,10 @@ from singleton.observing import metrics
 from singleton.operating.keeping import keeping_of
 from singleton.process.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.request_count import counted
 from singleton.testing import lose, virtual_time
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import Context, a_job, an_app
 from tests.support.network import LOST_REQUEST, Network
 from tests.support.virtual import run_virtual

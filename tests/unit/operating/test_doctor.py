@@ -8,8 +8,8 @@ import pytest
 
 from singleton.base.errors import StorageDenied, StorageUnavailable
 from singleton.operating.doctor import clean_up, examine
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:

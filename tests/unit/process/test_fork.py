@@ -18,8 +18,8 @@ import pytest
 
 from singleton import LockClient, LockClosed, LockLost
 from singleton.process import current
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import memory_locks
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import Context, a_job, an_app
 from tests.support.waiters import soon
 

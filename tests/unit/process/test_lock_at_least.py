@@ -13,7 +13,7 @@ import pytest
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost, SingletonOptions
 from singleton.base.events import subscribe
 from singleton.process.answer import Answer
-from singleton.stores.memory import MemoryLeaseStore
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.waiters import eventually as eventually_here

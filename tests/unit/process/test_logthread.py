@@ -15,7 +15,7 @@ from singleton.process.current import provide_runtime
 from singleton.process.logthread import LogThread
 from singleton.process.registry import Registry
 from singleton.process.runtime import Runtime
-from singleton.stores.memory import MemoryLeaseStore
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import Network
 from tests.support.world import NAME, foreign_id, now, virtual
 

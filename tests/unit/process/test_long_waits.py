@@ -15,8 +15,8 @@ from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
 from singleton.base.naming import Invocation, UnderWay
 from singleton.functions.acquirers import acquire_by_attempts
 from singleton.layouts.layout import Attempts
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.stamps import this_host
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.network import LOST_REQUEST, answered
 from tests.support.world import eventually, foreign_id, now, occupy, until, virtual

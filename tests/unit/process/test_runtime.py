@@ -25,7 +25,7 @@ from singleton.process.runtime import Runtime
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
-from singleton.stores.memory import MemoryLeaseStore
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
 from tests.support.waiters import soon
 

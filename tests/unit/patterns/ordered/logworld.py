@@ -12,8 +12,8 @@ from singleton.patterns.ordered.log_reader import LogReader
 from singleton.patterns.ordered.log_writer import Sender
 from singleton.patterns.ordered.position import Position
 from singleton.patterns.ordered.protocol import Names
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
+from singleton.testing.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     import random

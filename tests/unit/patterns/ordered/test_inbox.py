@@ -11,14 +11,14 @@ import pytest
 from singleton import AsyncLockClient, ConfigurationError, Hold, Inbox, LockLost, current_hold
 from singleton.patterns.ordered.bells import Bell
 from singleton.process.current import runtime
-from singleton.stores.memory_queue import MemoryMessageStore
 from singleton.testing import lose, memory, virtual_time
+from singleton.testing.memory_queue import MemoryMessageStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from singleton import InboxMessage
-    from singleton.stores.memory import MemoryLeaseStore
+    from singleton.testing.memory_store import MemoryLeaseStore
 
 BELL = Bell("orders", "k").text("base64")
 

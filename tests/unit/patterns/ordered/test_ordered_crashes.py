@@ -10,10 +10,10 @@ import pytest
 
 from singleton import Inbox, SingletonError, StorageError
 from singleton.patterns.ordered.bells import Bell
-from singleton.stores.memory import MemoryLeaseStore
-from singleton.stores.memory_queue import MemoryMessageStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
+from singleton.testing.memory_queue import MemoryMessageStore
+from singleton.testing.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from singleton import InboxMessage

@@ -13,9 +13,9 @@ from singleton import AsyncLockClient, Inbox, StorageUnavailable
 from singleton.patterns.ordered.entries import Entry
 from singleton.patterns.ordered.log_writer import Sender
 from singleton.patterns.ordered.protocol import Names
-from singleton.stores.memory_queue import MemoryMessageStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
+from singleton.testing.memory_queue import MemoryMessageStore
 from tests.unit.patterns.ordered.test_inbox import BELL, Handler, send, store
 
 

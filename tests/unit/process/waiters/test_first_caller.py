@@ -19,8 +19,8 @@ from singleton.base.errors import (
     StorageError,
     StorageUnavailable,
 )
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
 from tests.support.waiters import eventually, soon
 

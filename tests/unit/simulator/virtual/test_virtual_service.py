@@ -7,8 +7,8 @@ import math
 import pytest
 
 from simulator.conformance.lease_table import written
-from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
+from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.world import NAME, foreign_id, until, virtual
 
 A, B = foreign_id(1), foreign_id(2)
