@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import heading, machine, say, table
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.explore import Plan, Summary, explore
+from simulator.virtual.search.exploration import Exploration, Summary, explore
 from simulator.virtual.storage.network import Network
 from simulator.virtual.storage.service import NetworkStore, Service
 from simulator.virtual.time.loop import VirtualLoop
@@ -152,7 +152,7 @@ def _scenarios_a_second(jobs: int, seed: int) -> float:
     def report(summary: Summary) -> None:
         reports.append((time.perf_counter(), summary.scenarios))
 
-    plan = Plan(scenarios=1_000, hosts=5, kinds=tuple(KINDS), workloads=WORKLOADS, seed=1 + seed, jobs=jobs)
+    plan = Exploration(scenarios=1_000, hosts=5, kinds=tuple(KINDS), workloads=WORKLOADS, seed=1 + seed, jobs=jobs)
     summary = explore(plan, report)
     if summary.broken is not None:
         say(f"  Scenario {summary.broken} of seed {plan.seed} breaks a promise: see singleton-sim explore.")

@@ -21,7 +21,7 @@ from benchmarks.measuring import heading, say, table
 from simulator.virtual.faults.hosts import Drift
 from simulator.virtual.faults.network import Partition
 from simulator.virtual.search.registry import start_workload
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.runtime import prepare_process
 from simulator.virtual.worlds.world import World
 
@@ -52,14 +52,16 @@ class Point:
     inside: int
 
 
-def scenario(seed: int, percent: float) -> Scenario:
+def scenario(seed: int, percent: float) -> WorldScenario:
     """Return world number ``seed`` with all clocks off by so much."""
     rng = random.Random(f"{seed}/drift")
     drifts = [Drift(host=host, percent=percent, at=0.0) for host in range(_HOSTS)]
     cuts = [
         Partition(host=rng.randrange(_HOSTS), at=round(rng.uniform(2.0, 90.0), 3), seconds=_CUT_OFF) for _ in range(6)
     ]
-    return Scenario(seed=seed, hosts=_HOSTS, workload="mutex", faults=(*drifts, *sorted(cuts, key=lambda cut: cut.at)))
+    return WorldScenario(
+        seed=seed, hosts=_HOSTS, workload="mutex", faults=(*drifts, *sorted(cuts, key=lambda cut: cut.at))
+    )
 
 
 def run(seed: int, percent: float) -> Run:

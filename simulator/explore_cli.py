@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from simulator.report.html.document import Subject
-    from simulator.virtual.search.explore import Plan, Summary
-    from simulator.virtual.search.scenario import Scenario
+    from simulator.virtual.search.exploration import Exploration, Summary
+    from simulator.virtual.search.world_scenario import WorldScenario
     from simulator.virtual.worlds.outcome import Run
 
 _LIMITS: Final = {"scenarios": (1, 100_000_000), "hosts": (1, 50), "jobs": (1, 256), "seed": (0, 2**40)}
@@ -107,12 +107,12 @@ def explore(
     """
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search import registry
-    from simulator.virtual.search.appbodies import remarks
-    from simulator.virtual.search.counts import print_summary
-    from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
-    from simulator.virtual.search.scenario import OF_APPS
+    from simulator.virtual.search.app_bodies import remarks
+    from simulator.virtual.search.exploration import Exploration, find, kinds_named, save_story
     from simulator.virtual.search.story import gone, tell
-    from simulator.virtual.search.storypage import of_exploration, of_story
+    from simulator.virtual.search.story_report import of_exploration, of_story
+    from simulator.virtual.search.summary import print_summary
+    from simulator.virtual.search.world_scenario import OF_APPS
     from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
 
     for name, (least, most) in _LIMITS.items():
@@ -120,7 +120,7 @@ def explore(
             raise click.UsageError(f"--{name} is {options[name]}: it must be from {least:,} to {most:,}")
     known = OF_APPS if app is not None else registry.names(in_all=True)
     more = registry.names(in_all=False)
-    plan = Plan(
+    plan = Exploration(
         kinds=_named("--faults", lambda: kinds_named(_names(faults), list(KINDS))),
         workloads=_named("--workload", lambda: kinds_named(_names(workload), known, more), _OF_THE_REPOSITORY),
         app="" if app is None else str(app.resolve()),
@@ -191,16 +191,16 @@ def _write(page: OutFile | None, make: Callable[[], Subject]) -> None:
         click.echo(f"The report is in {page.given}")
 
 
-def _write_trace(file: OutFile | None, scenario: Scenario, run: Run) -> None:
+def _write_trace(file: OutFile | None, scenario: WorldScenario, run: Run) -> None:
     """Write the trace of a world, if one is asked for, and say where it is."""
     if file is not None:
-        from simulator.virtual.search.tracing import write_story_trace
+        from simulator.virtual.search.world_trace import write_story_trace
 
         write_story_trace(file, scenario, run)
         click.echo(opened_with(file))
 
 
-def _replay(scenario: Scenario, story: Path) -> str:
+def _replay(scenario: WorldScenario, story: Path) -> str:
     """Return the command that runs a story again."""
     from simulator.virtual.search.registry import workload
 
@@ -222,9 +222,9 @@ def _named(option: str, kinds: Callable[[], tuple[str, ...]], hint: str = "") ->
 @TRACE
 def replay(file: Path, app: Path | None, report: Path | None, trace: OutFile | None) -> int:
     """Run a story that `explore` found again: the same events, to the bit, on the same Python minor version."""
-    from simulator.virtual.search.explore import load_story
+    from simulator.virtual.search.exploration import load_story
     from simulator.virtual.search.story import tell
-    from simulator.virtual.search.storypage import of_story
+    from simulator.virtual.search.story_report import of_story
     from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
     from simulator.virtual.worlds.runtime import prepare_process
 
@@ -269,7 +269,7 @@ def _check_app(app: str) -> tuple[str, ...]:
     """
     from simulator.host.app.model import HostError
     from simulator.host.worker import describe, unflushed
-    from simulator.virtual.search.userapp import load
+    from simulator.virtual.search.user_app import load
 
     stdout = sys.stdout
     try:
@@ -289,7 +289,7 @@ def _check_app(app: str) -> tuple[str, ...]:
 
 
 def _own_messages(app: str, file: Path) -> tuple[tuple[str, str], ...]:
-    from simulator.virtual.search.userapp import own_messages
+    from simulator.virtual.search.user_app import own_messages
     from simulator.work.scenario import ScenarioError
 
     if not app:
@@ -300,8 +300,8 @@ def _own_messages(app: str, file: Path) -> tuple[tuple[str, str], ...]:
         raise click.UsageError(str(error)) from None
 
 
-def _with_progress(console: Console, plan: Plan, scheduler: str) -> Summary:
-    from simulator.virtual.search.spread import ClusterError, spread
+def _with_progress(console: Console, plan: Exploration, scheduler: str) -> Summary:
+    from simulator.virtual.search.cluster import ClusterError, spread
 
     try:
         return _show_progress(console, plan, partial(spread, address=scheduler) if scheduler else None)
@@ -309,8 +309,10 @@ def _with_progress(console: Console, plan: Plan, scheduler: str) -> Summary:
         raise click.UsageError(f"--scheduler: {error}") from None
 
 
-def _show_progress(console: Console, plan: Plan, parts: Callable[[Plan], Iterable[Summary]] | None) -> Summary:
-    from simulator.virtual.search.explore import explore as run_plan
+def _show_progress(
+    console: Console, plan: Exploration, parts: Callable[[Exploration], Iterable[Summary]] | None
+) -> Summary:
+    from simulator.virtual.search.exploration import explore as run_plan
 
     last = 0.0
 

@@ -18,9 +18,9 @@ from simulator import explore_cli
 from simulator.cli import cli, main
 from simulator.virtual.faults import KINDS
 from simulator.virtual.oracle.moments import MOMENTS
-from simulator.virtual.search import counts, registry
-from simulator.virtual.search.explore import kinds_named
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search import registry, summary
+from simulator.virtual.search.exploration import kinds_named
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.workloads.builtin import BUILT_IN
 from tests.simulation.bugs import bug
 from tests.worlds import NAMED, WORKLOADS
@@ -94,9 +94,9 @@ def test_the_summary_counts_scenarios_virtual_hours_faults_by_kind_and_the_state
 
 def test_every_state_of_the_summary_is_one_that_worlds_reach() -> None:
     """A counter that nobody counts up would always say 0."""
-    files = [path for path in (ROOT / "simulator" / "virtual").rglob("*.py") if path != Path(counts.__file__)]
+    files = [path for path in (ROOT / "simulator" / "virtual").rglob("*.py") if path != Path(summary.__file__)]
     source = "".join(path.read_text(encoding="utf-8") for path in files)
-    for state in (*counts.STATES, *MOMENTS):
+    for state in (*summary.STATES, *MOMENTS):
         assert f'"{state}"' in source or state.endswith(" applied, reply lost"), state
 
 
@@ -200,7 +200,7 @@ def test_a_story_of_a_workload_of_the_tests_says_which_command_replays_it(
 
 
 def test_a_story_that_make_explore_found_is_replayed_by_it() -> None:
-    scenario = Scenario(seed=1, hosts=2, workload="chain")
+    scenario = WorldScenario(seed=1, hosts=2, workload="chain")
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(registry._workloads, "chain", WORLDS["chain"])
         assert explore_cli._replay(scenario, Path("a.json")) == 'make explore ARGS="replay a.json"'
@@ -272,8 +272,8 @@ def test_a_cluster_without_dask_installed_is_refused(
 
 UNREACHABLE = """
 from simulator.cli import main
-from simulator.virtual.search import spread
-spread._CONNECT = 0.3
+from simulator.virtual.search import cluster
+cluster._CONNECT = 0.3
 main(["explore", "--scheduler", "tcp://127.0.0.1:1"])
 """
 

@@ -17,16 +17,17 @@ import psutil
 import pytest
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search import errand, explore, spread
-from simulator.virtual.search.explore import Plan, Summary
-from simulator.virtual.search.spread import ClusterError
+from simulator.virtual.search import cluster as cluster_module
+from simulator.virtual.search import cluster_worker, exploration
+from simulator.virtual.search.cluster import ClusterError
+from simulator.virtual.search.exploration import Exploration, Summary
 from tests.worlds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-PLAN = Plan(scenarios=40, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=9)
+PLAN = Exploration(scenarios=40, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=9)
 
 pytestmark = pytest.mark.process
 
@@ -50,8 +51,10 @@ class Mourning:
 @pytest.mark.parametrize(("lives", "threads"), [(True, 2), (False, 1)])
 def test_a_worker_that_ends_as_it_is_asked_for_its_version_is_done_without(lives: bool, threads: int) -> None:
     """Where all have ended, chunks are sent all the same, and wait for workers that come back."""
-    client = Mourning(one=OSError("Stream is closed"), **({"two": errand.version(PLAN.modules)} if lives else {}))
-    assert spread._threads(client, PLAN, "tcp://") == threads
+    client = Mourning(
+        one=OSError("Stream is closed"), **({"two": cluster_worker.version(PLAN.modules)} if lives else {})
+    )
+    assert cluster_module._threads(client, PLAN, "tcp://") == threads
 
 
 class Cluster:
@@ -92,7 +95,7 @@ class Cluster:
 @pytest.fixture(autouse=True)
 def settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have small chunks, and take back after the test what worlds set."""
-    monkeypatch.setattr(explore, "_CHUNK", 5)
+    monkeypatch.setattr(exploration, "_CHUNK", 5)
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
     monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "-1")
@@ -106,18 +109,18 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def explored(cluster: Cluster, progress: Callable[[Summary], Any] = lambda _: None) -> Summary:
-    found = explore.explore(PLAN, progress, partial(spread.spread, address=cluster.address))
+    found = exploration.explore(PLAN, progress, partial(cluster_module.spread, address=cluster.address))
     return replace(found, elapsed=0.0)
 
 
 def test_two_workers_one_of_them_killed_find_what_one_machine_finds(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spread, "_CONNECT", 0.5)
+    monkeypatch.setattr(cluster_module, "_CONNECT", 0.5)
     with pytest.raises(ClusterError, match="has no workers: start some with `dask worker tcp://127"):
         explored(cluster)
-    monkeypatch.setattr(spread, "_CONNECT", 30.0)
-    alone = replace(explore.explore(PLAN, lambda _: None), elapsed=0.0)
+    monkeypatch.setattr(cluster_module, "_CONNECT", 30.0)
+    alone = replace(exploration.explore(PLAN, lambda _: None), elapsed=0.0)
     cluster.add_worker()
     cluster.add_worker()
     seen: list[int] = []
@@ -134,10 +137,10 @@ def test_two_workers_one_of_them_killed_find_what_one_machine_finds(
     assert seen == list(range(5, 45, 5))
     _, left = psutil.wait_procs(errands, timeout=10)
     assert not left, "the process of a dead worker lives on"
-    monkeypatch.setattr(errand, "version", lambda _: "cafe on Python 3.0")
+    monkeypatch.setattr(cluster_worker, "version", lambda _: "cafe on Python 3.0")
     with pytest.raises(ClusterError, match=r"worker tcp://.* has another version .* here it is cafe on Python 3\.0"):
         explored(cluster)
-    monkeypatch.setattr(spread, "_ASK", "__import__('no_such_simulator')")
+    monkeypatch.setattr(cluster_module, "_ASK", "__import__('no_such_simulator')")
     with pytest.raises(ClusterError, match=r"can't load the simulator .*no_such_simulator.*: install this package"):
         explored(cluster)
 
@@ -145,9 +148,9 @@ def test_two_workers_one_of_them_killed_find_what_one_machine_finds(
 def test_workers_killed_one_after_the_other_find_what_one_machine_finds_though_dask_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spread, "_CONNECT", 30.0)
+    monkeypatch.setattr(cluster_module, "_CONNECT", 30.0)
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
-    alone = replace(explore.explore(PLAN, lambda _: None), elapsed=0.0)
+    alone = replace(exploration.explore(PLAN, lambda _: None), elapsed=0.0)
     sent: list[int] = []
     with closing(Cluster(tmp_path)) as cluster:
         cluster.add_worker()
@@ -158,12 +161,12 @@ def test_workers_killed_one_after_the_other_find_what_one_machine_finds_though_d
                 cluster.workers[-2].kill()
                 cluster.add_worker()
 
-        def send(client: Any, chunk: tuple[Plan, int, int]) -> Any:
+        def send(client: Any, chunk: tuple[Exploration, int, int]) -> Any:
             sent.append(chunk[1])
             return as_it_is(client, chunk)
 
-        as_it_is = spread._send
-        monkeypatch.setattr(spread, "_send", send)
+        as_it_is = cluster_module._send
+        monkeypatch.setattr(cluster_module, "_send", send)
         assert explored(cluster, progress) == alone
     assert set(sent) == set(range(0, 40, 5))
     assert len(sent) > 8, "Dask gave up none"

@@ -71,13 +71,13 @@ class Failures:
 def _explore(scenarios: int, seed: int, first: int, among: str) -> dict[str, object]:
     """Run scenario after scenario until one breaks a promise, number ``first`` before all others."""
     from simulator.virtual.faults import KINDS
-    from simulator.virtual.search.explore import Plan
+    from simulator.virtual.search.exploration import Exploration
     from simulator.virtual.worlds.runtime import prepare_process
     from tests.worlds import WORKLOADS
 
     prepare_process()
     workloads = (among,) if among else WORKLOADS
-    plan = Plan(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=workloads, seed=seed)
+    plan = Exploration(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=workloads, seed=seed)
     for index in sorted(range(scenarios), key=lambda index: index != first - 1):
         try:
             violations = plan.scenario(index).run().violations
@@ -148,7 +148,7 @@ def _in_a_fork(wanted: dict[str, Any], said: IO[bytes], result: Path) -> int:
 def main() -> None:
     """Answer until nobody asks."""
     os.environ["HYPOTHESIS_PROFILE"] = "ci"  # which keeps no examples that a bug has failed
-    for name in ("simulator.virtual.search.explore", "simulator.virtual.worlds.runtime", "azure.storage.blob.aio"):
+    for name in ("simulator.virtual.search.exploration", "simulator.virtual.worlds.runtime", "azure.storage.blob.aio"):
         importlib.import_module(name)
     importlib.import_module("hypothesis")
     for plugin in entry_points(group="pytest11"):

@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.oracle.evidence import Body
-from simulator.virtual.storage.network import Passage, Request
-from simulator.virtual.storage.queues import Queues
+from simulator.virtual.oracle.evidence import RunningBody
+from simulator.virtual.storage.network import NetworkRequest, Passage
+from simulator.virtual.storage.queue_service import Queues
 from simulator.virtual.storage.service import Tenure
 from singleton import InboxMessage
 from singleton.base.errors import StorageUnavailable
@@ -65,7 +65,7 @@ class Desk:
         self.book.begins(self.host.machine, Hold(NAMES.lock(KEY), token=1), message)
 
     def _carried_out(self, call: str, name: str, *args: Any) -> None:
-        request = Request(self.host.machine, call, name, lambda: None, args=args)
+        request = NetworkRequest(self.host.machine, call, name, lambda: None, args=args)
         self.book.answered(request, None, Passage(0.0, 0.0))
 
 
@@ -204,7 +204,7 @@ async def _not_gone_on_with(host: Host) -> None:
     world, dead, lock = host.scene.world, host.scene.b.machine, NAMES.lock(KEY)
     watch = await _watched(host)
     hold = Hold(lock, lease=Belief(IDS[0], 14.0))
-    world.oracle.bodies(lock).append(Body(lock, dead, hold, sync=False, since=0.0))
+    world.oracle.bodies(lock).append(RunningBody(lock, dead, hold, sync=False, since=0.0))
     world.crash(dead.index)
     watch.ended(Tenure(lock, IDS[0], dead, 0.0, 15.0, ended=15.0, ending="expired"))
     await asyncio.sleep(25.0)

@@ -21,7 +21,7 @@ from tests.worlds.listeners.app import Variant, Work, listening_app
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from singleton.base.events import EventKind
     from tests.simulation.scenes import Host, Scene
 
@@ -105,7 +105,7 @@ async def _(watcher: Watcher) -> None:
 
 @of("no in spite of trouble")
 async def _(watcher: Watcher) -> None:
-    def lose(_: Request, passage: Passage) -> None:
+    def lose(_: NetworkRequest, passage: Passage) -> None:
         passage.lost = True
 
     await refused(watcher)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from simulator.virtual.storage.network import Passage, Request
+from simulator.virtual.storage.network import NetworkRequest, Passage
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold
 from tests.simulation.scenes import LOCK
@@ -51,7 +51,7 @@ async def _overwritten(host: Host) -> None:
     ledger = _Ledger(host.scene.world)
     ledger._latest[LOCK] = 9
     args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
-    ledger.answered(Request(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
+    ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
 
 
 async def _lost(host: Host) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.explore import Plan, explore, find, save_story
+from simulator.virtual.search.exploration import Exploration, explore, find, save_story
 from simulator.virtual.worlds.runtime import prepare_process
 from tests.simulation.bugs import bug
 
@@ -22,7 +22,7 @@ _WORKLOADS: Final = ("mutex", "keys", "chain", "skip", "mixed", "queue")
 
 def make(name: str) -> Path | None:
     """Write the story of a planted bug; None if exploring does not find it."""
-    plan = Plan(scenarios=1000, hosts=4, kinds=tuple(KINDS), workloads=_WORKLOADS)
+    plan = Exploration(scenarios=1000, hosts=4, kinds=tuple(KINDS), workloads=_WORKLOADS)
     with bug(name):
         index = explore(plan, lambda _: None).broken
         if index is None:

@@ -13,7 +13,7 @@ import pytest
 
 from simulator.checks.verdict import judge
 from simulator.virtual.oracle.oracle import Oracle
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.world_scenario import WorldScenario
 from tests.broken.locks import BROKEN
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def verdict_of(seed: int, workload: str) -> Verdict:
-    return judge(Scenario(seed=seed, hosts=3, workload=workload).run().records)
+    return judge(WorldScenario(seed=seed, hosts=3, workload=workload).run().records)
 
 
 def findings(lock: Broken) -> list[str]:

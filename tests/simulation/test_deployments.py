@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.time.loop import VirtualLoop
 from simulator.virtual.time.machine import Machine
 from simulator.virtual.worlds.environment import environment, environments
@@ -56,7 +56,7 @@ def test_no_two_places_of_a_deployment_have_a_lock_of_one_name() -> None:
 def test_worlds_of_deployments_meet_hosts_of_dotnet_and_messages_without_a_scope() -> None:
     reached: Counter[str] = Counter()
     for seed in range(12):
-        run = Scenario(seed=seed, hosts=3, workload="deployed").run()
+        run = WorldScenario(seed=seed, hosts=3, workload="deployed").run()
         assert run.violations == ()
         reached += run.reached
     assert reached["bodies of a .NET host"]
@@ -65,7 +65,7 @@ def test_worlds_of_deployments_meet_hosts_of_dotnet_and_messages_without_a_scope
 
 
 def test_a_world_of_deployments_is_the_same_history_each_time() -> None:
-    scenario = Scenario(seed=5, hosts=3, workload="deployed")
+    scenario = WorldScenario(seed=5, hosts=3, workload="deployed")
     assert scenario.run().history == scenario.run().history
 
 

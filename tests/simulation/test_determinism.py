@@ -11,7 +11,7 @@ import pytest
 
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.registry import start_workload
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.world import World
 from tests.simulation.planting import ROOT
 from tests.worlds import NAMED, WORKLOADS
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 HISTORIES = """
 import tests.worlds
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.runtime import prepare_process
 prepare_process()
-print(*(Scenario.draw(seed, hosts=5, kinds=tuple(KINDS)).run().history for seed in range(8)))
+print(*(WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS)).run().history for seed in range(8)))
 """
 
 
-def scenario(seed: int, workload: str = "mixed") -> Scenario:
-    return Scenario.draw(seed, hosts=5, kinds=tuple(KINDS), workloads=(workload,))
+def scenario(seed: int, workload: str = "mixed") -> WorldScenario:
+    return WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS), workloads=(workload,))
 
 
 EXPLORED = """
 from dataclasses import replace
-from simulator.virtual.search.explore import Plan, explore
+from simulator.virtual.search.exploration import Exploration, explore
 from simulator.virtual.faults import KINDS
 from tests.worlds import WORKLOADS
 
 if __name__ == "__main__":
     for jobs in (1, 2):
-        plan = Plan(scenarios=25, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=9, jobs=jobs)
+        plan = Exploration(scenarios=25, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=9, jobs=jobs)
         print(replace(explore(plan, lambda _: None), elapsed=0.0))
 """
 
@@ -81,7 +81,7 @@ def test_the_hashes_of_texts_have_no_part_in_it() -> None:
         command = [sys.executable, "-c", HISTORIES]
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=250)
         told.add(result.stdout)
-    here = [Scenario.draw(seed, hosts=5, kinds=tuple(KINDS)).run().history for seed in range(8)]
+    here = [WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS)).run().history for seed in range(8)]
     assert told == {" ".join(here) + "\n"}
 
 

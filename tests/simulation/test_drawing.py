@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.world_scenario import WorldScenario
 from tests.worlds import WORKLOADS
 
 
-def drawn(seed: int, *workloads: str) -> Scenario:
-    return Scenario.draw(seed, hosts=5, kinds=tuple(KINDS), workloads=workloads)
+def drawn(seed: int, *workloads: str) -> WorldScenario:
+    return WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS), workloads=workloads)
 
 
 @pytest.mark.parametrize("many", range(1, len(WORKLOADS)))

@@ -32,8 +32,8 @@ from simulator.virtual.faults.requests import (
     StateDisturbed,
 )
 from simulator.virtual.faults.store import BlockedLog, FailingCredentials, StrangeError
-from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import tell
+from simulator.virtual.search.world_scenario import WorldScenario
 from tests.simulation.bugs import bug
 
 HOSTS = 3
@@ -140,9 +140,9 @@ WORKLOADS = (
 )
 
 
-def scenario(faults: list[WorldFault], *, seed: int = 1, workload: str = "mutex") -> Scenario:
+def scenario(faults: list[WorldFault], *, seed: int = 1, workload: str = "mutex") -> WorldScenario:
     ordered = tuple(sorted(faults, key=lambda fault: fault.at))
-    return Scenario(seed=seed, hosts=HOSTS, workload=workload, faults=ordered)
+    return WorldScenario(seed=seed, hosts=HOSTS, workload=workload, faults=ordered)
 
 
 def test_every_kind_of_fault_is_drawn() -> None:
@@ -175,12 +175,12 @@ def test_leases_whose_requests_all_arrive_twice_put_no_epoch_back_for_stamps_hav
     def found() -> list[str]:
         return [each.check for seed in range(20) for each in twice(seed).run().violations]
 
-    def twice(seed: int) -> Scenario:
+    def twice(seed: int) -> WorldScenario:
         faults = [
             OneMessage(at=9.0 * turn, host=turn % 2, call="acquire", fate="twice", seconds=2.0 + turn)
             for turn in range(7)
         ]
-        return Scenario(seed=seed, hosts=2, workload="mutex", faults=tuple(faults))
+        return WorldScenario(seed=seed, hosts=2, workload="mutex", faults=tuple(faults))
 
     assert not found()
     with bug("stamps have no condition"):

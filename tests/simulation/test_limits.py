@@ -15,7 +15,7 @@ import pytest
 
 from simulator.virtual.faults.hosts import Crash, Operator, Pause, PauseBetweenSteps
 from simulator.virtual.faults.network import Partition
-from simulator.virtual.hosts.jobs import Context, message
+from simulator.virtual.hosts.jobs import InvocationContext, message
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.resource import Refused
 from simulator.virtual.worlds.world import World
@@ -68,7 +68,7 @@ class Story:
 
         async def run() -> None:
             with contextlib.suppress(LockLost):
-                await ship(msg=message("key"), context=Context("ship", who))  # type: ignore[call-arg]
+                await ship(msg=message("key"), context=InvocationContext("ship", who))  # type: ignore[call-arg]
 
         return run
 
@@ -174,7 +174,7 @@ def test_a_sync_body_goes_on_after_the_loss_beside_the_next_holder_until_it_asks
 
     async def run() -> None:
         with pytest.raises(LockLost):
-            await Baton.run(lambda: grind(msg=message("key"), context=Context("grind", "old")))  # type: ignore[call-arg]
+            await Baton.run(lambda: grind(msg=message("key"), context=InvocationContext("grind", "old")))  # type: ignore[call-arg]
 
     async def new(story: Story) -> None:
         write(story, "new")
@@ -201,7 +201,7 @@ def test_skip_means_one_at_a_time_and_not_once() -> None:
 
     async def call(delay: float, who: str) -> None:
         await asyncio.sleep(delay)
-        await tick(context=Context("tick", who))  # type: ignore[call-arg]
+        await tick(context=InvocationContext("tick", who))  # type: ignore[call-arg]
 
     for apart, times in ((1.0, 2), (0.2, 1)):
         ran.clear()

@@ -52,13 +52,13 @@ OPTIONS = {
 
 EXPLORE = """
 import json, sys
-from simulator.virtual.search.explore import Plan
+from simulator.virtual.search.exploration import Exploration
 from simulator.virtual.faults import KINDS
 from tests.worlds import WORKLOADS
 from simulator.virtual.worlds.runtime import prepare_process
 
 prepare_process()
-plan = Plan(scenarios=0, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=22, app=sys.argv[1])
+plan = Exploration(scenarios=0, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=22, app=sys.argv[1])
 for number in range(int(sys.argv[2])):
     run = plan.scenario(number).run()
     print(json.dumps([[str(each) for each in run.violations], run.reached]))

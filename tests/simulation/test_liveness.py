@@ -8,7 +8,7 @@ import pytest
 
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.registry import start_workload
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.world import World
 from tests.support.mutants import Mutant, applied
 
@@ -48,7 +48,7 @@ BUGS = {
 
 def found(seed: int) -> list[Violation]:
     """Return all that the oracle finds in a world that goes on to its end."""
-    planned = Scenario.draw(seed, hosts=4, kinds=tuple(KINDS), workloads=("mixed", "keys"))
+    planned = WorldScenario.draw(seed, hosts=4, kinds=tuple(KINDS), workloads=("mixed", "keys"))
     world = World(planned.seed, planned.hosts, planned.faults)
     world.ends_when_broken = False
     start_workload(planned.workload, world)
@@ -64,7 +64,7 @@ def test_a_bug_of_that_kind_is_told_by_that_check(check: str) -> None:
 def test_all_work_ends_within_two_minutes_and_twice_its_length_after_the_last_fault() -> None:
     """The bound that docs/guarantees.md states, and by which ``starved`` judges."""
     for seed in range(25):
-        planned = Scenario.draw(seed, hosts=5, kinds=tuple(KINDS))
+        planned = WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS))
         world = World(planned.seed, planned.hosts, planned.faults)
         start_workload(planned.workload, world)
         run = world.run()

@@ -12,13 +12,13 @@ import pytest
 
 from simulator.host.triggers.queues import Message, encode
 from simulator.virtual.hosts.jobs import Job
-from simulator.virtual.hosts.queuehost import Feed, QueueWorld
-from simulator.virtual.oracle.evidence import Body
+from simulator.virtual.hosts.queue_host import Feed, QueueWorld
+from simulator.virtual.oracle.evidence import RunningBody
 from simulator.virtual.search.story import promises
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import callers, leaders, semaphores
-from simulator.virtual.workloads.witness import Witness
+from simulator.virtual.workloads import guarded_calls, leaders, semaphores
+from simulator.virtual.workloads.leader_waiter import LeaderWaiter
 from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold, LossSignal
@@ -48,7 +48,7 @@ from tests.worlds.deployments.places import Expected, Places
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from singleton.base.kinds import LossReason
     from singleton.locking.lease import Lease
 
@@ -292,7 +292,7 @@ async def _(host: Host) -> None:
 
 @situation("not told of a refusal")
 def _(scene: Scene) -> None:
-    def deny(_: Request, passage: Passage) -> None:
+    def deny(_: NetworkRequest, passage: Passage) -> None:
         passage.answer = StoreFailure(403)
 
     async def part(host: Host) -> None:
@@ -359,7 +359,7 @@ async def _(host: Host) -> None:
     pool = semaphores._Pool(host.scene.world, 1)
     for number in range(2):
         hold = Hold(f"reports/slot-{number}", lease=Belief(IDS[number], host.now() + 14.0))
-        pool._enter(Body(hold.lock, host.machine, hold, sync=False, since=0.0))
+        pool._enter(RunningBody(hold.lock, host.machine, hold, sync=False, since=0.0))
 
 
 def _returned(ledger: once.Ledger, call: once.Call, result: object) -> None:
@@ -709,7 +709,7 @@ async def _(host: Host) -> None:
 
 @of("left waiting")
 async def _(host: Host) -> None:
-    witness = Witness(host.scene.world, host.machine)
+    witness = LeaderWaiter(host.scene.world, host.machine)
     witness.wait_for(_Endless())  # type: ignore[arg-type]
     await host.until(3.0)
     await witness.must_know()
@@ -799,10 +799,10 @@ async def _invoke(scene: Scene, outcome: BaseException | None) -> bool:
 
     job = Job(scene.world.resource, 1, 1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(callers, "guarded", lambda: {"ship": function})
-        call = callers._Call(0.0, "ship", "key", job)
+        patch.setattr(guarded_calls, "guarded", lambda: {"ship": function})
+        call = guarded_calls._Call(0.0, "ship", "key", job)
         call.cancel_after = 1.0 if outcome is None else None
-        await callers._work(scene.world, scene.a.machine, 0, [call])
+        await guarded_calls._work(scene.world, scene.a.machine, 0, [call])
     return True
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.explore import Plan
+from simulator.virtual.search.exploration import Exploration
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from simulator.virtual.search.explore import Plan
     ],
 )
 def test_whatever_strikes_no_promise_is_broken(workload: str, number: int, worth: dict[str, int]) -> None:
-    plan = Plan(scenarios=number, hosts=5, kinds=tuple(KINDS), workloads=(workload,), seed=1)
+    plan = Exploration(scenarios=number, hosts=5, kinds=tuple(KINDS), workloads=(workload,), seed=1)
     reached = Counter[str]()
     for index in range(number):
         run = plan.scenario(index).run()
@@ -39,10 +39,10 @@ def test_whatever_strikes_no_promise_is_broken(workload: str, number: int, worth
 def test_exploring_what_is_not_named_needs_no_sqlalchemy_and_no_queues() -> None:
     code = (
         "import sys; sys.modules['sqlalchemy'] = sys.modules['azure.storage.queue'] = None\n"
-        "from simulator.virtual.search.explore import Plan\n"
+        "from simulator.virtual.search.exploration import Exploration\n"
         "from simulator.virtual.search.story import promises\n"
         "from tests.worlds import WORKLOADS\n"
-        "Plan(scenarios=1, hosts=2, kinds=(), workloads=WORKLOADS, seed=1).scenario(0).run()\n"
+        "Exploration(scenarios=1, hosts=2, kinds=(), workloads=WORKLOADS, seed=1).scenario(0).run()\n"
         "print(promises()['stale relay'])"
     )
     shown = subprocess.check_output([sys.executable, "-c", code], text=True)

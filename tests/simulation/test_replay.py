@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.explore import load_story, save_story
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.exploration import load_story, save_story
+from simulator.virtual.search.world_scenario import WorldScenario
 from tests.simulation.bugs import bug
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def fault(**fields: object) -> str:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_story_that_was_saved_is_the_same_when_it_is_replayed(seed: int, tmp_path: Path) -> None:
-    planned = Scenario.draw(seed, hosts=5, kinds=tuple(KINDS))
+    planned = WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS))
     run = planned.run()
     save_story(tmp_path / "story.json", planned, run)
     story = load_story(tmp_path / "story.json")
@@ -37,7 +37,7 @@ def test_a_story_that_was_saved_is_the_same_when_it_is_replayed(seed: int, tmp_p
 
 
 def test_a_broken_promise_is_broken_again(tmp_path: Path) -> None:
-    planned = Scenario.draw(1_000_000, hosts=5, kinds=tuple(KINDS), workloads=("mixed",))
+    planned = WorldScenario.draw(1_000_000, hosts=5, kinds=tuple(KINDS), workloads=("mixed",))
     with bug("token not increased"):
         run = planned.run()
         save_story(tmp_path / "story.json", planned, run)

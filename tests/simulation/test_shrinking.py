@@ -10,8 +10,8 @@ from simulator.virtual.faults.network import Lossy, Partition
 from simulator.virtual.faults.requests import OneMessage
 from simulator.virtual.oracle.evidence import Violation
 from simulator.virtual.search import shrink as shrinking
-from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.shrink import shrink
+from simulator.virtual.search.world_scenario import WorldScenario
 from tests.simulation.bugs import bug
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ NOISE = (
 CUT = Partition(at=14.62, host=0, seconds=40.5, everybody=True)
 
 
-def with_noise(seed: int) -> Scenario:
+def with_noise(seed: int) -> WorldScenario:
     faults = tuple(sorted((*NOISE, CUT), key=lambda fault: fault.at))
-    return Scenario(seed=seed, hosts=4, workload="mutex", faults=faults)
+    return WorldScenario(seed=seed, hosts=4, workload="mutex", faults=faults)
 
 
-def shrunk(name: str, seed: int = 0, *, check: str | None = None) -> tuple[Scenario, Scenario, Run]:
+def shrunk(name: str, seed: int = 0, *, check: str | None = None) -> tuple[WorldScenario, WorldScenario, Run]:
     """Return the first scenario, from this seed on, that a planted bug breaks, what is left of it, and its run."""
     with bug(name):
         while True:
@@ -77,7 +77,7 @@ def test_what_is_left_breaks_the_same_promise_each_time() -> None:
 def test_shrinking_ends_even_if_everything_breaks_the_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = 0
 
-    def breaks(_: Scenario) -> Run:
+    def breaks(_: WorldScenario) -> Run:
         nonlocal runs
         runs += 1
         return broken
@@ -85,7 +85,7 @@ def test_shrinking_ends_even_if_everything_breaks_the_promise(monkeypatch: pytes
     whole = with_noise(1)
     innocent = whole.run()
     broken = replace(innocent, violations=(Violation(1.0, "believes", "it does"),))
-    monkeypatch.setattr(Scenario, "run", breaks)
+    monkeypatch.setattr(WorldScenario, "run", breaks)
     small, _ = shrink(whole, broken)
     assert runs <= shrinking.MOST_RUNS
     assert (small.faults, small.hosts) == ((), 1)
@@ -95,5 +95,5 @@ def test_shrinking_gives_up_when_nothing_simpler_breaks_the_promise(monkeypatch:
     whole = with_noise(1)
     innocent = whole.run()
     broken = replace(innocent, violations=(Violation(1.0, "believes", "it does"),))
-    monkeypatch.setattr(Scenario, "run", lambda _: innocent)
+    monkeypatch.setattr(WorldScenario, "run", lambda _: innocent)
     assert shrink(whole, broken) == (whole, broken)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.virtual.search.explore import load_story
+from simulator.virtual.search.exploration import load_story
 from simulator.virtual.search.story import tell
 from tests.simulation.bugs import bug
 

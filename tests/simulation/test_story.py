@@ -12,9 +12,9 @@ from simulator.virtual.faults import KINDS, WorldFault, fault_from
 from simulator.virtual.faults.hosts import Crash, Pause
 from simulator.virtual.faults.network import Fading, Partition, Slow
 from simulator.virtual.faults.requests import OneMessage
-from simulator.virtual.search.explore import Plan
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.exploration import Exploration
 from simulator.virtual.search.story import promises, tell
+from simulator.virtual.search.world_scenario import WorldScenario
 from tests.simulation.bugs import bug
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def story_of(name: str, *faults: WorldFault, hosts: int = 3, workload: str = "mu
     """Return the story of the first world with these faults that a planted bug breaks."""
     with bug(name):
         for seed in range(100):
-            scenario = Scenario(seed=seed, hosts=hosts, workload=workload, faults=faults)
+            scenario = WorldScenario(seed=seed, hosts=hosts, workload=workload, faults=faults)
             if (run := scenario.run()).violations:
                 return tell(scenario, run)
     raise AssertionError(f"{name} breaks none of 100 worlds")
@@ -70,7 +70,9 @@ def test_polls_in_vain_that_follow_one_another_are_one_line() -> None:
 
 
 def test_a_world_without_a_broken_promise_tells_its_faults_and_that_all_is_well() -> None:
-    scenario = Scenario(seed=1, hosts=2, workload="mutex", faults=(Pause(at=3.0, host=1, seconds=2.0), Crash(at=9.0)))
+    scenario = WorldScenario(
+        seed=1, hosts=2, workload="mutex", faults=(Pause(at=3.0, host=1, seconds=2.0), Crash(at=9.0))
+    )
     assert tell(scenario, scenario.run()) == [
         "2 hosts, workload 'mutex', seed 1.",
         "    3.000 s  host-1 stands still for 2 s.",
@@ -113,7 +115,7 @@ PLANTED = (
 @pytest.mark.planted
 @pytest.mark.parametrize(("name", "workload"), PLANTED)
 def test_a_story_is_short_and_shows_the_beginning_of_all_that_its_last_line_names(name: str, workload: str) -> None:
-    plan = Plan(scenarios=600, hosts=5, kinds=tuple(KINDS), workloads=(workload,))
+    plan = Exploration(scenarios=600, hosts=5, kinds=tuple(KINDS), workloads=(workload,))
     with bug(name):
         scenario, run = next(found for found in map(_ran, map(plan.scenario, range(600))) if found[1].violations)
     lines = tell(scenario, run)
@@ -127,7 +129,7 @@ def test_a_story_is_short_and_shows_the_beginning_of_all_that_its_last_line_name
         assert any(line.endswith(f"  {fault.words()}.") for line in told), (fault, "\n".join(lines))
 
 
-def _ran(scenario: Scenario) -> tuple[Scenario, Run]:
+def _ran(scenario: WorldScenario) -> tuple[WorldScenario, Run]:
     return scenario, scenario.run()
 
 

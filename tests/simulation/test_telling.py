@@ -7,12 +7,12 @@ from typing import Any
 
 from simulator.history.journal import Record
 from simulator.virtual.oracle.evidence import Violation
-from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import tell
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.outcome import Run
 
 LOCK = "locks/explored/~key-0"
-SCENARIO = Scenario(seed=7, hosts=3, workload="mutex")
+SCENARIO = WorldScenario(seed=7, hosts=3, workload="mutex")
 
 
 def lock(at: float, caller: str, kind: str, **fields: Any) -> Record:
@@ -40,7 +40,7 @@ def hold(at: float, caller: str, *, until: float, token: int) -> list[Record]:
     ]
 
 
-def told(records: list[Record], at: float, check: str, text: str, scenario: Scenario = SCENARIO) -> list[str]:
+def told(records: list[Record], at: float, check: str, text: str, scenario: WorldScenario = SCENARIO) -> list[str]:
     """Return the story of these records, which end with a broken promise."""
     return tell(scenario, Run((Violation(at, check, text),), Counter(), at, 0, tuple(records)))
 
@@ -234,7 +234,7 @@ def test_a_story_says_how_many_hosts_there_are_and_which_matter() -> None:
     ]
     lines = told(everybody, 20.0, "too many inside", "3 are inside, and the limit is 2")
     assert lines[0].startswith("3 hosts, which all matter here, workload")
-    alone = Scenario(seed=7, hosts=1, workload="mutex")
+    alone = WorldScenario(seed=7, hosts=1, workload="mutex")
     assert told(everybody[:4], 20.0, "starved", "<host-0> has not ended", alone)[0].startswith("1 host, workload")
     lines = told([], 20.0, "starved", "the feed has not ended its work")
     assert lines[0].startswith("3 hosts, none of which is named, workload")

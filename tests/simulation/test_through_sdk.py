@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from simulator.explore_cli import explore
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.sdk import Containers, open_store, read_request
 from simulator.virtual.worlds.world import World
 from singleton.settings.accounts import LockContainer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.worlds.outcome import Run
     from singleton.stores.protocol import LeaseStore
@@ -58,8 +58,8 @@ MUTANTS: Final = [
 ]
 
 
-def scenario(seed: int) -> Scenario:
-    return Scenario.draw(seed, hosts=4, kinds=tuple(kind for kind in KINDS if kind not in STRANGE), sdk=True)
+def scenario(seed: int) -> WorldScenario:
+    return WorldScenario.draw(seed, hosts=4, kinds=tuple(kind for kind in KINDS if kind not in STRANGE), sdk=True)
 
 
 def broken(run: Run) -> list[str]:
@@ -82,7 +82,7 @@ def test_scenarios_through_the_sdk_keep_every_promise() -> None:
 def test_a_world_through_the_sdk_is_the_same_each_time_and_survives_a_file() -> None:
     for seed in (1, 3, 9):
         first = scenario(seed)
-        again = Scenario.from_dict(first.to_dict())
+        again = WorldScenario.from_dict(first.to_dict())
         assert again == first
         assert again.run().history == first.run().history
 
@@ -112,7 +112,7 @@ class Wire:
             world.network, Containers(world.service), self._machine, LockContainer(StorageAccount(), "webjobshost")
         )
 
-    def _rule(self, request: Request, passage: Passage) -> None:
+    def _rule(self, request: NetworkRequest, passage: Passage) -> None:
         self.sent.append(request.call)
         self.passage(passage)
 
@@ -227,13 +227,13 @@ def test_the_command_line_sends_all_requests_through_the_sdk_on_request(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen: list[bool] = []
-    run = Scenario.run
+    run = WorldScenario.run
 
-    def watched(planned: Scenario) -> Run:
+    def watched(planned: WorldScenario) -> Run:
         seen.append(planned.sdk)
         return run(planned)
 
-    monkeypatch.setattr(Scenario, "run", watched)
+    monkeypatch.setattr(WorldScenario, "run", watched)
     arguments = ["--scenarios", "3", "--hosts", "3", "--jobs", "1", "--story", str(tmp_path / "story.json")]
     for option in ([], ["--through-sdk"]):
         result = CliRunner().invoke(explore, [*arguments, *option], standalone_mode=False)

@@ -19,9 +19,9 @@ from simulator.cli import cli, main
 from simulator.history.historian import read_history
 from simulator.virtual.faults.hosts import Operator
 from simulator.virtual.faults.network import Partition
-from simulator.virtual.search import appbodies, userapp
-from simulator.virtual.search.appbodies import remarks
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search import app_bodies, user_app
+from simulator.virtual.search.app_bodies import remarks
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.worlds.outcome import told
 from singleton.base.events import subscribe
@@ -67,9 +67,9 @@ def _unchanged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     monkeypatch.chdir(tmp_path)
     environment = dict(os.environ)
     os.environ["AzureFunctionsWebHost__hostid"] = "explored"
-    userapp.load.cache_clear()
+    user_app.load.cache_clear()
     yield
-    userapp.load.cache_clear()
+    user_app.load.cache_clear()
     sys.modules.pop("function_app", None)
     os.environ.clear()
     os.environ.update(environment)
@@ -89,8 +89,8 @@ def written(folder: Path, head: str, body: str = "") -> str:
     return str(folder)
 
 
-def live(app: str, *faults: WorldFault, hosts: int = 2, messages: userapp.Own = ()) -> Run:
-    return Scenario(seed=7, hosts=hosts, workload="mutex", app=app, messages=messages, faults=faults).run()
+def live(app: str, *faults: WorldFault, hosts: int = 2, messages: user_app.Own = ()) -> Run:
+    return WorldScenario(seed=7, hosts=hosts, workload="mutex", app=app, messages=messages, faults=faults).run()
 
 
 def said(run: Run, *, own: bool = False) -> str:
@@ -112,7 +112,7 @@ def test_an_app_without_settings_has_its_storage_as_on_a_host(folder: Path, monk
     (folder / "local.settings.json").unlink()
     monkeypatch.delenv("AzureWebJobsStorage")
     run = live(written(folder, SHIP, "await asyncio.sleep(1)"))
-    assert (run.violations, run.accounts["ship"].well) == ((), userapp.MESSAGES)
+    assert (run.violations, run.accounts["ship"].well) == ((), user_app.MESSAGES)
 
 
 def test_a_function_that_is_not_run_is_told_with_the_reason(folder: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_message_of_which_only_faults_made_a_failure_is_tried_until_it_works(f
     run = live(written(folder, SHIP, "await asyncio.sleep(14)"), *CUT)
     assert not run.violations
     assert run.reached["invocation: StorageUnavailable"] + run.reached["invocation: LockLost"] > 0
-    assert run.accounts["ship"].well >= userapp.MESSAGES
+    assert run.accounts["ship"].well >= user_app.MESSAGES
     assert said(run) == ""
 
 
@@ -181,10 +181,10 @@ def test_messages_of_ones_own_are_sent_instead_each_before_any_comes_again(folde
     )
     code, output = explored(app, "--scenarios", "3", "--messages", "mine.json")
     assert (code, "About the app" in output) == (0, False)
-    own = userapp.own_messages(app, tmp_path / "mine.json")
+    own = user_app.own_messages(app, tmp_path / "mine.json")
     run = live(app, messages=own)
     keys = {record.get("keys")["function"] for record in run.records if record.event == "expected"}
-    assert (len(own), len(keys), run.accounts["ship"].well) == (3, 3, userapp.MESSAGES)
+    assert (len(own), len(keys), run.accounts["ship"].well) == (3, 3, user_app.MESSAGES)
 
 
 def test_own_messages_without_a_scope_are_given_up_and_no_starvation(folder: Path) -> None:
@@ -194,10 +194,10 @@ def test_own_messages_without_a_scope_are_given_up_and_no_starvation(folder: Pat
 
 
 def test_a_story_keeps_the_users_messages(folder: Path) -> None:
-    scenario = Scenario(seed=7, hosts=2, workload="mutex", app=str(folder), messages=(("orders", "{}"),))
-    assert Scenario.from_dict(json.loads(json.dumps(scenario.to_dict()))) == scenario
+    scenario = WorldScenario(seed=7, hosts=2, workload="mutex", app=str(folder), messages=(("orders", "{}"),))
+    assert WorldScenario.from_dict(json.loads(json.dumps(scenario.to_dict()))) == scenario
     with pytest.raises(ValueError, match="messages must be a list of pairs"):
-        Scenario.from_dict({**scenario.to_dict(), "messages": [["orders", 7]]})
+        WorldScenario.from_dict({**scenario.to_dict(), "messages": [["orders", 7]]})
 
 
 @pytest.mark.parametrize(
@@ -278,14 +278,14 @@ def test_an_async_body_that_the_app_wants_not_to_be_cancelled_is_remarked_on_lik
 def test_long_bodies_are_work_and_no_starvation(folder: Path) -> None:
     run = live(written(folder, SHIP, "await asyncio.sleep(70)"))
     assert (run.violations, said(run)) == ((), "")
-    assert run.accounts["ship"].well == userapp.MESSAGES
+    assert run.accounts["ship"].well == user_app.MESSAGES
     assert run.seconds > 360
 
 
 def test_a_body_that_never_ends_ends_its_world_without_a_judgement(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(appbodies, "LONGEST", 300.0)
+    monkeypatch.setattr(app_bodies, "LONGEST", 300.0)
     run = live(written(folder, SHIP, "await asyncio.Event().wait()"))
     assert not run.violations
     assert "of its bodies still ran after 5 min of virtual time" in said(run)

@@ -13,7 +13,7 @@ from simulator.host.triggers.queue import QueueListener
 from simulator.virtual.faults import KINDS
 from simulator.virtual.faults.hosts import Crash, Operator, Pause
 from simulator.virtual.oracle.oracle import Oracle
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.outcome import broken_promises
 from tests.simulation.bugs import bug
 from tests.support.journals import TIMER, Story
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(seed: int, *workloads: str) -> Run:
-    return Scenario.draw(seed, hosts=4, kinds=tuple(KINDS), workloads=workloads or WORKLOADS).run()
+    return WorldScenario.draw(seed, hosts=4, kinds=tuple(KINDS), workloads=workloads or WORKLOADS).run()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_no_world_gets_a_bad_verdict_whatever_strikes(workload: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_records_of_a_world_tell_the_verdict_of_its_bodies(workload: str) -> None:
-    worlds = (Scenario(seed=seed, hosts=3, workload=workload).run().records for seed in range(3, 20))
+    worlds = (WorldScenario(seed=seed, hosts=3, workload=workload).run().records for seed in range(3, 20))
     calm = next(records for records in worlds if not any(record.event == "operator" for record in records))
     verdict = judge(calm)
     assert verdict.sections > 0
@@ -106,7 +106,7 @@ def test_the_records_of_a_world_tell_the_verdict_of_its_bodies(workload: str) ->
 @pytest.mark.parametrize("workload", ["queue", "defer"])
 def test_the_records_of_a_world_tell_the_verdict_of_its_messages(workload: str) -> None:
     for seed in range(8):
-        calm = Scenario(seed=seed, hosts=3, workload=workload).run()
+        calm = WorldScenario(seed=seed, hosts=3, workload=workload).run()
         messages = judge(calm.records).messages
         put_back = calm.reached["messages put back"]
         ends = messages.completed + messages.poisoned + messages.skipped
@@ -118,14 +118,14 @@ def test_the_records_of_a_world_tell_the_verdict_of_its_messages(workload: str) 
 
 def test_the_records_of_a_world_tell_of_its_kills_and_pauses() -> None:
     faults = (Crash(at=5.0, host=0), Pause(at=6.0, host=1, seconds=20.0))
-    history = read_history(Scenario(seed=3, hosts=3, workload="mutex", faults=faults).run().records)
+    history = read_history(WorldScenario(seed=3, hosts=3, workload="mutex", faults=faults).run().records)
     assert [(kill.t, kill.host) for kill in history.kills] == [(5.0, "host-0")]
     assert [(pause.host, pause.start, pause.end) for pause in history.pauses] == [("host-1", 6.0, 26.0)]
 
 
 def test_the_records_of_a_world_tell_what_operators_do() -> None:
     faults = (Operator(at=5.0, action="steal"),)
-    history = read_history(Scenario(seed=3, hosts=3, workload="mutex", faults=faults).run().records)
+    history = read_history(WorldScenario(seed=3, hosts=3, workload="mutex", faults=faults).run().records)
     assert history.operated == [(5.0, "locks/explored/~key-0")]
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.hosts.jobs import Job
-from simulator.virtual.workloads.callers import invoke_job, start_rounds, start_workers
+from simulator.virtual.workloads.guarded_calls import invoke_job, start_rounds, start_workers
 
 if TYPE_CHECKING:
     import random

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from simulator.virtual.hosts.invocations import declare, invoke_one
 from simulator.virtual.hosts.jobs import Job, message, without_options
-from simulator.virtual.oracle.evidence import Body
+from simulator.virtual.oracle.evidence import RunningBody
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.workloads.leaders import Election, start_election
 from singleton import singleton
@@ -190,7 +190,7 @@ class _Older:
         oracle, loop = self._world.oracle, asyncio.get_running_loop()
         hold = Hold(self._lock, owner=f"{self._machine.name}/older", token=token, lease=belief)
         oracle.reached["bodies of an older version"] += 1
-        oracle.enter(Body(self._lock, self._machine, hold, sync=False, since=self._world.loop.now))
+        oracle.enter(RunningBody(self._lock, self._machine, hold, sync=False, since=self._world.loop.now))
         await asyncio.sleep(min(seconds, belief.deadline - loop.time()))
         oracle.leave(hold)
 

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.bodies import inside
-from simulator.virtual.hosts.jobs import Context, without_options
+from simulator.virtual.hosts.jobs import InvocationContext, without_options
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once
@@ -188,7 +188,7 @@ class _Caller:
 
     async def _do(self, call: Call, plan: _Plan) -> Any:
         if plan.by_function:
-            work, context = _Work(self, call, plan), Context("charge", call.owner)
+            work, context = _Work(self, call, plan), InvocationContext("charge", call.owner)
             return await _function(plan.timeout, sync=False)(work, context=context)
         async with once(
             _clients()[0], plan.key, name=_NAME, keep=_KEEP, timeout=plan.timeout, owner=call.owner
@@ -202,7 +202,7 @@ class _Caller:
 
     def _do_sync(self, call: Call, plan: _Plan) -> Any:
         if plan.by_function:
-            work, context = _Work(self, call, plan), Context("charge", call.owner)
+            work, context = _Work(self, call, plan), InvocationContext("charge", call.owner)
             return _function(plan.timeout, sync=True)(work, context=context)
         with once(_clients()[1], plan.key, name=_NAME, keep=_KEEP, timeout=plan.timeout, owner=call.owner) as operation:
             if not operation.done:

@@ -24,7 +24,7 @@ from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockLost, SingletonError, StorageUnavailable
 
 if TYPE_CHECKING:
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
@@ -203,7 +203,7 @@ class _Ledger:
                 self._blame("false alarm", f"{machine.name} was told: {error}")
             raise
 
-    def answered(self, request: Request, failure: Exception | None, _: Passage) -> None:
+    def answered(self, request: NetworkRequest, failure: Exception | None, _: Passage) -> None:
         """Take what the service has carried out."""
         if request.call != "put" or failure is not None:
             return

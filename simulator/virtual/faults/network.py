@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import random
 
     from simulator.virtual.faults.fault import Target
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +26,14 @@ class NetworkFault(Lasting):
     def strike(self, world: Target) -> None:
         rules = world.network.rules
 
-        def rule(request: Request, passage: Passage) -> None:
+        def rule(request: NetworkRequest, passage: Passage) -> None:
             if self.concerns(request):
                 self.affect(passage, world.rng_faults, world.loop.now - self.at)
 
         rules.append(rule)
         world.loop.later(self.seconds, rules.remove, rule)
 
-    def concerns(self, request: Request) -> bool:
+    def concerns(self, request: NetworkRequest) -> bool:
         """Tell whether the rule is about this request."""
         return self.everybody or request.machine.index == self.host
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simulator.virtual.faults.fault import Target
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
 
 _STATUSES: Final = ("500", "503", "429", "403")
 _OF_LOCKS: Final = ("acquire", "acquire", "renew", "renew", "release", "release", "write", "read", "create")
@@ -46,7 +46,7 @@ class OneMessage(WorldFault, kind="one message"):
     def strike(self, world: Target) -> None:
         rules = world.network.rules
 
-        def rule(request: Request, passage: Passage) -> None:
+        def rule(request: NetworkRequest, passage: Passage) -> None:
             if request.machine.index == self.host and request.call == self.call:
                 rules.remove(rule)
                 self._befall(passage)
@@ -55,7 +55,7 @@ class OneMessage(WorldFault, kind="one message"):
 
         rules.append(rule)
 
-    def _again(self, lease_id: str, request: Request, passage: Passage) -> None:
+    def _again(self, lease_id: str, request: NetworkRequest, passage: Passage) -> None:
         """Let requests under that lease arrive once more, after others may have held the lock."""
         if request.lease_id == lease_id:
             self._befall(passage)
@@ -130,7 +130,7 @@ class OneQueueRequest(WorldFault, kind="queue request"):
     def strike(self, world: Target) -> None:
         rules, left = world.network.rules, self.times
 
-        def rule(request: Request, passage: Passage) -> None:
+        def rule(request: NetworkRequest, passage: Passage) -> None:
             nonlocal left
             by_locks = getattr(request, "by_locks", True)
             if request.machine.index != self.host or request.call != self.call or by_locks < self.by_locks:
@@ -188,7 +188,7 @@ class Disturbed(NetworkFault):
     fate: str = drawn("late", lambda rng: rng.choice(("late", "late", "reply lost", *_DISTURBANCES)))
     delay: float = drawn(1.0, lambda rng: round(rng.choice((0.3, 1.0, 3.0, 6.0, 15.0)) * rng.uniform(0.5, 1.5), 3))
 
-    def concerns(self, request: Request) -> bool:
+    def concerns(self, request: NetworkRequest) -> bool:
         """Tell whether the rule is about this request."""
         return (self.everybody or request.machine.index == self.host) and self.call in (request.call, "all")
 
@@ -238,7 +238,7 @@ class BreaksInVain(NetworkFault, kind="breaks in vain"):
         super(BreaksInVain, self).strike(world)
         kill_a_holder(world, self.lock)
 
-    def concerns(self, request: Request) -> bool:
+    def concerns(self, request: NetworkRequest) -> bool:
         """Tell whether the rule is about this request."""
         return request.call == "break_"
 

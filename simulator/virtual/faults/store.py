@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simulator.virtual.faults.fault import Target
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
 
 _ERRORS: Final[dict[str, Callable[[], Exception]]] = {
     "ValueError": lambda: ValueError("simulated: an answer that makes no sense"),
@@ -38,7 +38,7 @@ class StoreFault(NetworkFault):
 
     __slots__ = ()
 
-    def concerns(self, request: Request) -> bool:
+    def concerns(self, request: NetworkRequest) -> bool:
         return request.call in _OF_LEASES and super().concerns(request)
 
 

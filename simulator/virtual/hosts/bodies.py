@@ -6,7 +6,7 @@ import asyncio
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from simulator.virtual.oracle.evidence import Body
+from simulator.virtual.oracle.evidence import RunningBody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,14 +28,14 @@ def inside(
     sync: bool = False,
     failover: float | None = None,
     is_first: bool = True,
-) -> Iterator[Body]:
+) -> Iterator[RunningBody]:
     """Tell the oracle of a body inside the block.
 
     ``guarded``: the lock is kept until it has ended; ``sync``: no loss ends it; ``failover``: of its lock;
     ``is_first``: it is the first under its hold: the verdict is told of no other.
     """
     oracle = world.oracle
-    body = Body(hold.lock, machine, hold, sync=sync, since=world.loop.now, guarded=guarded, failover=failover)
+    body = RunningBody(hold.lock, machine, hold, sync=sync, since=world.loop.now, guarded=guarded, failover=failover)
 
     def lost(reason: LossReason) -> None:
         told("lost", reason)

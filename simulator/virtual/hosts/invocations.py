@@ -7,7 +7,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from simulator.virtual.hosts.jobs import Context
+from simulator.virtual.hosts.jobs import InvocationContext
 from simulator.virtual.time.machine import HOST, Baton
 from simulator.virtual.worlds.resource import Refused
 from simulator.witness.witness import Witness
@@ -43,7 +43,7 @@ def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue:
         world.note("world", "function", witnessed=True, **told_of(name, guards[name], queue=queue, is_async=is_async))
 
 
-class Declared(Protocol):
+class Declaration(Protocol):
     """The facts of a declaration."""
 
     @property
@@ -67,7 +67,7 @@ class Declared(Protocol):
         """Its mode."""
 
 
-def told_of(name: str, guard: Declared | None, *, queue: str, is_async: bool) -> dict[str, Any]:
+def told_of(name: str, guard: Declaration | None, *, queue: str, is_async: bool) -> dict[str, Any]:
     """Return what a host's journal says of a function, as far as the verdict needs it."""
     told: dict[str, Any] = {"name": name, "trigger": "queue" if queue else "", "queue": queue, "async": is_async}
     if guard is None:
@@ -96,7 +96,7 @@ async def invoke_one(
     **arguments: object,
 ) -> str:
     """Run one of these functions, which must ask for the lock of ``key``; see ``invoke``."""
-    work = partial(run_function, functions[kind], {**arguments, "context": Context(kind, invocation)})
+    work = partial(run_function, functions[kind], {**arguments, "context": InvocationContext(kind, invocation)})
     more: dict[str, Any] = {"message": message, "keys": {"function": key}, "failures": (RuntimeError,)}
     return await invoke(world, machine, kind, invocation, work, **more)
 

@@ -79,7 +79,7 @@ def message(key: str, number: int = 0) -> str:
     return json.dumps({"Order": {"Id": key}, "Number": number})
 
 
-class Context:
+class InvocationContext:
     """The part of the worker's context that the decorator reads."""
 
     def __init__(self, function_name: str, invocation_id: str) -> None:
@@ -91,7 +91,7 @@ class Context:
 def without_options() -> Iterator[None]:
     """Hide this machine's own settings for Functions, so that the worlds are the same everywhere.
 
-    The host.json beside this module counts. A user's own app has its own worlds (``userapp.py``), with its own options.
+    The host.json above this module counts. A user's app has worlds of its own (``user_app.py``), with its own options.
     """
     hidden = {name: value for name, value in os.environ.items() if _is_option(name)}
     for name in hidden:

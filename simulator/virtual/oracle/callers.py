@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.oracle.conduct import Conduct
     from simulator.virtual.oracle.evidence import Evidence, Guarded
-    from simulator.virtual.storage.network import Request
+    from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from singleton.base.events import LockEvent
@@ -96,7 +96,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class Callers:
+class CallerChecks:
     """Told of the events of all locks, of tenures, and of refusals."""
 
     evidence: Evidence
@@ -256,7 +256,7 @@ class Callers:
         if ahead.waits and not ahead.machine.stopped_since(1.0):
             self._blame("out of turn", f"{entered.owner} got {entered.lock} before {ahead.owner}, who came earlier")
 
-    def asked(self, request: Request, silent_since: float) -> None:
+    def asked(self, request: NetworkRequest, silent_since: float) -> None:
         """Receive an attempt, and since when none was answered: a caller that has waited all that time must be told."""
         machine = request.machine
         silence = self.evidence.loop.now - silent_since
@@ -268,11 +268,11 @@ class Callers:
                 self._blame("late answer", told)
                 return
 
-    def refused(self, request: Request) -> None:
+    def refused(self, request: NetworkRequest) -> None:
         """Receive the service's refusal of access when it reaches its host."""
         self.evidence.later(_REFUSAL, self._must_be_told, request, self.evidence.loop.now - STALE)
 
-    def _must_be_told(self, request: Request, at: float) -> None:
+    def _must_be_told(self, request: NetworkRequest, at: float) -> None:
         machine = request.machine
         for invocation in self._waiting[request.name].values():
             mine = invocation.machine is machine and invocation.since < at and invocation.in_line

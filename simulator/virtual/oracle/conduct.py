@@ -21,8 +21,8 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.virtual.oracle.evidence import Body, Evidence
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.oracle.evidence import Evidence, RunningBody
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
 
@@ -120,7 +120,7 @@ class Conduct:
         """Tell whether a request of a machine for a lock may be under way, without faults."""
         return self.evidence.loop.now - self.last_sent(machine, lock) < SOON
 
-    def silent_since(self, request: Request) -> float:
+    def silent_since(self, request: NetworkRequest) -> float:
         """Return since when the service has answered no attempt of this kind."""
         return self._silent_since[request.machine.name, request.name]
 
@@ -138,7 +138,7 @@ class Conduct:
         kept = [each for each in mine if self.evidence.inside(each) or self.keeps(each) or machine.stopped]
         self._kept |= {tenure.lease_id for tenure in kept}
 
-    def entered(self, body: Body) -> None:
+    def entered(self, body: RunningBody) -> None:
         """Receive the beginning of a body. A body that begins while its process ends keeps its lease too."""
         if body.machine.name in self._closing:
             self._kept.add(body.hold.lease_id or "")
@@ -159,7 +159,7 @@ class Conduct:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def sent(self, request: Request, passage: Passage) -> None:
+    def sent(self, request: NetworkRequest, passage: Passage) -> None:
         """Take a request, and what the network will do to it."""
         now = self.evidence.loop.now
         machine = request.machine
@@ -197,7 +197,7 @@ class Conduct:
             self._renewals[lease_id].append(sent)
             self._last_renewal[lease_id] = now
 
-    def replied(self, request: Request, failure: Exception | None, answer: Any = None) -> None:
+    def replied(self, request: NetworkRequest, failure: Exception | None, answer: Any = None) -> None:
         """Take a reply that reaches its host: an error, or an answer."""
         now = self.evidence.loop.now
         status = failure.status if isinstance(failure, StoreFailure) else None
@@ -244,7 +244,7 @@ class Conduct:
         if not overtaken and not late and bad <= 1 and not any(release.hopeless for release in releases):
             self.evidence.blame("left to lapse", f"{machine.name} did not get rid of the lease of {tenure.lock}")
 
-    def lost(self, body: Body, reason: str | None) -> None:
+    def lost(self, body: RunningBody, reason: str | None) -> None:
         """Judge the loss of a hold with a body inside."""
         machine, lease_id = body.machine, body.hold.lease_id or ""
         if reason in ("stolen", "broken", "blob gone") and not self.evidence.ended_by_others(lease_id):

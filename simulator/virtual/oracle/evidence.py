@@ -53,7 +53,7 @@ class Violation:
 
 
 @dataclass(slots=True, eq=False)
-class Body:
+class RunningBody:
     """A guarded body that is running."""
 
     lock: str
@@ -124,14 +124,14 @@ class Evidence:
         self.reached: Counter[str] = Counter()
         self.broken: asyncio.Future[None] = loop.create_future()
         """Done as soon as there is a violation."""
-        self.ignoring: Callable[[Body], str] = lambda _: ""
+        self.ignoring: Callable[[RunningBody], str] = lambda _: ""
         """Says, in words, that a body was cancelled and goes on, if it does: our own never do."""
-        self._bodies: dict[str, list[Body]] = defaultdict(list)
+        self._bodies: dict[str, list[RunningBody]] = defaultdict(list)
         self._operated: set[str] = set()
         self.taken_over: set[str] = set()
         """Leases that were taken from holders who had fallen silent."""
 
-    def bodies(self, lock: str) -> list[Body]:
+    def bodies(self, lock: str) -> list[RunningBody]:
         """Return the bodies that are inside."""
         return self._bodies[lock]
 
@@ -140,7 +140,7 @@ class Evidence:
         seats = [body for bodies in self._bodies.values() for body in bodies if body.shared and body.machine is machine]
         return any(seat.hold.owner == owner and seat.knows() for seat in seats)
 
-    def inside(self, tenure: Tenure) -> list[Body]:
+    def inside(self, tenure: Tenure) -> list[RunningBody]:
         """Return the bodies that run under a lease."""
         ended = self.loop.now if tenure.ended is None else tenure.ended
         mine = [body for body in self._bodies[tenure.lock] if body.hold.lease_id == tenure.lease_id]

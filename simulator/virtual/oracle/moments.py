@@ -15,7 +15,7 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections import Counter
 
-    from simulator.virtual.storage.network import Request
+    from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.storage.service import Ending, Tenure
 
 MOMENTS: Final = (
@@ -41,7 +41,7 @@ class Moments:
         self._expires.pop(tenure.lease_id, None)
         self._ended[tenure.lock] = tenure.ending
 
-    def answered(self, request: Request, failure: Exception | None, tenure: Tenure | None, now: float) -> None:
+    def answered(self, request: NetworkRequest, failure: Exception | None, tenure: Tenure | None, now: float) -> None:
         """Take a request that was carried out at ``now``; ``tenure`` is who has the lease after it."""
         if tenure is None:
             return
@@ -53,7 +53,7 @@ class Moments:
         elif request.call == "acquire" and _held(failure) and now - tenure.since <= _TOGETHER:
             self._race(request, tenure)
 
-    def _race(self, request: Request, winner: Tenure) -> None:
+    def _race(self, request: NetworkRequest, winner: Tenure) -> None:
         if winner.machine in (None, request.machine) or winner.lease_id in self._raced:
             return
         self._raced.add(winner.lease_id)

@@ -17,8 +17,8 @@ in the first run; "a stale token acted" does not in thousands.
     taken away         a host ended the lease of another
     token order        an epoch or token that is not greater than all before it
 
-What hosts send is judged in ``conduct.py``; what those who wait may expect, in ``callers.py``; listeners, in
-``listening.py``; failover, in ``silence.py``; what stands on blobs, in ``signs.py``.
+``conduct.py`` judges the requests of hosts, ``callers.py`` the waits of callers, ``listeners.py`` listeners,
+``takeovers.py`` failover, ``blob_records.py`` the metadata of blobs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.oracle.callers import Callers
+from simulator.virtual.oracle.blob_records import BlobRecordChecks
+from simulator.virtual.oracle.callers import CallerChecks
 from simulator.virtual.oracle.conduct import Conduct
-from simulator.virtual.oracle.evidence import Body, Evidence
-from simulator.virtual.oracle.listening import Listening
+from simulator.virtual.oracle.evidence import Evidence, RunningBody
+from simulator.virtual.oracle.listeners import ListenerChecks
 from simulator.virtual.oracle.moments import Moments
-from simulator.virtual.oracle.signs import Signs
-from simulator.virtual.oracle.silence import Silence
+from simulator.virtual.oracle.takeovers import TakeoverChecks
 from simulator.virtual.time.machine import HOST, Baton
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.virtual.storage.network import Network, Passage, Request
+    from simulator.virtual.storage.network import Network, NetworkRequest, Passage
     from simulator.virtual.storage.service import Service, Tenure
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
@@ -57,12 +57,12 @@ class Oracle(Evidence):
     def __init__(self, loop: VirtualLoop, network: Network, service: Service, current_hold: Callable[[], Hold]) -> None:
         super().__init__(loop, service)
         self.conduct = Conduct(self)
-        self.callers = Callers(self, self.conduct)
-        self.listening = Listening(self, self.conduct)
+        self.callers = CallerChecks(self, self.conduct)
+        self.listening = ListenerChecks(self, self.conduct)
         self.moments = Moments(self.reached)
-        self.silence = Silence(self, self.conduct, wanting=[self.callers.want])
+        self.silence = TakeoverChecks(self, self.conduct, wanting=[self.callers.want])
         self.conduct.touched = self.silence.of_lease
-        self.signs = Signs(self)
+        self.signs = BlobRecordChecks(self)
         self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
         """Hears the events, too: a workload's own checks."""
         self.last_checks: list[Callable[[], None]] = []
@@ -105,7 +105,7 @@ class Oracle(Evidence):
                 sync = Baton.held() or not self.callers.are_cancelled(event.function)
                 if not shared and self.listens_no_longer(machine, event.owner):
                     self.blame("entered lost", f"{event.owner} began a body, and its process listens no longer")
-                body = Body(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared)
+                body = RunningBody(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared)
                 body.failover = self.callers.failover_of(event.function)
                 self.enter(body)
             case "body_ended":
@@ -128,7 +128,7 @@ class Oracle(Evidence):
         bodies = self._bodies[hold.lock]
         bodies[:] = [body for body in bodies if body.hold is not hold]
 
-    def enter(self, body: Body) -> None:
+    def enter(self, body: RunningBody) -> None:
         """Take the beginning of a body."""
         self.reached["bodies"] += 1
         self.conduct.entered(body)
@@ -151,14 +151,14 @@ class Oracle(Evidence):
         self.silence.entered(body)
         self.signs.entered(body)
 
-    def _is_known(self, body: Body) -> bool:
+    def _is_known(self, body: RunningBody) -> bool:
         """Tell whether the last body was under the same hold, or under another of the same listener's lease."""
         token, lease_id, hold = self._showed.get(body.lock, (0, None, None))
         if body.shared:
             return (token, lease_id) == (body.hold.token, body.hold.lease_id)
         return hold is not None and hold() is body.hold
 
-    def _must_not_hope(self, body: Body) -> None:
+    def _must_not_hope(self, body: RunningBody) -> None:
         """A host must not count on its lease for longer than the service will keep it."""
         tenure = self.service.tenure(body.lock)
         if tenure is not None and tenure.lease_id == body.hold.lease_id and not body.knows():
@@ -167,7 +167,7 @@ class Oracle(Evidence):
                 hope = f"counts on the lease of {body.lock} until {too_long:.3f} s after its end"
                 self.blame("believes", f"{body.machine.name} {hope}")
 
-    def _meet(self, body: Body, other: Body) -> None:
+    def _meet(self, body: RunningBody, other: RunningBody) -> None:
         if other.machine is body.machine and body.shared:
             self.reached["bodies together under a listener"] += 1
         elif other.machine is body.machine:
@@ -186,14 +186,14 @@ class Oracle(Evidence):
 
     # --- what the network carries -------------------------------------------------------------------------------------
 
-    def _sent(self, request: Request, passage: Passage) -> None:
+    def _sent(self, request: NetworkRequest, passage: Passage) -> None:
         self.conduct.sent(request, passage)
         self.listening.sent(request)
         self.silence.sent(request)
         if request.call == "acquire":
             self.callers.asked(request, self.conduct.silent_since(request))
 
-    def _replied(self, request: Request, failure: Exception | None, answer: Any) -> None:
+    def _replied(self, request: NetworkRequest, failure: Exception | None, answer: Any) -> None:
         self.silence.replied(request, failure, answer)
         self.conduct.replied(request, failure, answer)
         self.listening.replied(request, failure)
@@ -206,18 +206,18 @@ class Oracle(Evidence):
             elif status in (404, 409, 412) and not _made_up(failure):
                 self.later(_A_MOMENT, self._each_under, request, self._must_know_by_now)
 
-    def _each_under(self, request: Request, check: Callable[[Body], None]) -> None:
+    def _each_under(self, request: NetworkRequest, check: Callable[[RunningBody], None]) -> None:
         for body in tuple(self._bodies[request.name]):
             if body.hold.lease_id == request.lease_id:
                 check(body)
 
-    def _must_know_by_now(self, body: Body) -> None:
+    def _must_know_by_now(self, body: RunningBody) -> None:
         if not body.machine.stopped_since(_A_MOMENT) and not body.knows():
             self._not_told(body)
 
     # --- what the service knows ---------------------------------------------------------------------------------------
 
-    def answered(self, request: Request, failure: Exception | None, tenure: Tenure | None) -> None:
+    def answered(self, request: NetworkRequest, failure: Exception | None, tenure: Tenure | None) -> None:
         """Take what the service has carried out, and who has the lease now."""
         self.moments.answered(request, failure, tenure, self.loop.now)
         self.silence.answered(request, failure)
@@ -298,7 +298,7 @@ class Oracle(Evidence):
         if tenure.lasts < self.loop.now:
             self._must_have_heard(tenure)
 
-    def _not_told(self, body: Body) -> None:
+    def _not_told(self, body: RunningBody) -> None:
         self.blame("not told", f"{body.machine.name} does not know that its lease of {body.lock} was taken away")
 
     def _epoch(self, lock: str, epoch: int, machine: Machine | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.virtual.faults import Lasting
 
 if TYPE_CHECKING:
-    from simulator.virtual.search.scenario import Scenario
+    from simulator.virtual.search.world_scenario import WorldScenario
     from simulator.virtual.worlds.outcome import Run
 
 MOST_RUNS: Final = 150
@@ -17,7 +17,7 @@ _MOST_SECONDS: Final = 30.0
 """Seconds of a processor for all runs together: worlds that get stuck take long."""
 
 
-def shrink(scenario: Scenario, run: Run) -> tuple[Scenario, Run]:
+def shrink(scenario: WorldScenario, run: Run) -> tuple[WorldScenario, Run]:
     """Drop faults and hosts, then shorten and round what is left, as long as the same check finds something.
 
     A run that breaks no promise is as small as can be.
@@ -37,7 +37,7 @@ def shrink(scenario: Scenario, run: Run) -> tuple[Scenario, Run]:
     return scenario, run
 
 
-def _simpler(scenario: Scenario) -> list[Scenario]:
+def _simpler(scenario: WorldScenario) -> list[WorldScenario]:
     """Return the scenarios one step simpler, the boldest steps first."""
     steps = [replace(scenario, faults=())] if len(scenario.faults) > 1 else []
     steps += [scenario.without(index) for index in range(len(scenario.faults))]

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
-from simulator.virtual.oracle import callers, conduct, listening, oracle, signs, silence
+from simulator.virtual.oracle import blob_records, callers, conduct, listeners, oracle, takeovers
+from simulator.virtual.search.narrative.choice import read_tale
+from simulator.virtual.search.narrative.focus import names_of_locks
+from simulator.virtual.search.narrative.lines import tell_lines
 from simulator.virtual.search.registry import names, workload
-from simulator.virtual.search.telling.choice import read_tale
-from simulator.virtual.search.telling.focus import names_of_locks
-from simulator.virtual.search.telling.lines import tell_lines
 from simulator.virtual.worlds import logs, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from simulator.virtual.oracle.evidence import Violation
-    from simulator.virtual.search.scenario import Scenario
+    from simulator.virtual.search.world_scenario import WorldScenario
     from simulator.virtual.worlds.outcome import Run
 
 LONGEST: Final = 40
@@ -34,7 +34,7 @@ _LOCK: Final = re.compile(r"locks/[^\s,;:]*[^\s,;:.]")
 _HOST: Final = re.compile(r"<(host-\d+)>")
 
 
-def tell(scenario: Scenario, run: Run) -> list[str]:
+def tell(scenario: WorldScenario, run: Run) -> list[str]:
     """Return the story of a run, a line each."""
     calm = [] if scenario.faults else ["No fault strikes."]
     setting = f"{'your app' if scenario.app else f'workload {scenario.workload!r}'}, seed {scenario.seed}."
@@ -90,7 +90,7 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
 def promises() -> dict[str, str]:
     """Return what each check of the workloads and of the oracle says must not be, by the name of the check."""
     modules = [module for name in names() for module in workload(name).checks]
-    of_all = (logs, world, conduct, callers, listening, signs, silence, oracle)
+    of_all = (logs, world, conduct, callers, listeners, blob_records, takeovers, oracle)
     pages = [*map(_docstring, modules), *(module.__doc__ or "" for module in of_all)]
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", "\n".join(pages), re.MULTILINE))
 

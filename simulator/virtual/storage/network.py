@@ -74,7 +74,7 @@ class Passage:
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class NetworkRequest:
     """A request: whose it is, its name, what carries it out at the service, under which lease, and to whom.
 
     Nobody changes it. It isn't frozen, as that would take twice as long to make.
@@ -96,18 +96,18 @@ class Network:
     """Carries requests. ``rules`` are asked in order about each; a fault adds and removes them."""
 
     def __init__(self, loop: VirtualLoop, rng: random.Random, latency: tuple[float, float]) -> None:
-        self.rules: list[Callable[[Request, Passage], None]] = []
+        self.rules: list[Callable[[NetworkRequest, Passage], None]] = []
         self.reached: Counter[str] = Counter()
-        self.on_send: Callable[[Request, Passage], None] = lambda *_: None
-        self.on_loss: Callable[[Request], None] = lambda *_: None
-        self.on_answer: Callable[[Request, Exception | None, Passage], None] = lambda *_: None
-        self.on_reply: Callable[[Request, Exception | None, Any], None] = lambda *_: None
+        self.on_send: Callable[[NetworkRequest, Passage], None] = lambda *_: None
+        self.on_loss: Callable[[NetworkRequest], None] = lambda *_: None
+        self.on_answer: Callable[[NetworkRequest, Exception | None, Passage], None] = lambda *_: None
+        self.on_reply: Callable[[NetworkRequest, Exception | None, Any], None] = lambda *_: None
         self._loop = loop
         self._rng = rng
         self._low, self._spread = latency[0], latency[1] - latency[0]
         self._wire = contextvars.Context()
 
-    def send(self, request: Request) -> asyncio.Future[Any]:
+    def send(self, request: NetworkRequest) -> asyncio.Future[Any]:
         """Send a request; the future gets the reply, an error, or nothing ever."""
         future: asyncio.Future[Any] = self._loop.create_future()
         low, spread, draw = self._low, self._spread, self._rng.random
@@ -124,14 +124,14 @@ class Network:
             self._lose(future, request, passage)
         return future
 
-    def _lose(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
+    def _lose(self, future: asyncio.Future[Any], request: NetworkRequest, passage: Passage) -> None:
         self._wire.run(self.on_loss, request)
         if passage.unsent is not None:
             self._loop.later(passage.out, self._deliver, future, request, None, passage.unsent)
         elif passage.reset:
             self._loop.later(passage.out, self._deliver, future, request, None, _reset())
 
-    def _arrive(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
+    def _arrive(self, future: asyncio.Future[Any], request: NetworkRequest, passage: Passage) -> None:
         answer: Any = None
         failure: Exception | None = passage.answer
         if failure is None:
@@ -153,7 +153,9 @@ class Network:
             self._loop.later(passage.back, self._deliver, future, request, None, _reset())
         del failure, future  # its traceback has this frame: a cycle that reference counts never free
 
-    def _deliver(self, future: asyncio.Future[Any], request: Request, answer: Any, failure: Exception | None) -> None:
+    def _deliver(
+        self, future: asyncio.Future[Any], request: NetworkRequest, answer: Any, failure: Exception | None
+    ) -> None:
         if future.done():
             return
         self.on_reply(request, failure, answer)

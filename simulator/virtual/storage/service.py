@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simulator.virtual.storage.network import Request
+from simulator.virtual.storage.network import NetworkRequest
 from singleton.stores.protocol import MOST_LISTED, NOTHING, StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
 from singleton.testing.memory_store import MemoryLeaseStore
@@ -328,5 +328,5 @@ class NetworkStore:
         self, call: str, name: str, args: tuple[Any, ...] = (), lease: str | None = None
     ) -> asyncio.Future[Any]:
         execute = partial(self._service.execute, self._machine, call, name, args)
-        request = Request(self._machine, call, name, execute, lease, self._place, self._is_closed, args)
+        request = NetworkRequest(self._machine, call, name, execute, lease, self._place, self._is_closed, args)
         return self._network.send(request)

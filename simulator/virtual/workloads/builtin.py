@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final
 
 from simulator.virtual.search.registry import Workload, register
-from simulator.virtual.workloads.callers import start_queue, start_workers, with_jobs
 from simulator.virtual.workloads.deferrals import start_deferrals
+from simulator.virtual.workloads.guarded_calls import start_queue, start_workers, with_jobs
 from simulator.virtual.workloads.leaders import start_leader
 from simulator.virtual.workloads.semaphores import start_semaphore
 
@@ -21,7 +21,7 @@ BUILT_IN: Final = {
     "keys": Workload(start=with_jobs(_KEYS)),
     "queue": Workload(start=with_jobs(start_queue, queue="orders")),
     "semaphore": Workload(start=with_jobs(start_semaphore), checks=(f"{_HERE}.semaphores",)),
-    "leader": Workload(start=with_jobs(start_leader), checks=(f"{_HERE}.leaders", f"{_HERE}.witness")),
+    "leader": Workload(start=with_jobs(start_leader), checks=(f"{_HERE}.leaders", f"{_HERE}.leader_waiter")),
     "defer": Workload(start=start_deferrals, checks=(f"{_HERE}.ledger",)),
 }
 

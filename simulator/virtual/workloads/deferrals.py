@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queues import decode, encode
 from simulator.virtual.hosts.invocations import declare, invoke, run_function
-from simulator.virtual.hosts.jobs import Context, Job, some_jobs
-from simulator.virtual.hosts.queuehost import Feed, QueueWorld
-from simulator.virtual.storage.queues import WEEK
+from simulator.virtual.hosts.jobs import InvocationContext, Job, some_jobs
+from simulator.virtual.hosts.queue_host import Feed, QueueWorld
+from simulator.virtual.storage.queue_service import WEEK
 from simulator.virtual.workloads.ledger import Ledger
 from simulator.virtual.workloads.shapes import APPS, BYTES, KINDS, name_of, shapes
 
 if TYPE_CHECKING:
     from simulator.host.triggers.queues import Message
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.workloads.shapes import App, Shape
+    from simulator.virtual.workloads.shapes import DeferApp, Shape
     from simulator.virtual.worlds.world import World
 
 _QUEUES: Final = ("deferred-orders", "deferred-parcels")
@@ -89,7 +89,7 @@ def _failures(rng: random.Random) -> int:
     return rng.choice([*[0] * 5, 1, 2, _ALWAYS, _ALWAYS])
 
 
-def _feed(rng: random.Random, app: App, queues: tuple[str, ...], order: _Order) -> Feed:
+def _feed(rng: random.Random, app: DeferApp, queues: tuple[str, ...], order: _Order) -> Feed:
     body = {"Order": {"Id": f"key-{rng.randrange(2)}"}, "Number": order.number} | rng.choice(_HIDING)
     text = encode(json.dumps(body, ensure_ascii=False).encode(), app.options.message_encoding)
     life = rng.choice([*[float(WEEK)] * 6, None, rng.uniform(5.0, 120.0)])
@@ -116,7 +116,7 @@ class _Runner:
     def __post_init__(self) -> None:
         tell = self.world.network.on_send
 
-        def told(request: Request, passage: Passage) -> None:
+        def told(request: NetworkRequest, passage: Passage) -> None:
             tell(request, passage)
             self._count(request.machine)
 
@@ -169,7 +169,7 @@ class _Runner:
         async def work() -> None:
             given = {"msg": queue_input(shape.parameter, received), "job": job, "ran": ran}
             try:
-                values.append(await run_function(shape.run, {**given, "context": Context(name, invocation)}))
+                values.append(await run_function(shape.run, {**given, "context": InvocationContext(name, invocation)}))
             finally:
                 order.runs += len(ran)
 

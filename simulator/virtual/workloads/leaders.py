@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.hosts.bodies import able, inside, work
 from simulator.virtual.oracle.callers import QUIET
-from simulator.virtual.workloads.witness import Witness
+from simulator.virtual.workloads.leader_waiter import LeaderWaiter
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockClosed
@@ -84,7 +84,7 @@ class Election:
         client = _client(self.failovers.get(machine))
         for term in terms:
             await asyncio.sleep(term.pause)
-            witness = Witness(self.world, machine)
+            witness = LeaderWaiter(self.world, machine)
             try:
                 async with client.leadership(self.name, owner=machine.name) as leadership:
                     witness.wait_for(leadership)

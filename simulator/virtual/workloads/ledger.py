@@ -23,15 +23,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from simulator.virtual.storage.queues import QueueRequest
+from simulator.virtual.storage.queue_service import QueueRequest
 from singleton.defer.queue_account import poison_queue
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from simulator.virtual.storage.network import Passage, Request
-    from simulator.virtual.storage.queues import Stored
+    from simulator.virtual.storage.network import NetworkRequest, Passage
+    from simulator.virtual.storage.queue_service import Stored
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
@@ -54,7 +54,7 @@ _JITTER: Final = 0.25
 
 
 @dataclass(slots=True)
-class Entry:
+class MessageEntry:
     """One message, and all the copies of it.
 
     Attributes:
@@ -106,10 +106,10 @@ class Ledger:
 
     def __init__(self, world: World, *, delay: float, most: int) -> None:
         self.world = world
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, MessageEntry] = {}
         self._delay = delay
         self._most = most
-        self._names: dict[str, Entry] = {}
+        self._names: dict[str, MessageEntry] = {}
         self._bad_until: dict[Machine, float] = {}
         """Until when what a machine receives may be visible again before it knows."""
         self._told, world.network.on_send = world.network.on_send, self._asked
@@ -118,7 +118,7 @@ class Ledger:
 
     def fed(self, number: int, queue: str, stored: Stored) -> None:
         """Receive a message that a producer has put into a queue."""
-        entry = Entry(number, queue, stored.expires)
+        entry = MessageEntry(number, queue, stored.expires)
         self.entries[stored.text] = self._names[stored.id] = entry
         entry.there[queue, stored.id] = stored
 
@@ -193,7 +193,7 @@ class Ledger:
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    def _asked(self, request: Request, passage: Passage) -> None:
+    def _asked(self, request: NetworkRequest, passage: Passage) -> None:
         """Take a request, and what the network will do to it."""
         self._told(request, passage)
         length = passage.out + passage.back
@@ -226,7 +226,7 @@ class Ledger:
         entry.unanswered |= unanswered or length > _ANSWER or (passage.copies > 1 and request.call == "queue send")
         entry.slow |= length > _SLOW or passage.answer is not None
 
-    def _is_put_back(self, entry: Entry, delay: float, life: float | None) -> None:
+    def _is_put_back(self, entry: MessageEntry, delay: float, life: float | None) -> None:
         now, lives = self.world.loop.now, math.inf if life is None else life
         lying = [stored.expires for (queue, _), stored in entry.there.items() if queue == entry.queue]
         left = max(lying, default=entry.expires) - now
@@ -242,20 +242,20 @@ class Ledger:
         if not least <= delay <= most:
             self._blame("wrong delay", entry, f"was put back for {delay} s instead of {least} to {most}")
 
-    def _must_be_one(self, entry: Entry, before: set[tuple[str, str]]) -> None:
+    def _must_be_one(self, entry: MessageEntry, before: set[tuple[str, str]]) -> None:
         """Of the copies that existed some time ago, at most one is left."""
         there = self._there(entry, before)
         by_hosts = entry.slow and {queue for queue, _ in entry.there} == {poison_queue(entry.queue)}
         if there > 1 and not (entry.unanswered or by_hosts or self._struck(entry)):
             self._blame("two of one", entry, f"lies there {there} times")
 
-    def _there(self, entry: Entry, names: Container[tuple[str, str]] | None = None) -> int:
+    def _there(self, entry: MessageEntry, names: Container[tuple[str, str]] | None = None) -> int:
         now = self.world.loop.now
         there = [stored for name, stored in entry.there.items() if names is None or name in names]
         return sum(stored.expires > now for stored in there)
 
-    def _struck(self, entry: Entry) -> bool:
+    def _struck(self, entry: MessageEntry) -> bool:
         return entry.struck(self.world.loop.now)
 
-    def _blame(self, check: str, entry: Entry, what: str) -> None:
+    def _blame(self, check: str, entry: MessageEntry, what: str) -> None:
         self.world.oracle.blame(check, f"message number {entry.number} of {entry.queue} {what}")

@@ -28,7 +28,7 @@ from singleton.base.errors import (
 )
 
 if TYPE_CHECKING:
-    from simulator.virtual.oracle.evidence import Body
+    from simulator.virtual.oracle.evidence import RunningBody
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
@@ -93,7 +93,7 @@ class _Pool:
     world: World
     limit: int
     _visits: list[_Visit] = field(default_factory=list)
-    _inside: list[Body] = field(default_factory=list)
+    _inside: list[RunningBody] = field(default_factory=list)
     _left: dict[Machine, float] = field(default_factory=dict)
 
     async def visits(self, machine: Machine, worker: int, plans: list[_Plan]) -> None:
@@ -149,14 +149,14 @@ class _Pool:
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 
-    def _enter(self, body: Body) -> None:
+    def _enter(self, body: RunningBody) -> None:
         self._inside.append(body)
         running = [each for each in self._inside if self._counts(each)]
         if len(running) > self.limit:
             self._blame("too many inside", f"{len(running)} are inside, and the limit is {self.limit}")
         self.world.oracle.reached["semaphore full"] += len(running) == self.limit
 
-    def _counts(self, body: Body) -> bool:
+    def _counts(self, body: RunningBody) -> bool:
         machine = body.machine
         excused = machine.stopped or machine.resumed_at == self.world.loop.now or body.knows()
         return not excused and not self.world.oracle.operated(body.hold.lease_id or "")

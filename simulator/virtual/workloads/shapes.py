@@ -29,7 +29,7 @@ _ANSWERS: Final[tuple[Policy, ...]] = ("defer", "defer", "defer", "wait", "raise
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class DeferApp:
     """An app's host.json, as far as the workload must know it.
 
     Attributes:
@@ -53,7 +53,10 @@ def _options(**more: Any) -> QueueOptions:
     return QueueOptions(max_polling_interval=5.0, visibility_timeout=4.0, **more)
 
 
-APPS: Final = (App("", 10.0, _options()), App("plain", 6.0, _options(message_encoding="none", max_dequeue_count=3)))
+APPS: Final = (
+    DeferApp("", 10.0, _options()),
+    DeferApp("plain", 6.0, _options(message_encoding="none", max_dequeue_count=3)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ KINDS: Final = tuple(_GUARDS)
 
 
 @cache
-def shapes(app: App, queue: str) -> dict[str, Shape]:
+def shapes(app: DeferApp, queue: str) -> dict[str, Shape]:
     """Declare all functions of an app for a queue.
 
     Their messages can be put back only if the trigger names the queue.

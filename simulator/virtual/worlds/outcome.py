@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from simulator.virtual.oracle.evidence import Violation
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.loop import VirtualLoop
     from singleton.base.events import LockEvent
@@ -95,7 +95,9 @@ class Chronicle:
         """Write down an event of a host's lock."""
         self.note(host, "lock", **{name: getattr(event, name) for name in _OF_LOCKS})
 
-    def answered(self, request: Request, failure: Exception | None, passage: Passage, tenure: Tenure | None) -> None:
+    def answered(
+        self, request: NetworkRequest, failure: Exception | None, passage: Passage, tenure: Tenure | None
+    ) -> None:
         """Write down a request that the service has answered; ``tenure`` is who has the lease after it."""
         granted = failure is None and tenure is not None and tenure.lease_id == request.lease_id
         self.note(
@@ -111,7 +113,7 @@ class Chronicle:
             until=tenure.expires if granted and tenure is not None else None,
         )
 
-    def lost(self, request: Request) -> None:
+    def lost(self, request: NetworkRequest) -> None:
         """Write down a request that never arrives."""
         told = {"call": request.call, "name": request.name, "lease": request.lease_id}
         self.note(request.machine.name, "request", answer="lost", **told)

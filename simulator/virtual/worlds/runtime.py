@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.openings import OpenStore
+    from simulator.virtual.worlds.open_stores import OpenStore
     from singleton.process.answer import Answer
     from singleton.process.registry import Registry
 

@@ -19,7 +19,7 @@ from azure.core.exceptions import ServiceRequestError
 from azure.core.pipeline.transport import AsyncHttpResponse, AsyncHttpTransport
 from azure.core.utils import CaseInsensitiveDict
 
-from simulator.virtual.storage.network import Request
+from simulator.virtual.storage.network import NetworkRequest
 from singleton.base.state import MOST_STATE
 from singleton.process.accounts.stores import open_through_sdk
 from singleton.settings.connection import StorageAccount
@@ -98,7 +98,7 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
         lease_id = args[0] if args and call not in ("break_", "create", "note") else None
         asked = "create" if call == "container" else call
         try:
-            answer = await self._network.send(Request(self._machine, asked, name, execute, lease_id, args=args))
+            answer = await self._network.send(NetworkRequest(self._machine, asked, name, execute, lease_id, args=args))
         except StoreFailure as failure:
             if failure.status is None:
                 raise ServiceRequestError(str(failure)) from None

@@ -28,14 +28,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from simulator.virtual.oracle.oracle import Oracle
-from simulator.virtual.storage.network import Network, Passage, Request
+from simulator.virtual.storage.network import Network, NetworkRequest, Passage
 from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, VirtualLoop
 from simulator.virtual.time.machine import HOST, Machine
 from simulator.virtual.time.watchdog import Stuck, watched
 from simulator.virtual.worlds.environment import environments
 from simulator.virtual.worlds.logs import Logs
-from simulator.virtual.worlds.openings import Openings
+from simulator.virtual.worlds.open_stores import OpenStores
 from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
 from simulator.virtual.worlds.resource import Resource
 from simulator.virtual.worlds.runtime import VirtualRuntime, stores
@@ -87,7 +87,7 @@ class World:
         self.note, self.records = self._chronicle.note, self._chronicle.records
         for machine in self.machines:
             machine.tell = partial(self.note, machine.name)
-        self.openings = Openings(stores(self.network, self.service, sdk=sdk))
+        self.openings = OpenStores(stores(self.network, self.service, sdk=sdk))
         self.work = 0.0
         self.gives_up_at = math.inf
         """When a world whose work has not ended is ended, without a judgement: bodies take as long as an app wants."""
@@ -277,7 +277,7 @@ class World:
                 if not (future := ends.pop()).done():
                     future.set_result(None)
 
-    def _answered(self, request: Request, failure: Exception | None, passage: Passage) -> None:
+    def _answered(self, request: NetworkRequest, failure: Exception | None, passage: Passage) -> None:
         tenure = self.service.tenure(request.name)
         self._chronicle.answered(request, failure, passage, tenure)
         self.oracle.answered(request, failure, tenure)
@@ -340,7 +340,7 @@ def _stream(seed: int, name: str) -> random.Random:
     return random.Random(f"{seed}/{name}")
 
 
-def _no_network(_: Request, passage: Passage) -> None:
+def _no_network(_: NetworkRequest, passage: Passage) -> None:
     passage.lost = passage.reset = True
 
 

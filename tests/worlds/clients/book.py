@@ -34,7 +34,7 @@ from tests.worlds.clients.customers import Customer, Use
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.virtual.oracle.evidence import Body
+    from simulator.virtual.oracle.evidence import RunningBody
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
@@ -65,7 +65,7 @@ class Book:
     """When a machine last used a lock."""
     _wanted: dict[tuple[Machine, str], float] = field(default_factory=dict)
     """When a machine last used it, waited for it, or for any slot beside it."""
-    _inside: dict[str, list[Body]] = field(default_factory=lambda: defaultdict(list))
+    _inside: dict[str, list[RunningBody]] = field(default_factory=lambda: defaultdict(list))
 
     def watch(self) -> None:
         """Check those whose work has been started, each second."""
@@ -123,7 +123,7 @@ class Book:
                     self._last[use.machine, lock] = self.world.loop.now
             self._settle(use.customer)
 
-    def enter(self, semaphore: str, body: Body) -> None:
+    def enter(self, semaphore: str, body: RunningBody) -> None:
         """Take a body under a slot."""
         bodies = self._inside[semaphore]
         bodies.append(body)
@@ -132,7 +132,7 @@ class Book:
             text = f"{len(running)} are inside {semaphore}, and the limit is {self.limits[semaphore]}"
             self._blame("too many inside", text)
 
-    def leave(self, semaphore: str, body: Body) -> None:
+    def leave(self, semaphore: str, body: RunningBody) -> None:
         """Take the end of a body under a slot."""
         self._inside[semaphore].remove(body)
 
@@ -341,7 +341,7 @@ class Book:
         if customer.closed is not None and customer.done is None and not self._of(customer):
             customer.done = self.world.loop.now
 
-    def _counts(self, body: Body) -> bool:
+    def _counts(self, body: RunningBody) -> bool:
         machine = body.machine
         excused = machine.stopped or machine.resumed_at == self.world.loop.now or body.knows()
         return not excused and not self.world.oracle.operated(body.hold.lease_id or "")

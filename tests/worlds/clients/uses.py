@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.virtual.hosts.bodies import inside
 from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.time.machine import Baton
-from simulator.virtual.workloads.witness import Witness
+from simulator.virtual.workloads.leader_waiter import LeaderWaiter
 from simulator.virtual.worlds.resource import Refused
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.hold import holds_in
@@ -192,7 +192,7 @@ class User:
             self.calls.released(use, holds)
 
     async def _lead(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
-        witness = Witness(self.world, use.machine)
+        witness = LeaderWaiter(self.world, use.machine)
         try:
             async with self._async_client().leadership(plan.names[0], owner=use.owner) as leadership:
                 witness.wait_for(leadership)

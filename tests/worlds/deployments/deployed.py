@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function, told_of
-from simulator.virtual.hosts.jobs import Context, Job
+from simulator.virtual.hosts.jobs import InvocationContext, Job
 from tests.worlds.deployments.deeds import Deed
 from tests.worlds.deployments.deployment import DEPLOYMENTS, deployment
 from tests.worlds.deployments.foreign import start_foreign
@@ -124,7 +124,7 @@ class _Host:
         self.places.expect(machine, invocation, lock, limit=function.wait, attempts=attempts)
 
         async def work() -> None:
-            context = Context(function.name, invocation)
+            context = InvocationContext(function.name, invocation)
             arguments = {"msg": body, "job": deed, "context": context}
             answer = await run_function(self.edition.guarded[function.name], arguments)
             self._judge(invocation, deed, answer)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
-from simulator.virtual.oracle.evidence import Body
+from simulator.virtual.oracle.evidence import RunningBody
 from simulator.virtual.storage.service import NetworkStore
 from singleton.base.hold import Hold
 from singleton.stores.protocol import StoreFailure
@@ -111,7 +111,7 @@ class _Foreign:
         hold = Hold(self._name, owner=f"{self._machine.name}/.NET", lease=lease)
         oracle, loop = self._world.oracle, asyncio.get_running_loop()
         oracle.reached["bodies of a .NET host"] += 1
-        oracle.enter(Body(self._name, self._machine, hold, sync=False, since=self._world.loop.now))
+        oracle.enter(RunningBody(self._name, self._machine, hold, sync=False, since=self._world.loop.now))
         renewing = asyncio.create_task(self._renewed(lease))
         ends = loop.time() + seconds
         while not lease.overdue() and loop.time() < ends and not renewing.done():

@@ -24,7 +24,7 @@ from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from simulator.virtual.oracle.oracle import Oracle
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from singleton.base.events import LockEvent
@@ -114,11 +114,11 @@ class Places:
         """Receive what the oracle receives, after it."""
         on_send, on_reply, on_grant = network.on_send, network.on_reply, service.on_grant
 
-        def sent(request: Request, passage: Passage) -> None:
+        def sent(request: NetworkRequest, passage: Passage) -> None:
             on_send(request, passage)
             self.sent(request)
 
-        def replied(request: Request, failure: Exception | None, answer: Any) -> None:
+        def replied(request: NetworkRequest, failure: Exception | None, answer: Any) -> None:
             on_reply(request, failure, answer)
             self.replied(request, failure)
 
@@ -218,7 +218,7 @@ class Places:
 
     # --- what they send -----------------------------------------------------------------------------------------------
 
-    def sent(self, request: Request) -> None:
+    def sent(self, request: NetworkRequest) -> None:
         """Take a request."""
         machine = request.machine
         of_a_container = not request.name
@@ -238,7 +238,7 @@ class Places:
         if request.call in ("acquire", "renew") and request.lease_id is not None:
             self._renews(request, lock)
 
-    def _must_be_there(self, request: Request, lock: Expected) -> None:
+    def _must_be_there(self, request: NetworkRequest, lock: Expected) -> None:
         if request.place is None:
             return
         found = (*_reached(request.place.account), request.place.container)
@@ -264,7 +264,7 @@ class Places:
             return False
         return polls.waited == tuple(waiting) if lock.in_line else polls.waited == (waiting[0],) == tuple(waiting)
 
-    def _renews(self, request: Request, lock: Expected) -> None:
+    def _renews(self, request: NetworkRequest, lock: Expected) -> None:
         now, machine, lease_id = self.oracle.loop.now, request.machine, request.lease_id or ""
         before = self._renewed.get(lease_id)
         self._renewed[lease_id] = now
@@ -276,7 +276,7 @@ class Places:
             text = f"{machine.name} renews {lock.name} after {gap:.1f} s, and the options say {lock.renewal:g} s"
             self._blame("renewed out of time", text)
 
-    def replied(self, request: Request, failure: Exception | None) -> None:
+    def replied(self, request: NetworkRequest, failure: Exception | None) -> None:
         """Take a reply that reaches its host."""
         lock = self._known.get((request.machine.name, request.name))
         taken = isinstance(failure, StoreFailure) and failure.meaning == "held"

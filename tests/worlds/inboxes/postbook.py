@@ -31,7 +31,7 @@ from singleton.patterns.ordered.protocol import Names, chain_of
 from tests.worlds.inboxes.messages import Key, Send, number_in, state_in
 
 if TYPE_CHECKING:
-    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
@@ -154,7 +154,7 @@ class Postbook:
 
     # --- the service --------------------------------------------------------------------------------------------------
 
-    def answered(self, request: Request, failure: Exception | None, _: Passage) -> None:
+    def answered(self, request: NetworkRequest, failure: Exception | None, _: Passage) -> None:
         """Take what the service has carried out."""
         if failure is not None or request.call not in ("append", "put"):
             if failure is not None and request.call in ("append", "drop"):

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.app.model import Parameter
 from simulator.host.triggers.bindings import queue_input
 from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function, told_of
-from simulator.virtual.hosts.jobs import Context, Job, message
-from simulator.virtual.hosts.queuehost import QueueWorld, orders
+from simulator.virtual.hosts.jobs import InvocationContext, Job, message
+from simulator.virtual.hosts.queue_host import QueueWorld, orders
 from singleton.decorator import guards_of
 from tests.worlds.listeners.answers import Invoked
 from tests.worlds.listeners.app import (
@@ -176,7 +176,7 @@ class _App:
         UNDER_WAY[invocation] = work
 
         async def call() -> None:
-            context = Context(kind, invocation)
+            context = InvocationContext(kind, invocation)
             try:
                 one.answered(await run_function(function, {**given, "work": work, "context": context}))
             except SystemExit as error:  # it would end the world, as it ends a worker

@@ -14,8 +14,8 @@ from simulator.report.files import OutFile, OutFileError
 from simulator.report.html.document import SCRIPTS, as_page
 from simulator.virtual.faults import KINDS
 from simulator.virtual.oracle.evidence import Violation
-from simulator.virtual.search.scenario import Scenario
-from simulator.virtual.search.storypage import of_story
+from simulator.virtual.search.story_report import of_story
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.outcome import Run
 from tests.support.journals import Story, good_story, key_lock
 from tests.support.report_pages import bad_page, good_page, page_of
@@ -111,7 +111,7 @@ def test_every_script_is_a_file_and_every_file_of_the_page_is_used() -> None:
 @pytest.mark.usefixtures("prepared_for_worlds")
 def test_a_story_shows_its_hosts_its_faults_and_the_promise_that_was_broken() -> None:
     fault = KINDS["crash"](at=3.0, host=1)
-    scenario = Scenario(seed=5, hosts=3, workload="mutex", faults=(fault,))
+    scenario = WorldScenario(seed=5, hosts=3, workload="mutex", faults=(fault,))
     records = Story(hosts=0).records[:0]
     broken = Violation(4.0, "exclusion", "<host-1> and host-2 hold locks/explored/~key-0")
     run = Run((broken,), reached=Counter(), seconds=9.0, turns=1, records=tuple(records))

@@ -21,8 +21,8 @@ from simulator.report.trace.document import trace_of, written
 from simulator.report.trace.sheet import Slice, pack
 from simulator.virtual.faults import fault_from
 from simulator.virtual.oracle.evidence import Violation
-from simulator.virtual.search.scenario import Scenario
-from simulator.virtual.search.tracing import write_story_trace
+from simulator.virtual.search.world_scenario import WorldScenario
+from simulator.virtual.search.world_trace import write_story_trace
 from tests.support.journals import TIMER, Story, good_story, key_lock
 from tests.support.traces import problems
 
@@ -176,7 +176,7 @@ def test_as_few_threads_as_run_at_once_are_used() -> None:
 @pytest.mark.usefixtures("prepared_for_worlds")
 def test_the_story_of_a_world_is_a_trace_with_its_faults(tmp_path: Path) -> None:
     fault = fault_from({"kind": "crash", "at": 3.0, "host": 1})
-    scenario = Scenario(seed=2, hosts=3, workload="chain", faults=(fault,))
+    scenario = WorldScenario(seed=2, hosts=3, workload="chain", faults=(fault,))
     broken = Violation(at=4.0, check="exclusion", text="<host-1> and <host-2> are inside")
     run = replace(scenario.run(), violations=(broken,))
     write_story_trace(OutFile("--trace", tmp_path / "story.json"), scenario, run)

@@ -11,16 +11,17 @@ import pytest
 from distributed import KilledWorker
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search import explore, spread
-from simulator.virtual.search.explore import Plan, Summary
-from simulator.virtual.search.spread import ClusterError
+from simulator.virtual.search import cluster as cluster_room
+from simulator.virtual.search import exploration
+from simulator.virtual.search.cluster import ClusterError
+from simulator.virtual.search.exploration import Exploration, Summary
 from tests.worlds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-CHUNK = explore._CHUNK
-PLAN = Plan(scenarios=20 * CHUNK, hosts=2, kinds=tuple(KINDS), workloads=WORKLOADS)
+CHUNK = exploration._CHUNK
+PLAN = Exploration(scenarios=20 * CHUNK, hosts=2, kinds=tuple(KINDS), workloads=WORKLOADS)
 LAST: Any = SimpleNamespace(address="tcp://last")
 KILLED = KilledWorker("a task", LAST, 3)
 
@@ -71,7 +72,7 @@ class Cluster:
         self._fetched, self._threads = fetched, threads
         self.sent: Counter[int] = Counter()
 
-    def submit(self, function: object, version: str, chunk: tuple[Plan, int, int], **more: object) -> Future:
+    def submit(self, function: object, version: str, chunk: tuple[Exploration, int, int], **more: object) -> Future:
         del function, version, more
         start, end = chunk[1:]
         number = start // CHUNK
@@ -86,8 +87,8 @@ class Cluster:
 
     def explored(self) -> tuple[Summary, list[int]]:
         seen: list[int] = []
-        found = explore.explore(
-            PLAN, lambda summary: seen.append(summary.scenarios), lambda plan: spread._in_order(self, plan, 1)
+        found = exploration.explore(
+            PLAN, lambda summary: seen.append(summary.scenarios), lambda plan: cluster_room._in_order(self, plan, 1)
         )
         found.elapsed = 0.0
         return found, seen
@@ -143,7 +144,7 @@ def test_an_answer_whose_worker_ended_before_it_was_fetched_is_waited_for() -> N
 def test_an_answer_whose_worker_ended_before_it_was_fetched_is_not_waited_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(spread, "_ALONE", 0.0)
+    monkeypatch.setattr(cluster_room, "_ALONE", 0.0)
     with pytest.raises(ClusterError, match=r"^all workers have gone, and none came back within 0 s$"):
         Cluster({}, fetched=lambda: False, threads=0).explored()
 

@@ -14,7 +14,7 @@ from simulator.host.triggers.queue import QueueListener
 from simulator.host.triggers.queues import HostQueues, encode
 from simulator.host.triggers.timer import WallClock
 from simulator.virtual.hosts.jobs import message as body_for
-from simulator.virtual.storage.queues import WEEK, Queues, VirtualQueue
+from simulator.virtual.storage.queue_service import WEEK, Queues, VirtualQueue
 from simulator.virtual.time.machine import EPOCH, HOST
 from simulator.virtual.worlds.outcome import told
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from simulator.host.triggers.queues import Message
-    from simulator.virtual.storage.queues import Stored
+    from simulator.virtual.storage.queue_service import Stored
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 

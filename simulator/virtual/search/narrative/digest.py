@@ -11,7 +11,7 @@ from simulator.checks.findings import count, label
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from simulator.virtual.search.telling.visits import Visit
+    from simulator.virtual.search.narrative.visits import Visit
 
 _NAMED: Final = 3
 _KINDS: Final[dict[tuple[str, str], Callable[[Visit], bool]]] = {

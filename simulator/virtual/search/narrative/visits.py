@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from simulator.history.journal import Record
-    from simulator.virtual.search.telling.leases import Lease
+    from simulator.virtual.search.narrative.lease_spans import Lease
 
 _ENDS: Final = ("released", "contended", "deferred", "poisoned")
 

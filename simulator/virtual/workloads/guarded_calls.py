@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.hosts.invocations import declare, invoke_one
 from simulator.virtual.hosts.jobs import Job, guarded_jobs, message, some_jobs
-from simulator.virtual.hosts.queuehost import QueueWorld, orders
+from simulator.virtual.hosts.queue_host import QueueWorld, orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,13 +14,13 @@ from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.virtual.oracle.evidence import Body, Evidence
-    from simulator.virtual.storage.network import Request
+    from simulator.virtual.oracle.evidence import Evidence, RunningBody
+    from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.time.machine import Machine
 
 
 @dataclass(slots=True)
-class Signs:
+class BlobRecordChecks:
     """Told of what the service has carried out, and of bodies."""
 
     oracle: Evidence
@@ -30,12 +30,12 @@ class Signs:
     """The leases under which the blob was written."""
     _entered: set[str] = field(default_factory=set)
 
-    def answered(self, request: Request, failure: Exception | None) -> None:
+    def answered(self, request: NetworkRequest, failure: Exception | None) -> None:
         """Take what the service has carried out."""
         if request.call in ("write", "put") and failure is None and request.lease_id is not None:
             self._written.add(request.lease_id)
 
-    def entered(self, body: Body) -> None:
+    def entered(self, body: RunningBody) -> None:
         """Take the beginning of a body: the first under its lease is judged. A listener asks for its lease unnamed."""
         lease_id, tenure = body.hold.lease_id or "", self.oracle.service.tenure(body.lock)
         first = lease_id not in self._entered
@@ -44,7 +44,7 @@ class Signs:
         if first and counts and tenure is not None and tenure.lease_id == lease_id:
             self._judge(body, lease_id, self.oracle.service.metadata(body.lock))
 
-    def _judge(self, body: Body, lease_id: str, metadata: Mapping[str, str]) -> None:
+    def _judge(self, body: RunningBody, lease_id: str, metadata: Mapping[str, str]) -> None:
         if EPOCH_KEY not in metadata:
             self.oracle.reached["holds on a blob that was just made"] += 1
             if body.hold.owner and OWNER_KEY not in metadata:

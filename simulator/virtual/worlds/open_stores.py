@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     """The same for a queue."""
 
 
-class Openings:
+class OpenStores:
     """Opens stores and queues for the machines of a world, and keeps count of them."""
 
     def __init__(self, open_store: OpenStore) -> None:

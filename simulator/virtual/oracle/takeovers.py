@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simulator.virtual.oracle.conduct import Conduct
-    from simulator.virtual.oracle.evidence import Body, Evidence
-    from simulator.virtual.storage.network import Request
+    from simulator.virtual.oracle.evidence import Evidence, RunningBody
+    from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
 
@@ -49,7 +49,7 @@ class _Readings:
 
 
 @dataclass(slots=True)
-class Silence:
+class TakeoverChecks:
     """Told of requests, of their answers, and of bodies."""
 
     oracle: Evidence
@@ -58,7 +58,7 @@ class Silence:
     """The values of failover on each machine, which its touches may have. Other machines are not checked."""
     wanting: list[Callable[[str], Wanting]] = field(default_factory=list)
     """Each returns who wants a lock: the machine, since when, and its failover."""
-    _sent_at: dict[Request, tuple[float, float]] = field(default_factory=dict)
+    _sent_at: dict[NetworkRequest, tuple[float, float]] = field(default_factory=dict)
     _written: dict[str, float | None] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)
     _touched: dict[str, float] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Silence:
 
     # --- holders ------------------------------------------------------------------------------------------------------
 
-    def sent(self, request: Request) -> None:
+    def sent(self, request: NetworkRequest) -> None:
         """Take a request."""
         machine, now = request.machine, self.oracle.loop.now
         if request.call in (*_WRITES, "read"):
@@ -82,7 +82,7 @@ class Silence:
         elif request.call == "break_":
             self._breaks(machine, request.name, request.args[0])
 
-    def answered(self, request: Request, failure: Exception | None) -> None:
+    def answered(self, request: NetworkRequest, failure: Exception | None) -> None:
         """Take what the service has carried out."""
         if request.call not in _WRITES or failure is not None or request.lease_id is None:
             return
@@ -100,7 +100,7 @@ class Silence:
         if mine is not None:
             self._must_end(request.name, mine)
 
-    def replied(self, request: Request, failure: Exception | None, answer: Any) -> None:
+    def replied(self, request: NetworkRequest, failure: Exception | None, answer: Any) -> None:
         """Take a reply that reaches its host."""
         sent = self._sent_at.pop(request, None)
         if sent is None or failure is not None:
@@ -113,7 +113,7 @@ class Silence:
         elif request.call == "read":
             self._reads(request, sent[1], answer)
 
-    def entered(self, body: Body) -> None:
+    def entered(self, body: RunningBody) -> None:
         """Take the beginning of a body."""
         if body.failover is None or self.oracle.operated(body.hold.lease_id):
             return
@@ -134,7 +134,7 @@ class Silence:
             if body.hold.lease_id == lease_id and body.failover is not None:
                 self._must_not_hope(body)
 
-    def _must_not_hope(self, body: Body) -> None:
+    def _must_not_hope(self, body: RunningBody) -> None:
         lease = body.hold.lost._lease  # noqa: SLF001 - there is no other way to ask a host what it believes
         if lease is None or body.failover is None:
             return
@@ -145,7 +145,7 @@ class Silence:
 
     # --- those who wait -----------------------------------------------------------------------------------------------
 
-    def _reads(self, request: Request, sent: float, state: Any) -> None:
+    def _reads(self, request: NetworkRequest, sent: float, state: Any) -> None:
         machine, key = request.machine, (request.machine, request.name)
         before = self._readings.get(key)
         if before is not None and before.etag == state.etag:

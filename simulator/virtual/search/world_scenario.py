@@ -33,7 +33,7 @@ _IN_MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class WorldScenario:
     """A world to be: ``seed`` gives its work, its latencies and the order of its events; ``faults`` are as listed.
 
     ``messages``: the user's own for ``app``, the queue and the body of each.
@@ -59,7 +59,7 @@ class Scenario:
         app: str = "",
         messages: tuple[tuple[str, str], ...] = (),
         sdk: bool = False,
-    ) -> Scenario:
+    ) -> WorldScenario:
         """Make scenario number ``seed``: two to ``hosts`` hosts, none to six faults of ``kinds``.
 
         ``workloads``: the names to choose from; default: those in ``all``.
@@ -83,7 +83,7 @@ class Scenario:
         """Let the world happen."""
         world = World(self.seed, self.hosts, self.faults, sdk=self.sdk)
         if self.app:
-            from simulator.virtual.search.userapp import start_app
+            from simulator.virtual.search.user_app import start_app
 
             with _temporary_folder():
                 start_app(self.app, world, self.messages)
@@ -91,7 +91,7 @@ class Scenario:
         start_workload(self.workload, world)
         return world.run()
 
-    def without(self, index: int, *instead: WorldFault) -> Scenario:
+    def without(self, index: int, *instead: WorldFault) -> WorldScenario:
         """Return the scenario without one of its faults, or with another in its place."""
         return replace(self, faults=(*self.faults[:index], *instead, *self.faults[index + 1 :]))
 
@@ -108,7 +108,7 @@ class Scenario:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
+    def from_dict(cls, data: Mapping[str, Any]) -> WorldScenario:
         """Make a scenario from its JSON data.
 
         Raises:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simulator.virtual.oracle.evidence import Violation
-    from simulator.virtual.search.explore import Plan, Summary
-    from simulator.virtual.search.scenario import Scenario
+    from simulator.virtual.search.exploration import Exploration, Summary
+    from simulator.virtual.search.world_scenario import WorldScenario
     from simulator.virtual.worlds.outcome import Run
 
 _OF_FLEETS: Final = frozenset({"activity", "liveness", "renewals"})
@@ -30,7 +30,7 @@ _HOST: Final = re.compile(r"\bhost-[0-9]+")
 _NAMED: Final = re.compile(r"<(host-[0-9]+)>")
 
 
-def of_story(scenario: Scenario, run: Run, lines: Sequence[str], again: str) -> Subject:
+def of_story(scenario: WorldScenario, run: Run, lines: Sequence[str], again: str) -> Subject:
     """Make the report of a world; ``lines`` are its story in words."""
     records = [*told(run.records), Record(run.seconds, "world", "run_ended")]
     verdict = judge(records)
@@ -69,7 +69,7 @@ def of_story(scenario: Scenario, run: Run, lines: Sequence[str], again: str) -> 
     )
 
 
-def of_exploration(plan: Plan, summary: Summary, lines: Sequence[str], *, broken: str = "") -> Subject:
+def of_exploration(plan: Exploration, summary: Summary, lines: Sequence[str], *, broken: str = "") -> Subject:
     """Make the report of an exploration without a story: nothing was found, or it did not come back."""
     headline = Line("bad", f"{broken} It did not come back.") if broken else Line("good", "No promise was broken.")
     faults = sum(many for name, many in summary.reached.items() if name.startswith("fault: "))

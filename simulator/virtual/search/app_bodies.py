@@ -19,7 +19,7 @@ from singleton.functions.invocation import current_hold
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from simulator.virtual.oracle.evidence import Body
+    from simulator.virtual.oracle.evidence import RunningBody
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
@@ -105,7 +105,7 @@ class AppBodies:
 
     # --- cancelled, and still there -----------------------------------------------------------------------------------
 
-    def _ignoring(self, body: Body) -> str:
+    def _ignoring(self, body: RunningBody) -> str:
         for running in self._running.values():
             if running.hold is body.hold:
                 return self._complaint(running)

@@ -6,16 +6,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
-from simulator.virtual.search.telling.words import in_vain, is_trouble, request_words
+from simulator.virtual.search.narrative.sentences import in_vain, is_trouble, request_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from simulator.history.journal import Record
-    from simulator.virtual.search.telling.choice import Tale
-    from simulator.virtual.search.telling.leases import Lease
-    from simulator.virtual.search.telling.visits import Visit
-    from simulator.virtual.search.telling.words import Told
+    from simulator.virtual.search.narrative.choice import Tale
+    from simulator.virtual.search.narrative.lease_spans import Lease
+    from simulator.virtual.search.narrative.sentences import Told
+    from simulator.virtual.search.narrative.visits import Visit
 
 _ON_THE_WAY: Final = ("create", "read", "write")
 """Requests that are not told while they succeed."""

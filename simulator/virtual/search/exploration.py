@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.search import registry
-from simulator.virtual.search.appbodies import merge
-from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.app_bodies import merge
 from simulator.virtual.search.shrink import shrink
+from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.runtime import prepare_process
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Exploration:
     """What to explore: scenario ``i`` of seed ``s`` is the same in every run.
 
     ``modules`` register the workloads: each process that runs scenarios imports these modules first.
@@ -48,10 +48,10 @@ class Plan:
     sdk: bool = False
     modules: tuple[str, ...] = field(default_factory=registry.modules)
 
-    def scenario(self, index: int) -> Scenario:
+    def scenario(self, index: int) -> WorldScenario:
         """Return scenario number ``index``."""
         seed = self.seed * _SEEDS + index
-        return Scenario.draw(
+        return WorldScenario.draw(
             seed,
             hosts=self.hosts,
             kinds=self.kinds,
@@ -76,7 +76,9 @@ class Summary:
 
 
 def explore(
-    plan: Plan, progress: Callable[[Summary], None], parts: Callable[[Plan], Iterable[Summary]] | None = None
+    plan: Exploration,
+    progress: Callable[[Summary], None],
+    parts: Callable[[Exploration], Iterable[Summary]] | None = None,
 ) -> Summary:
     """Run the plan's scenarios; stop at the first that breaks a promise (by number, not by time).
 
@@ -97,19 +99,19 @@ def explore(
     return summary
 
 
-def find(plan: Plan, index: int) -> tuple[Scenario, Run]:
+def find(plan: Exploration, index: int) -> tuple[WorldScenario, Run]:
     """Run a scenario that broke a promise again, and shrink it. If it breaks none now, return that run."""
     prepare_process()
     scenario = plan.scenario(index)
     return shrink(scenario, scenario.run())
 
 
-def chunks(plan: Plan) -> list[tuple[Plan, int, int]]:
+def chunks(plan: Exploration) -> list[tuple[Exploration, int, int]]:
     """Return the pieces that are handed out: scenarios from one number to before another."""
     return [(plan, start, min(start + _CHUNK, plan.scenarios)) for start in range(0, plan.scenarios, _CHUNK)]
 
 
-def _parts(plan: Plan) -> Iterator[Summary]:
+def _parts(plan: Exploration) -> Iterator[Summary]:
     if plan.jobs == 1:
         yield from map(run_chunk, chunks(plan))
         return
@@ -118,7 +120,7 @@ def _parts(plan: Plan) -> Iterator[Summary]:
         yield from pool.imap(run_chunk, chunks(plan))
 
 
-def run_chunk(chunk: tuple[Plan, int, int]) -> Summary:
+def run_chunk(chunk: tuple[Exploration, int, int]) -> Summary:
     """Run its scenarios, to the first that breaks a promise."""
     plan, start, end = chunk
     registry.load(plan.modules)
@@ -136,7 +138,7 @@ def run_chunk(chunk: tuple[Plan, int, int]) -> Summary:
     return part
 
 
-def save_story(path: Path, scenario: Scenario, run: Run) -> None:
+def save_story(path: Path, scenario: WorldScenario, run: Run) -> None:
     """Write a scenario to a file that ``replay`` reads."""
     data = {
         "format": FORMAT,
@@ -149,14 +151,14 @@ def save_story(path: Path, scenario: Scenario, run: Run) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class SavedStory:
     """What a file of ``save_story`` holds. ``history`` is None where another Python wrote it: its loop differs."""
 
-    scenario: Scenario
+    scenario: WorldScenario
     history: str | None
 
 
-def load_story(path: Path) -> Story:
+def load_story(path: Path) -> SavedStory:
     """Read a file of ``save_story``.
 
     Raises:
@@ -171,14 +173,14 @@ def load_story(path: Path) -> Story:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError(f"{path} is no story of singleton-sim explore (format {FORMAT})")
     try:
-        scenario = Scenario.from_dict(data)
+        scenario = WorldScenario.from_dict(data)
     except registry.UnknownWorkload as error:
         own = f'make explore ARGS="replay {path}"'
         raise ValueError(f"{path}: {error}. A workload of this project's own tests: {own}, in its repository") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     history = data.get("history") if data.get("python") == _python() else None
-    return Story(scenario, history if isinstance(history, str) else None)
+    return SavedStory(scenario, history if isinstance(history, str) else None)
 
 
 def kinds_named(names: Sequence[str], known: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:

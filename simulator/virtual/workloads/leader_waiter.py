@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Witness:
+class LeaderWaiter:
     """Waits in a task of its own, through all terms, until it is told that the leadership is over."""
 
     world: World

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.search.telling.focus import Focus, focus_of, names_of_locks, scopes_of
-from simulator.virtual.search.telling.leases import Lease, read_leases
-from simulator.virtual.search.telling.visits import Visit, read_visits
+from simulator.virtual.search.narrative.focus import Focus, focus_of, names_of_locks, scopes_of
+from simulator.virtual.search.narrative.lease_spans import Lease, read_leases
+from simulator.virtual.search.narrative.visits import Visit, read_visits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.search import errand
-from simulator.virtual.search.explore import Plan, Summary, chunks
+from simulator.virtual.search import cluster_worker
+from simulator.virtual.search.exploration import Exploration, Summary, chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,14 +35,14 @@ _AHEAD: Final = 8
 _RETRIES: Final = 2
 _SENDS: Final = 5
 """Times that a chunk is sent before its own scenarios are held to be what ends its workers."""
-_ASK: Final = "__import__('simulator.virtual.search.errand', fromlist=['version']).version({modules!r})"
+_ASK: Final = "__import__('simulator.virtual.search.cluster_worker', fromlist=['version']).version({modules!r})"
 
 
 class ClusterError(Exception):
     """The cluster can't run the scenarios; the message says why, and what to do."""
 
 
-def spread(plan: Plan, address: str) -> Iterator[Summary]:
+def spread(plan: Exploration, address: str) -> Iterator[Summary]:
     """Run the plan's scenarios on the workers of the scheduler at ``address``.
 
     Raises:
@@ -71,7 +71,7 @@ def _dask() -> Any:
         raise ClusterError("Dask is not installed: pip install 'azure-functions-singleton[dask]'") from None
 
 
-def _threads(client: Any, plan: Plan, address: str) -> int:
+def _threads(client: Any, plan: Exploration, address: str) -> int:
     """Return how many threads the workers have; each must have this code.
 
     Raises:
@@ -96,8 +96,8 @@ def _threads(client: Any, plan: Plan, address: str) -> int:
     return max(1, sum(threads.values()))
 
 
-def _must_be_ours(said: str, plan: Plan, who: str) -> None:
-    if said != (ours := errand.version(plan.modules)):
+def _must_be_ours(said: str, plan: Exploration, who: str) -> None:
+    if said != (ours := cluster_worker.version(plan.modules)):
         raise ClusterError(
             f"{who} has another version of the simulator, {said}; here it is {ours}: install the same everywhere"
         )
@@ -107,12 +107,12 @@ def _must_be_ours(said: str, plan: Plan, who: str) -> None:
 class _Sent:
     """A chunk under way."""
 
-    chunk: tuple[Plan, int, int]
+    chunk: tuple[Exploration, int, int]
     future: Any
     times: int = 1
 
 
-def _in_order(client: Any, plan: Plan, threads: int) -> Iterator[Summary]:
+def _in_order(client: Any, plan: Exploration, threads: int) -> Iterator[Summary]:
     left = iter(chunks(plan))
     under_way: deque[_Sent] = deque()
     while True:
@@ -124,8 +124,10 @@ def _in_order(client: Any, plan: Plan, threads: int) -> Iterator[Summary]:
         under_way.popleft()
 
 
-def _send(client: Any, chunk: tuple[Plan, int, int]) -> Any:
-    return client.submit(errand.carry_out, errand.version(chunk[0].modules), chunk, pure=False, retries=_RETRIES)
+def _send(client: Any, chunk: tuple[Exploration, int, int]) -> Any:
+    return client.submit(
+        cluster_worker.carry_out, cluster_worker.version(chunk[0].modules), chunk, pure=False, retries=_RETRIES
+    )
 
 
 def _first_answer(client: Any, under_way: deque[_Sent]) -> Summary:

@@ -8,16 +8,16 @@ from simulator.checks.verdict import judge
 from simulator.history.historian import read_history
 from simulator.report.trace.document import trace_of, written
 from simulator.report.trace.sheet import clean
-from simulator.virtual.search.storypage import of_story
+from simulator.virtual.search.story_report import of_story
 from simulator.virtual.worlds.outcome import told
 
 if TYPE_CHECKING:
     from simulator.report.files import OutFile
-    from simulator.virtual.search.scenario import Scenario
+    from simulator.virtual.search.world_scenario import WorldScenario
     from simulator.virtual.worlds.outcome import Run
 
 
-def write_story_trace(file: OutFile, scenario: Scenario, run: Run) -> None:
+def write_story_trace(file: OutFile, scenario: WorldScenario, run: Run) -> None:
     """Write the trace of a world that has run.
 
     Raises:

@@ -9,7 +9,7 @@ from simulator.virtual.oracle.moments import MOMENTS
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from simulator.virtual.search.explore import Plan, Summary
+    from simulator.virtual.search.exploration import Exploration, Summary
 
 STATES: Final = (
     "bodies",
@@ -29,7 +29,7 @@ STATES: Final = (
 )
 
 
-def print_summary(console: Console, plan: Plan, summary: Summary) -> None:
+def print_summary(console: Console, plan: Exploration, summary: Summary) -> None:
     """Print what an exploration did: its size, its faults, its invocations, the states that it reached."""
     hours = summary.virtual_seconds / 3600
     rate = summary.scenarios / max(summary.elapsed, 1e-9)

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.search.explore import Plan, Summary, run_chunk
+from simulator.virtual.search.exploration import Exploration, Summary, run_chunk
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -44,20 +44,20 @@ def version(modules: tuple[str, ...] = ()) -> str:
     return f"{digest.hexdigest()[:12]} on Python {sys.version_info.major}.{sys.version_info.minor}"
 
 
-def carry_out(asked: str, chunk: tuple[Plan, int, int]) -> Summary | str:
+def carry_out(asked: str, chunk: tuple[Exploration, int, int]) -> Summary | str:
     """Run a chunk in this thread's process; return this worker's version instead if it isn't ``asked``."""
     if (mine := version(chunk[0].modules)) != asked:
         return mine
-    errand: subprocess.Popen[bytes] | None = getattr(_HERE, "errand", None)
-    if errand is None or errand.poll() is not None:
-        errand = _HERE.errand = _start()
-    assert errand.stdin is not None
-    assert errand.stdout is not None
-    _send(errand.stdin, chunk)
+    process: subprocess.Popen[bytes] | None = getattr(_HERE, "process", None)
+    if process is None or process.poll() is not None:
+        process = _HERE.process = _start()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    _send(process.stdin, chunk)
     try:
-        part: Summary = pickle.load(errand.stdout)  # noqa: S301 - from a process of our own
+        part: Summary = pickle.load(process.stdout)  # noqa: S301 - from a process of our own
     except EOFError:
-        raise RuntimeError(f"the process that ran them ended with code {errand.wait()}") from None
+        raise RuntimeError(f"the process that ran them ended with code {process.wait()}") from None
     return part
 
 

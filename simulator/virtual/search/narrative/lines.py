@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import label
-from simulator.virtual.search.telling.choice import NEEDED, Tale, ranked, told_leases
-from simulator.virtual.search.telling.folding import fold
-from simulator.virtual.search.telling.requests import grouped, told_requests
-from simulator.virtual.search.telling.words import message_words, operator_words, outcome_words, visit_words
+from simulator.virtual.search.narrative.choice import NEEDED, Tale, ranked, told_leases
+from simulator.virtual.search.narrative.digest import fold
+from simulator.virtual.search.narrative.request_lines import grouped, told_requests
+from simulator.virtual.search.narrative.sentences import message_words, operator_words, outcome_words, visit_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simulator.history.journal import Record
-    from simulator.virtual.search.telling.visits import Visit
-    from simulator.virtual.search.telling.words import Told
+    from simulator.virtual.search.narrative.sentences import Told
+    from simulator.virtual.search.narrative.visits import Visit
 
 _OF_CALLS: Final = ("verdict", "cancelled by nobody", "cancellation swallowed")
 """Checks that ask how calls ended."""
@@ -28,14 +28,14 @@ _LAST: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class StoryLines:
     """What happened, in words, in order of time, and the hosts that it is about."""
 
     lines: list[tuple[float, str]]
     hosts: frozenset[str]
 
 
-def tell_lines(tale: Tale, *, most: int) -> Story:
+def tell_lines(tale: Tale, *, most: int) -> StoryLines:
     """Tell what matters, in ``most`` lines: the least needed is left out first."""
     ranks = ranked(tale)
     visits = sorted(ranks, key=lambda visit: (ranks[visit], -visit.start))
@@ -49,7 +49,7 @@ def tell_lines(tale: Tale, *, most: int) -> Story:
         visits.pop()
 
 
-def _told(tale: Tale, visits: Sequence[Visit], ranks: Mapping[Visit, int], *, coarse: bool) -> Story:
+def _told(tale: Tale, visits: Sequence[Visit], ranks: Mapping[Visit, int], *, coarse: bool) -> StoryLines:
     leases = told_leases(tale, visits)
     hosts = {visit.host for visit in visits} | {lease.host for lease in leases} | tale.focus.hosts
     told: list[Told] = []
@@ -70,7 +70,7 @@ def _told(tale: Tale, visits: Sequence[Visit], ranks: Mapping[Visit, int], *, co
     left = [visit for visit in tale.visits if visit.lock in tale.locks and visit not in visits]
     breaks = [record.t for record in tale.records if record.event == "fault"] + [lease.since for lease in leases]
     lines += [(at, _UNWRITTEN, text) for at, text in fold(left, () if coarse else breaks)]
-    return Story([(at, text) for at, _, text in sorted(set(lines))], frozenset(hosts))
+    return StoryLines([(at, text) for at, _, text in sorted(set(lines))], frozenset(hosts))
 
 
 # --- of callers and messages ------------------------------------------------------------------------------------------

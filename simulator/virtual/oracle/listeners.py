@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.oracle.conduct import Conduct
     from simulator.virtual.oracle.evidence import Evidence, Guarded
-    from simulator.virtual.storage.network import Request
+    from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.time.machine import Machine
     from singleton.base.events import LockEvent
     from singleton.base.hold import Hold
@@ -106,7 +106,7 @@ class _Invocation:
 
 
 @dataclass(slots=True)
-class Listening:
+class ListenerChecks:
     """Told of the events of listeners' locks, of their invocations, and of each request for their locks."""
 
     evidence: Evidence
@@ -211,7 +211,7 @@ class Listening:
 
     # --- what the service says ----------------------------------------------------------------------------------------
 
-    def sent(self, request: Request) -> None:
+    def sent(self, request: NetworkRequest) -> None:
         """Take a request."""
         if request.call == "release" and (candidate := self._of(request)) is not None:
             candidate.gave_up = self.evidence.loop.now
@@ -221,7 +221,7 @@ class Listening:
             if candidate.silent_since is None:
                 candidate.silent_since = candidate.asked
 
-    def replied(self, request: Request, failure: Exception | None) -> None:
+    def replied(self, request: NetworkRequest, failure: Exception | None) -> None:
         """Take a reply that reaches its host."""
         if request.call != "acquire" or (candidate := self._of(request)) is None:
             return
@@ -337,7 +337,7 @@ class Listening:
             self._candidates[key] = _Candidate(machine, event.lock, guard, self.evidence.loop.now)
         return self._candidates[key]
 
-    def _of(self, request: Request) -> _Candidate | None:
+    def _of(self, request: NetworkRequest) -> _Candidate | None:
         return self._candidates.get((request.machine.name, request.name))
 
     def _of_invocation(self, one: _Invocation) -> _Candidate | None:

@@ -22,9 +22,9 @@ from simulator.host.triggers.queues import encode
 from simulator.host.triggers.timer import Tick, TimerListener
 from simulator.host.worker import describe
 from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function
-from simulator.virtual.hosts.jobs import Context
-from simulator.virtual.hosts.queuehost import Feed, QueueWorld, VirtualClock
-from simulator.virtual.search.appbodies import AppBodies
+from simulator.virtual.hosts.jobs import InvocationContext
+from simulator.virtual.hosts.queue_host import Feed, QueueWorld, VirtualClock
+from simulator.virtual.search.app_bodies import AppBodies
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Account
 from simulator.virtual.worlds.runtime import HOST_ID, NOWHERE
@@ -220,7 +220,7 @@ class _Runner:
             try:
                 arguments = {function.trigger.name: value(), **outputs}
                 if function.wants_context:
-                    arguments["context"] = Context(function.name, invocation)
+                    arguments["context"] = InvocationContext(function.name, invocation)
                 result = await run_function(function.call, arguments)
                 given = given_back(function, outputs, result)
                 sys.stdout.flush()  # as the worker does

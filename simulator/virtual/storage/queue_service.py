@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.host.triggers.queues import Message
-from simulator.virtual.storage.network import Network, Request
+from simulator.virtual.storage.network import Network, NetworkRequest
 from simulator.virtual.time.machine import PART
 from singleton.stores.message_store import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
@@ -40,14 +40,14 @@ class Stored:
 
 
 @dataclass(slots=True, eq=False)
-class QueueRequest(Request):
+class QueueRequest(NetworkRequest):
     """A request to a queue: about the message of which id (or text), made by the locks of a host or by the host."""
 
     message: str = ""
     by_locks: bool = False
 
 
-class Watcher(Protocol):
+class QueueWatcher(Protocol):
     """Told of all that happens to messages, at the instant."""
 
     def sent(self, queue: str, stored: Stored, by_locks: Machine | None, delay: float, life: float | None, /) -> None:
@@ -65,7 +65,7 @@ class Queues:
     """The queue service."""
 
     loop: VirtualLoop
-    watcher: Watcher | None = None
+    watcher: QueueWatcher | None = None
     _queues: dict[str, dict[str, Stored]] = field(default_factory=dict)
     _number: int = 0
 
