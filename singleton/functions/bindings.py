@@ -77,7 +77,10 @@ def payload_of(parameter: str, value: Any, trigger: Trigger | None) -> Payload |
 
 
 def _can(value: object, *methods: str) -> bool:
-    return all(callable(getattr(value, method, None)) for method in methods)
+    for method in methods:  # noqa: SIM110 - no generator: this runs for each invocation
+        if not callable(getattr(value, method, None)):
+            return False
+    return True
 
 
 # --- messages: queues, Service Bus, Event Hubs, Kafka ----------------------------------------------------------------

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 from collections.abc import Iterator
 from concurrent.futures import Future
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
 
 from singleton.base.errors import ConfigurationError
@@ -66,13 +66,13 @@ def finished(function: str, result: Any, returns: str | None, *, decorator: str)
         return None
     if returns in WRITTEN_ONE_BY_ONE and isinstance(result, Iterator):
         return list(result)
-    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+    if isinstance(result, CoroutineType | GeneratorType):
         result.close()
     elif isinstance(result, Future):
         result.cancel()
     elif isinstance(result, asyncio.Future):
         _cancel(result)
-    elif not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
+    elif not (hasattr(type(result), "__await__") or isinstance(result, AsyncGeneratorType)):
         return result
     raise ConfigurationError(
         f"{decorator} on {function}: its body returned a {type(result).__name__}, which would run after the lock is "

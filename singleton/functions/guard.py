@@ -56,14 +56,14 @@ class Guard(Declaration):
 
     decorator: ClassVar[str] = "@singleton"
 
-    @property
+    @cached_property
     def wait(self) -> float | None:
         """Seconds of the first wait for the lock; 0 asks once; None waits for as long as it takes (W-26)."""
         if callable(self.on_contention):
             return 0
         return self.waits if self.max_waiting is None else 0  # that it would have to wait is known once it has asked
 
-    @property
+    @cached_property
     def waits(self) -> float | None:
         """Seconds for which an invocation waits in all; 0 where a policy of the user's own decides (W-26)."""
         return 0 if callable(self.on_contention) else self._waits(self.on_contention)

@@ -97,7 +97,7 @@ class ListenerGuard(Guard):
         """The longest time in seconds until a process asks for the lock again."""
         return self.options.lock_acquisition_polling_interval if self._recovery is None else self._recovery
 
-    @property
+    @cached_property
     def wait(self) -> float | None:
         """Seconds of one attempt to become the listener: 0 asks once (W-99)."""
         return 0 if self._recovery is not None else self._patience

@@ -255,8 +255,7 @@ class Signature:
         self._users = inspect.signature(function)
         self._adds_context = _CONTEXT not in self._users.parameters
         kinds = {each.kind for each in self._users.parameters.values()}
-        self._simple = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
-        self._names = tuple(self._users.parameters)
+        self._names = self._users.parameters.keys() if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None
 
     def dress(self, wrapper: Callable[..., Any], function: Callable[..., Any]) -> None:
         """Make ``wrapper`` look like ``function`` to the worker."""
@@ -282,8 +281,7 @@ class Signature:
         return named, context if hasattr(context, "invocation_id") else None
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name. As a rule each parameter has one, which takes no time to see."""
-        rest = self._names[len(args) :]
-        if self._simple and len(args) + len(kwargs) == len(self._names) and all(name in kwargs for name in rest):
-            return dict(zip(self._names, (*args, *(kwargs[name] for name in rest)), strict=True))
+        """Return the arguments by name. The worker gives each parameter by its name."""
+        if self._names is not None and not args and kwargs.keys() == self._names:
+            return {name: kwargs[name] for name in self._names}
         return dict(self._users.bind(*args, **kwargs).arguments)
