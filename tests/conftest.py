@@ -30,6 +30,8 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" i
 
 # Tests that run on one worker: they share what takes long, or would starve one another.
 GROUPS = {
+    "tests/cli/test_runs.py": "runs",
+    "tests/cli/test_triggers_run.py": "runs",
     "tests/cli/": "cli",
     "tests/docs/test_docs_site.py": "site",
     "tests/integration/test_faults.py": "faults",
