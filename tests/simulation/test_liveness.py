@@ -31,8 +31,8 @@ BUGS = {
     "task left behind": Mutant(
         "who asks starts a task and forgets it",
         "locking.line",
-        "        self._stand(waiter)\n",
-        "        self._stand(waiter)\n        loop.create_task(asyncio.sleep(1e6))\n",
+        "        self._waiters[waiter] = None\n",
+        "        self._waiters[waiter] = None\n        loop.create_task(asyncio.sleep(1e6))\n",
     ),
     "cancellation swallowed": Mutant(
         "a cancelled caller is given what it waited for",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.simulation.planted.mutant import Mutant
 
 _ORDERED = "singleton/patterns/ordered"
-ANSWERING = f"{_ORDERED}/answering.py"
+ANSWERING = f"{_ORDERED}/bell_handler.py"
 BELLS = f"{_ORDERED}/bells.py"
-OPERATING = f"{_ORDERED}/operating.py"
+OPERATING = f"{_ORDERED}/stopped_keys.py"
 POSITION = f"{_ORDERED}/position.py"
 PROTOCOL = f"{_ORDERED}/protocol.py"
-READING = f"{_ORDERED}/reading.py"
-SENDING = f"{_ORDERED}/sending.py"
+READING = f"{_ORDERED}/log_reader.py"
+SENDING = f"{_ORDERED}/log_writer.py"
 SERVICE = f"{_ORDERED}/service.py"
 VISIT = f"{_ORDERED}/visit.py"
 WORKER = f"{_ORDERED}/worker.py"

@@ -1,0 +1,25 @@
+"""Each planted bug changes a source that is there: a quick look, for who renames or moves what a bug is planted in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.test_liveness import BUGS
+from tests.unit.locking.core_mutants import OTHERS, UNSAFE
+
+ROOT = Path(__file__).resolve().parents[3]
+PLANTED = [
+    *((mutant.name, mutant.file, mutant.old) for mutant in MUTANTS),
+    *(
+        (mutant.name, f"singleton/{mutant.module.replace('.', '/')}.py", mutant.old)
+        for mutant in (*BUGS.values(), *(mutant for mutant, _ in (*UNSAFE, *OTHERS)))
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "old"), PLANTED, ids=[name for name, _, _ in PLANTED])
+def test_the_text_of_a_planted_bug_stands_in_its_file_once(name: str, file: str, old: str) -> None:
+    assert (ROOT / file).read_text(encoding="utf-8").count(old) == 1
