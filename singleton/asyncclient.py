@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
     from singleton.base.kinds import Seconds
-    from singleton.operating.breaking import Broken
-    from singleton.operating.lifting import Lifted
+    from singleton.operating.epoch_lift import Lifted
+    from singleton.operating.lease_break import Broken
     from singleton.operating.locks import LockInfo
     from singleton.process.onthread import Work
 

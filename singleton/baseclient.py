@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
     from singleton.base.kinds import Level, Seconds, Use
-    from singleton.operating.breaking import Broken
-    from singleton.operating.lifting import Lifted
-    from singleton.operating.listing import Met, Wanted
+    from singleton.operating.epoch_lift import Lifted
+    from singleton.operating.lease_break import Broken
+    from singleton.operating.locks import Met, Wanted
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
     from singleton.settings.accounts import GivenAccount, GivenClients
@@ -192,7 +192,7 @@ class BaseClient:
         Raises:
             ConfigurationError, ScopeError: no lock can have such a name.
         """
-        from singleton.operating.naming import app_id, name_in, scope_values, warn_of_machine
+        from singleton.operating.lock_names import app_id, name_in, scope_values, warn_of_machine
 
         scopes = scope_values(scope)
         app, container = app_id(self._options), self._place.container
@@ -310,7 +310,7 @@ class BaseClient:
         return self._through(name, lambda registry: holder(registry.store(address.place), name))
 
     def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
-        from singleton.operating.breaking import break_hold
+        from singleton.operating.lease_break import break_hold
 
         address = self._address(name)
         warning = None if notice is None else _NOTICE.check(notice, "notice")
@@ -319,8 +319,8 @@ class BaseClient:
         )
 
     def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
-        from singleton.operating.lifting import Lift
-        from singleton.operating.unknown import warn_of_function
+        from singleton.operating.epoch_lift import Lift
+        from singleton.operating.missing_lock import warn_of_function
 
         place = self._place
 
@@ -335,8 +335,7 @@ class BaseClient:
         return self._through(place.container, lift)
 
     def _page(self, prefix: str, marker: str | None) -> Work[Page]:
-        from singleton.operating.keeping import keeping_of
-        from singleton.operating.listing import next_page
+        from singleton.operating.container import keeping_of, next_page
 
         place = self._place
         return self._through(
@@ -346,8 +345,8 @@ class BaseClient:
 
     def _nothing(self, met: Met, function: str | None, prefix: str) -> Work[None]:
         """Warn if a complete listing has nothing of what was asked for, though there are other locks."""
-        from singleton.operating.keeping import keeping_of
-        from singleton.operating.unknown import warn_of_nothing
+        from singleton.operating.container import keeping_of
+        from singleton.operating.missing_lock import warn_of_nothing
 
         place = self._place
         return self._through(
@@ -468,7 +467,7 @@ def _check_arity(work: Callable[..., object]) -> None:
 
 def listing(function: str | None, *, held: bool, older_than: Seconds | None) -> tuple[Wanted, Met]:
     """Return which locks are asked for, and what a list has of them at its beginning: nothing."""
-    from singleton.operating.listing import Met, Wanted
+    from singleton.operating.locks import Met, Wanted
 
     age = None if older_than is None else seconds(older_than, "older_than")
     return Wanted(function=function, held=held, older_than=age), Met()

@@ -14,10 +14,9 @@ from singleton.cli.session import Session, in_a_session
 from singleton.cli.trouble import READING, Silence
 from singleton.cli.words import counted, write_json
 from singleton.operating.checks import MAY_BE_HIDDEN
-from singleton.operating.doctor import clean_up, examine, prepare
-from singleton.operating.keeping import keeping_of
-from singleton.operating.listing import next_page
-from singleton.operating.patient import Finding, Forbidden
+from singleton.operating.container import keeping_of, next_page
+from singleton.operating.examination import clean_up, examine, prepare
+from singleton.operating.scratch import Finding, Forbidden
 from singleton.process.current import runtime
 from singleton.settings.accounts import LockContainer
 from singleton.stores.protocol import StoreFailure
@@ -25,7 +24,7 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
-    from singleton.operating.patient import Outcome
+    from singleton.operating.scratch import Outcome
     from singleton.stores.protocol import LeaseStore
 
 _T = TypeVar("_T")

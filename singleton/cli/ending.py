@@ -15,11 +15,11 @@ from singleton.cli.looking import lock_named
 from singleton.cli.mistyped import tell_of_slots
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import holder_dict, moment, plain, span, who, write_json
-from singleton.operating.breaking import Passed, end_hold
+from singleton.operating.lease_break import Passed, end_hold
 from singleton.stores.lock_keeping import LONGEST_BREAK
 
 if TYPE_CHECKING:
-    from singleton.operating.breaking import Broken
+    from singleton.operating.lease_break import Broken
     from singleton.operating.locks import LockInfo
 
 _LONGEST_WAIT: Final = 65.0

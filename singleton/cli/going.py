@@ -10,17 +10,17 @@ import click
 from singleton.cli.mistyped import no_such_prefix
 from singleton.cli.trouble import READING
 from singleton.cli.words import Progress, counted, rate, write_json
-from singleton.operating.listing import next_page as first_page
+from singleton.operating.container import next_page as first_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from singleton.cli.session import Session
-    from singleton.operating.going import Going
+    from singleton.operating.container_pass import ContainerPass
     from singleton.stores.protocol import LeaseStore
 
 
-_GoingT = TypeVar("_GoingT", bound="Going[Any]")
+_GoingT = TypeVar("_GoingT", bound="ContainerPass[Any]")
 
 
 def go_through(
@@ -74,7 +74,7 @@ def go_through(
 
 def _tell(
     session: Session,
-    going: Going[Any],
+    going: ContainerPass[Any],
     seconds: float,
     did: str,
     others: Mapping[str, str],

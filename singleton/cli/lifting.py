@@ -9,7 +9,7 @@ import click
 from singleton.cli.going import go_through
 from singleton.cli.mistyped import no_such_function
 from singleton.cli.session import Session, in_a_session
-from singleton.operating.lifting import Lift
+from singleton.operating.epoch_lift import Lift
 
 if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore

@@ -28,16 +28,16 @@ from singleton.cli.words import (
     who,
     write_json,
 )
-from singleton.operating.alike import is_slot
-from singleton.operating.listing import Met, Wanted, find, next_page
-from singleton.operating.locks import lock_info
-from singleton.operating.watching import Watch
+from singleton.operating.container import find, next_page
+from singleton.operating.locks import Met, Wanted, lock_info
+from singleton.operating.missing_lock import is_slot
+from singleton.operating.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from singleton.operating.locks import LockInfo
-    from singleton.operating.watching import Sight
+    from singleton.operating.watch import Sight
     from singleton.stores.lock_keeping import Page
 
 _INDENT: Final = 4

@@ -26,7 +26,7 @@ from singleton.cli.looking import list_, show, watch
 from singleton.cli.naming import name
 from singleton.cli.sweeping import sweep
 from singleton.cli.words import Told, write_json
-from singleton.operating.listing import NO_CONTAINER
+from singleton.operating.container import NO_CONTAINER
 from singleton.settings.connection import redact
 
 if TYPE_CHECKING:

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Final
 from singleton.cli.lines import say
 from singleton.cli.trouble import READING
 from singleton.cli.words import state_of
-from singleton.operating.alike import names_like, prefixes_like, slots_of
-from singleton.operating.unknown import function_is_missing, lock_is_missing, prefix_is_missing
+from singleton.operating.missing_lock import (
+    function_is_missing,
+    lock_is_missing,
+    names_like,
+    prefix_is_missing,
+    prefixes_like,
+    slots_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,8 +10,8 @@ from singleton.cli.lines import say
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import plain, write_json
 from singleton.locking.slots import slot_name
+from singleton.operating.lock_names import dequeueable_name, may_be_dequeueable, name_in
 from singleton.operating.locks import parts_of
-from singleton.operating.naming import dequeueable_name, may_be_dequeueable, name_in
 
 if TYPE_CHECKING:
     from singleton.base.kinds import Level

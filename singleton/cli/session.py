@@ -12,8 +12,8 @@ import click
 
 from singleton.base.errors import StorageDenied
 from singleton.cli.hearing import Hearing
-from singleton.operating.keeping import keeping_of
-from singleton.operating.naming import layout_in
+from singleton.operating.container import keeping_of
+from singleton.operating.lock_names import layout_in
 from singleton.process.address import Address
 from singleton.process.current import provided_account, runtime
 from singleton.settings.accounts import LockContainer

@@ -9,8 +9,8 @@ import click
 from singleton.cli.going import go_through
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import span_of
-from singleton.operating.keeping import keeping_of
-from singleton.operating.sweeping import YOUNGEST, Sweep
+from singleton.operating.container import keeping_of
+from singleton.operating.sweep import YOUNGEST, Sweep
 
 if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from singleton.operating.patient import PERIOD, Hidden, Strange, Wrong
-from singleton.operating.rights import rights
+from singleton.operating.scratch import (
+    DELETE,
+    LIST,
+    PERIOD,
+    CheckFailed,
+    CheckNote,
+    CheckUnknown,
+    Forbidden,
+    ServiceRequest,
+)
 from singleton.stores.azure_blob import AzureBlobLeaseStore
 from singleton.stores.lock_keeping import IN_USE
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
-    from singleton.operating.patient import Patient
+    from singleton.operating.scratch import ScratchBlobs
 
 _STOPS: Final = PERIOD * 14 / 15
 """When the holder of such a lease stops by its own clock."""
@@ -25,176 +33,223 @@ _SKEW: Final = 30.0
 """Seconds by which clocks may differ before it is said. Locks don't compare clocks; signatures do, at 15 minutes."""
 
 
-async def _exclusion(patient: Patient) -> str:
+_T = TypeVar("_T")
+
+_OPERATORS: Final = (LIST, DELETE)
+"""What no lock needs: to list and sweep locks, and to note the failures of a deferred message."""
+
+
+async def _rights(scratch: ScratchBlobs) -> str:
+    """Rights: create, lease, write, read, list, break and delete.
+
+    Raises:
+        CheckFailed: one that locks need is missing.
+        CheckNote: one is missing that only ``list``, ``sweep`` and ``"defer"`` need.
+    """
+    name, mine = f"{scratch.prefix}rights", scratch.mine
+    denied: dict[ServiceRequest, Forbidden] = {}
+
+    async def tried(pending: Awaitable[_T]) -> _T | None:
+        """Return the answer, or None. What follows a request that was denied may be refused for the want of it."""
+        try:
+            return await pending
+        except Forbidden as forbidden:
+            denied.setdefault(forbidden.request, forbidden)
+        except StoreFailure as failure:
+            if not denied or failure.meaning == "transient":
+                raise
+        return None
+
+    await tried(scratch.blob("rights"))
+    etag = await tried(scratch.store.acquire(name, mine, PERIOD)) or '"0x0"'
+    if (seen := await tried(scratch.store.read(name))) is not None:
+        etag = seen.etag
+    etag = await tried(scratch.store.write(name, mine, {"SingletonEpoch": "1"}, etag)) or etag
+    await tried(scratch.store.renew(name, mine))
+    await tried(scratch.keeping.page(scratch.prefix))
+    await tried(scratch.keeping.shorten(name, 0))
+    await tried(scratch.store.release(name, mine))
+    await tried(scratch.keeping.erase(name, etag))
+    said = "; ".join(map(str, denied.values()))
+    if any(request not in _OPERATORS for request in denied):
+        raise CheckFailed(said)
+    if denied:
+        raise CheckNote(f"locks work, but not all that an operator does: {said}")
+    return "create, lease, write, read, list, break and delete are allowed"
+
+
+async def _exclusion(scratch: ScratchBlobs) -> str:
     """Leases exclude: one id has it, and asking again with that id is no second time."""
-    name = await patient.leased("exclusion")
-    await patient.refused(patient.store.acquire(name, patient.other, PERIOD), "a second lease", "held")
-    await patient.store.acquire(name, patient.mine, PERIOD)
-    await patient.refused(patient.store.renew(name, patient.other), "a renewal with another id", "lost")
-    await patient.refused(patient.store.release(name, patient.other), "a release with another id", "lost")
-    await patient.store.create(name)
-    await patient.refused(patient.store.acquire(name, patient.other, PERIOD), "a lease after making it again", "held")
+    name = await scratch.leased("exclusion")
+    await scratch.refused(scratch.store.acquire(name, scratch.other, PERIOD), "a second lease", "held")
+    await scratch.store.acquire(name, scratch.mine, PERIOD)
+    await scratch.refused(scratch.store.renew(name, scratch.other), "a renewal with another id", "lost")
+    await scratch.refused(scratch.store.release(name, scratch.other), "a release with another id", "lost")
+    await scratch.store.create(name)
+    await scratch.refused(scratch.store.acquire(name, scratch.other, PERIOD), "a lease after making it again", "held")
     return "one lease at a time; the same id may ask again; making the blob again keeps its lease"
 
 
-async def _fence(patient: Patient) -> str:
+async def _fence(scratch: ScratchBlobs) -> str:
     """Writes are fenced: the service refuses those under a lease that is gone."""
-    name = await patient.leased("fence")
-    etag = await patient.etag(name)
-    await patient.refused(patient.store.write(name, patient.other, {}, etag), "a write with another id", "lost")
-    await patient.store.release(name, patient.mine)
-    await patient.refused(patient.store.write(name, patient.mine, {}, etag), "a write after the release", "lost")
+    name = await scratch.leased("fence")
+    etag = await scratch.etag(name)
+    await scratch.refused(scratch.store.write(name, scratch.other, {}, etag), "a write with another id", "lost")
+    await scratch.store.release(name, scratch.mine)
+    await scratch.refused(scratch.store.write(name, scratch.mine, {}, etag), "a write after the release", "lost")
     return "a write under a lease that is gone is refused"
 
 
-async def _conditions(patient: Patient) -> str:
+async def _conditions(scratch: ScratchBlobs) -> str:
     """Conditions count: a stamp, a break and a delete on another ETag change nothing."""
-    name = await patient.leased("conditions")
-    old = await patient.etag(name)
-    await patient.store.write(name, patient.mine, {"One": "1"}, old)
-    await patient.refused(patient.store.write(name, patient.mine, {"One": "2"}, old), "a stale write", "changed")
-    await patient.refused(patient.keeping.shorten(name, 0, old), "a stale break", "changed")
-    await patient.store.release(name, patient.mine)
-    await patient.refused(patient.keeping.erase(name, old), "a stale delete", "changed")
+    name = await scratch.leased("conditions")
+    old = await scratch.etag(name)
+    await scratch.store.write(name, scratch.mine, {"One": "1"}, old)
+    await scratch.refused(scratch.store.write(name, scratch.mine, {"One": "2"}, old), "a stale write", "changed")
+    await scratch.refused(scratch.keeping.shorten(name, 0, old), "a stale break", "changed")
+    await scratch.store.release(name, scratch.mine)
+    await scratch.refused(scratch.keeping.erase(name, old), "a stale delete", "changed")
     return "writes, breaks and deletes on an old ETag are refused"
 
 
-async def _etags(patient: Patient) -> str:
+async def _etags(scratch: ScratchBlobs) -> str:
     """Leases leave ETag and Last-Modified alone; metadata changes the ETag."""
-    name = await patient.blob("etags")
-    before = await patient.store.read(name)
-    replied = await patient.store.acquire(name, patient.mine, PERIOD)
-    await patient.store.renew(name, patient.mine)
-    await patient.store.release(name, patient.mine)
-    await patient.store.acquire(name, patient.mine, PERIOD)
-    await patient.keeping.shorten(name, 0)
-    after = await patient.store.read(name)
+    name = await scratch.blob("etags")
+    before = await scratch.store.read(name)
+    replied = await scratch.store.acquire(name, scratch.mine, PERIOD)
+    await scratch.store.renew(name, scratch.mine)
+    await scratch.store.release(name, scratch.mine)
+    await scratch.store.acquire(name, scratch.mine, PERIOD)
+    await scratch.keeping.shorten(name, 0)
+    after = await scratch.store.read(name)
     if (before.etag, before.modified) != (after.etag, after.modified) or replied != before.etag:
-        raise Wrong("a lease operation changed the ETag or Last-Modified")
-    await patient.store.acquire(name, patient.mine, PERIOD)
-    if await patient.store.write(name, patient.mine, {"One": "1"}, after.etag) == after.etag:
-        raise Wrong("writing metadata did not change the ETag")
+        raise CheckFailed("a lease operation changed the ETag or Last-Modified")
+    await scratch.store.acquire(name, scratch.mine, PERIOD)
+    if await scratch.store.write(name, scratch.mine, {"One": "1"}, after.etag) == after.etag:
+        raise CheckFailed("writing metadata did not change the ETag")
     return "leases leave the ETag alone, writing changes it: a stamp needs no read"
 
 
-async def _deletes(patient: Patient) -> str:
+async def _deletes(scratch: ScratchBlobs) -> str:
     """A leased blob can't be deleted without its lease."""
-    name = await patient.leased("deletes")
-    etag = await patient.etag(name)
-    await patient.refused(patient.keeping.erase(name, etag), "deleting a leased blob", IN_USE)
-    await patient.store.release(name, patient.mine)
-    await patient.keeping.erase(name, etag)
+    name = await scratch.leased("deletes")
+    etag = await scratch.etag(name)
+    await scratch.refused(scratch.keeping.erase(name, etag), "deleting a leased blob", IN_USE)
+    await scratch.store.release(name, scratch.mine)
+    await scratch.keeping.erase(name, etag)
     return "deleted only while nobody has the lease: sweeping is safe"
 
 
-async def _breaks(patient: Patient) -> str:
+async def _breaks(scratch: ScratchBlobs) -> str:
     """A break without a period leaves the rest of the lease, and only ever shortens it."""
-    name = await patient.leased("breaks")
-    rest = await patient.keeping.shorten(name, None)
+    name = await scratch.leased("breaks")
+    rest = await scratch.keeping.shorten(name, None)
     if not PERIOD - 5 <= rest <= PERIOD:
-        raise Wrong(f"a break without a period leaves {rest} s of a lease of {PERIOD} s")
-    await patient.refused(patient.store.renew(name, patient.mine), "a renewal of a broken lease", "lost")
-    await patient.refused(patient.store.acquire(name, patient.other, PERIOD), "a lease before the end", "held")
-    if await patient.keeping.shorten(name, 5) > 5 or await patient.keeping.shorten(name, 30) > 5:
-        raise Wrong("a break does not shorten what is left")
-    await patient.keeping.shorten(name, 0)
-    await patient.store.acquire(name, patient.other, PERIOD)
+        raise CheckFailed(f"a break without a period leaves {rest} s of a lease of {PERIOD} s")
+    await scratch.refused(scratch.store.renew(name, scratch.mine), "a renewal of a broken lease", "lost")
+    await scratch.refused(scratch.store.acquire(name, scratch.other, PERIOD), "a lease before the end", "held")
+    if await scratch.keeping.shorten(name, 5) > 5 or await scratch.keeping.shorten(name, 30) > 5:
+        raise CheckFailed("a break does not shorten what is left")
+    await scratch.keeping.shorten(name, 0)
+    await scratch.store.acquire(name, scratch.other, PERIOD)
     return "the rest of the lease runs out, it can't be renewed, and a shorter notice shortens it"
 
 
-async def _clock(patient: Patient) -> str:
+async def _clock(scratch: ScratchBlobs) -> str:
     """This machine's clock and the service's."""
-    await patient.blob("clock")
+    await scratch.blob("clock")
     sent = time.time()
-    page = await patient.keeping.page(patient.prefix)
+    page = await scratch.keeping.page(scratch.prefix)
     apart = page.at + 0.5 - (sent + time.time()) / 2  # the service's has whole seconds
     said = f"this machine's clock is {abs(apart):.0f} s {'behind' if apart > 0 else 'ahead of'} the service's"
     if abs(apart) > _SKEW:
-        raise Strange(f"{said}: locks still work, but at 15 minutes or more the service refuses requests")
+        raise CheckNote(f"{said}: locks still work, but at 15 minutes or more the service refuses requests")
     return "this machine's clock is the service's, within a second or two" if abs(apart) < 2 else said
 
 
-async def _expiry(patient: Patient) -> str:
+async def _expiry(scratch: ScratchBlobs) -> str:
     """A lease ends after its period, by our clock, and not before."""
-    name = await patient.blob("expiry")
+    name = await scratch.blob("expiry")
     clock = asyncio.get_running_loop().time
     sent = clock()
-    await patient.store.acquire(name, patient.mine, PERIOD)
+    await scratch.store.acquire(name, scratch.mine, PERIOD)
     granted = clock()
     await asyncio.sleep(sent + _EARLY - clock())
     while True:
         asked = clock()
         try:
-            await patient.store.acquire(name, patient.other, PERIOD)
+            await scratch.store.acquire(name, scratch.other, PERIOD)
         except StoreFailure as failure:
             if failure.meaning != "held":
                 raise
         else:
             break
         if asked > granted + _LATE:
-            raise Wrong(f"a lease of {PERIOD} s has not ended after {asked - granted:.1f} s")
+            raise CheckFailed(f"a lease of {PERIOD} s has not ended after {asked - granted:.1f} s")
         await asyncio.sleep(0.1)
     if asked - sent < _STOPS:
-        raise Wrong(f"a lease of {PERIOD} s was given away within {clock() - sent:.2f} s, before its holder stops")
+        raise CheckFailed(
+            f"a lease of {PERIOD} s was given away within {clock() - sent:.2f} s, before its holder stops"
+        )
     return f"a lease of {PERIOD} s was free for others after {clock() - sent:.1f} s"
 
 
-async def _renewal_of_the_expired(patient: Patient) -> str:
+async def _renewal_of_the_expired(scratch: ScratchBlobs) -> str:
     """An expired lease is not renewed under another id."""
-    name = await patient.leased("expired")
+    name = await scratch.leased("expired")
     await asyncio.sleep(PERIOD + 0.5)
     try:
-        replied = await patient.store.renew(name, patient.other)
+        replied = await scratch.store.renew(name, scratch.other)
     except StoreFailure as failure:
         if failure.meaning != "lost":
             raise
         return "an expired lease is not renewed under another id"
-    if replied != patient.mine:
-        raise Wrong("an expired lease was renewed under another id")
-    raise Strange(
+    if replied != scratch.mine:
+        raise CheckFailed("an expired lease was renewed under another id")
+    raise CheckNote(
         "the storage emulator renews an expired lease under any id (Azurite#2352); locks check the reply, so they "
         "still work"
     )
 
 
-async def _hierarchy(patient: Patient) -> str:
+async def _hierarchy(scratch: ScratchBlobs) -> str:
     from singleton.stores.azure_container import is_hierarchical
 
-    if await is_hierarchical(_azure(patient).container):
-        raise Strange("hierarchical namespace: a sweep leaves empty folders behind; locks work the same")
+    if await is_hierarchical(_azure(scratch).container):
+        raise CheckNote("hierarchical namespace: a sweep leaves empty folders behind; locks work the same")
     return "no hierarchical namespace"
 
 
-async def _versions(patient: Patient) -> str:
+async def _versions(scratch: ScratchBlobs) -> str:
     from singleton.stores.azure_container import keeps_versions
 
-    if await keeps_versions(_azure(patient).container, f"{patient.prefix}traits"):
-        raise Strange(
+    if await keeps_versions(_azure(scratch).container, f"{scratch.prefix}traits"):
+        raise CheckNote(
             "versioning is on: each acquired lock leaves a version behind, which costs money; add a lifecycle rule "
             "that deletes them"
         )
     return "no versioning"
 
 
-async def _soft_delete(patient: Patient) -> str:
+async def _soft_delete(scratch: ScratchBlobs) -> str:
     from singleton.stores.azure_container import keeps_deleted
 
-    days = await keeps_deleted(_azure(patient).container, f"{patient.prefix}traits")
+    days = await keeps_deleted(_azure(scratch).container, f"{scratch.prefix}traits")
     if days is not None:
-        raise Strange(f"soft delete is on: what a sweep deletes is kept, and paid for, for {days or 'some'} days")
+        raise CheckNote(f"soft delete is on: what a sweep deletes is kept, and paid for, for {days or 'some'} days")
     return "no soft delete"
 
 
-def _azure(patient: Patient) -> AzureBlobLeaseStore:
-    if not isinstance(patient.itself, AzureBlobLeaseStore):
-        raise Hidden("it is not an Azure account")
-    return patient.itself
+def _azure(scratch: ScratchBlobs) -> AzureBlobLeaseStore:
+    if not isinstance(scratch.itself, AzureBlobLeaseStore):
+        raise CheckUnknown("it is not an Azure account")
+    return scratch.itself
 
 
-Check: TypeAlias = "Callable[[Patient], Coroutine[None, None, str]]"
+Check: TypeAlias = "Callable[[ScratchBlobs], Coroutine[None, None, str]]"
 
 CHECKS: Final[dict[str, Check]] = {
-    "rights": rights,
+    "rights": _rights,
     "exclusion": _exclusion,
     "fencing": _fence,
     "conditions": _conditions,

@@ -1,8 +1,8 @@
-"""What is known of a lock that a listing shows: whose it is by its name, in which state, and who has it."""
+"""Locks as a listing shows them: function and scope of the blob's name, lease and holder; and a filter of locks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -13,9 +13,11 @@ from singleton.stores.protocol import HELD
 from singleton.stores.stamps import STAMP_KEYS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from singleton.base.holder import Holder
     from singleton.base.kinds import Level
-    from singleton.stores.lock_keeping import Listed
+    from singleton.stores.lock_keeping import Listed, Page
     from singleton.stores.protocol import LeaseState
 
 _NAMED_BY_SOMEBODY: Final = NameParts(app="")
@@ -105,3 +107,71 @@ def parts_of(name: str, container: str) -> NameParts | None:
 def is_stamped(blob: Listed) -> bool:
     """Tell whether a lock has left something on it."""
     return any(key.lower() in STAMP_KEYS for key in blob.metadata)
+
+
+@dataclass(slots=True, kw_only=True)
+class Met:
+    """What a listing came across, whatever of it was asked for.
+
+    Attributes:
+        locks: how many there are.
+        functions: those that have any.
+        ageless: locks that were left out because nobody knows how long their holder has had them.
+        unsure: locks that somebody has and that were left out because they seem to be another function's, which is not
+            sure: the name has none, and the hold is young.
+    """
+
+    locks: int = 0
+    functions: set[str] = field(default_factory=set)
+    ageless: int = 0
+    unsure: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which locks of a listing are asked for.
+
+    Attributes:
+        function: only those of this function.
+        held: only those that somebody has.
+        older_than: only those that somebody is known to have had for at least so many seconds; of the free ones, those
+            that were last written so long ago.
+    """
+
+    function: str | None = None
+    held: bool = False
+    older_than: float | None = None
+
+    def among(self, page: Page, container: str, met: Met | None = None) -> Iterator[LockInfo]:
+        """Yield those on this page; add to ``met`` what is there."""
+        met = Met() if met is None else met
+        latest = None if self.older_than is None else page.at - self.older_than
+        for blob in page.entries:
+            lock = lock_info(blob, container)
+            if lock is None:
+                continue
+            met.locks += 1
+            if lock.function:
+                met.functions.add(lock.function)
+            if self.held and not lock.held:
+                continue
+            if self.function is not None and lock.function != self.function:
+                met.unsure += lock.held and not lock.function_sure
+                continue
+            if latest is not None:
+                met.ageless += _is_ageless(lock)
+                if not _is_older(lock, latest):
+                    continue
+            yield lock
+
+
+def _is_older(lock: LockInfo, latest: float) -> bool:
+    """Tell whether somebody has had the lock since then at the latest; one that nobody has, whether it was written."""
+    if lock.holder is None:
+        return lock.modified.timestamp() <= latest
+    return lock.holder.since is not None and lock.holder.since.timestamp() <= latest
+
+
+def _is_ageless(lock: LockInfo) -> bool:
+    """Tell whether the lock's holder does not record since when it has it, not even after half a lease period."""
+    return lock.holder is not None and lock.holder.since is None and lock.holder.renewed is not False

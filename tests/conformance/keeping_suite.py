@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.conformance.lease_table import A, B, outcome, state_of
-from singleton.operating.keeping import keeping_of
+from singleton.operating.container import keeping_of
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

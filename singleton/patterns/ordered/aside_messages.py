@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.operating.keeping import keeping_of
+from singleton.operating.container import keeping_of
 from singleton.patterns.ordered.entries import Entry, entries_in
 from singleton.patterns.ordered.protocol import LOG_KEY
 from singleton.stores.protocol import StoreFailure

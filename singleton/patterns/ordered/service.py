@@ -13,7 +13,7 @@ from singleton.base.state import read_as, written_as
 from singleton.baseclient import BaseClient
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.operating.keeping import keeping_of
+from singleton.operating.container import keeping_of
 from singleton.patterns.ordered.bells import Bell, ring
 from singleton.patterns.ordered.log_writer import Sender
 from singleton.patterns.ordered.protocol import Names, chain_of

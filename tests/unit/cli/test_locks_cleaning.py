@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.cli import words
-from singleton.operating.sweeping import Sweep
+from singleton.operating.sweep import Sweep
 from singleton.stores.protocol import StoreFailure
 from tests.support.locks_command import stamped
 

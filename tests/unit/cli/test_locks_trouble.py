@@ -14,9 +14,8 @@ from singleton.base.errors import StorageUnavailable
 from singleton.cli import trouble
 from singleton.cli.trouble import Outage, Silence
 from singleton.locking.line import Line
-from singleton.operating import listing
-from singleton.operating.keeping import keeping_of
-from singleton.operating.listing import next_page
+from singleton.operating import container as container_module
+from singleton.operating.container import keeping_of, next_page
 from singleton.stores.protocol import StoreFailure
 from tests.support.locks_command import stamped
 from tests.support.network import Network
@@ -99,7 +98,7 @@ def test_that_is_the_time_that_commands_give_it(
         given.append(answer)
         raise AWAY
 
-    monkeypatch.setattr(listing, "answered", silent)
+    monkeypatch.setattr(container_module, "answered", silent)
     assert locks(*command) == 3
     assert given == [15.0]
     assert "does not answer as it should" in locks.err

@@ -14,7 +14,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from singleton import AsyncLockClient, LockNotAcquired, current_hold, observe
 from singleton.base.events import LockEvent, emit
 from singleton.observing import metrics
-from singleton.operating.keeping import keeping_of
+from singleton.operating.container import keeping_of
 from singleton.process.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from singleton.base.errors import StorageDenied, StorageUnavailable
-from singleton.operating.doctor import clean_up, examine
+from singleton.operating.examination import clean_up, examine
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.virtual import run_virtual
@@ -15,7 +15,7 @@ from tests.support.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from singleton.operating.patient import Finding
+    from singleton.operating.scratch import Finding
 
 HIDDEN = {"hierarchy", "versions", "soft delete", "clock"}
 """What a model in memory can't show."""

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from singleton.operating.keeping import keeping_of
+from singleton.operating.container import keeping_of
 from singleton.process.accounts.stores import open_container, open_queue, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.http.connections import Connections

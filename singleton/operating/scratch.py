@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from singleton.locking.holder import answered
-from singleton.operating.keeping import keeping_of
+from singleton.operating.container import keeping_of
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -32,20 +32,20 @@ class Finding:
     said: str
 
 
-class Wrong(Exception):
+class CheckFailed(Exception):
     """The service answers otherwise than locks rely on."""
 
 
-class Strange(Exception):
+class CheckNote(Exception):
     """Something is to be known of the account, though locks work."""
 
 
-class Hidden(Exception):
+class CheckUnknown(Exception):
     """It can't be seen from here."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ServiceRequest:
     """A request of the service, by its name there, and what it needs.
 
     Attributes:
@@ -59,19 +59,19 @@ class Request:
     letter: str
 
 
-_LEASE: Final = Request("Lease Blob", f"data action {_CONTAINERS}/blobs/write", "w")
-MAKE: Final = Request("Create Container", f"action {_CONTAINERS}/write", "c, for containers")
-CREATE: Final = Request("Put Blob", f"data action {_CONTAINERS}/blobs/write", "c or w")
-LIST: Final = Request("List Blobs", f"data action {_CONTAINERS}/blobs/read", "l")
-DELETE: Final = Request("Delete Blob", f"data action {_CONTAINERS}/blobs/delete", "d")
+_LEASE: Final = ServiceRequest("Lease Blob", f"data action {_CONTAINERS}/blobs/write", "w")
+MAKE: Final = ServiceRequest("Create Container", f"action {_CONTAINERS}/write", "c, for containers")
+CREATE: Final = ServiceRequest("Put Blob", f"data action {_CONTAINERS}/blobs/write", "c or w")
+LIST: Final = ServiceRequest("List Blobs", f"data action {_CONTAINERS}/blobs/read", "l")
+DELETE: Final = ServiceRequest("Delete Blob", f"data action {_CONTAINERS}/blobs/delete", "d")
 _REQUESTS: Final = {
     "create": CREATE,
     "acquire": _LEASE,
     "renew": _LEASE,
     "release": _LEASE,
     "shorten": _LEASE,
-    "write": Request("Set Blob Metadata", f"data action {_CONTAINERS}/blobs/write", "w"),
-    "read": Request("Get Blob Properties", f"data action {_CONTAINERS}/blobs/read", "r"),
+    "write": ServiceRequest("Set Blob Metadata", f"data action {_CONTAINERS}/blobs/write", "w"),
+    "read": ServiceRequest("Get Blob Properties", f"data action {_CONTAINERS}/blobs/read", "r"),
     "page": LIST,
     "erase": DELETE,
 }
@@ -80,7 +80,7 @@ _REQUESTS: Final = {
 class Forbidden(StoreFailure):
     """A request that this identity, key or SAS may not make."""
 
-    def __init__(self, request: Request, failure: StoreFailure) -> None:
+    def __init__(self, request: ServiceRequest, failure: StoreFailure) -> None:
         super().__init__(failure.status, failure.code, failure.detail)
         self.request = request
         self.why = str(failure)
@@ -110,7 +110,7 @@ class _Naming:
         return request
 
 
-class Patient:
+class ScratchBlobs:
     """Scratch blobs in a container, and what is expected of the answers about them."""
 
     def __init__(self, store: LeaseStore, prefix: str) -> None:
@@ -140,7 +140,7 @@ class Patient:
         """Expect a failure with one of these meanings or codes.
 
         Raises:
-            Wrong: it was carried out, or refused for another reason.
+            CheckFailed: it was carried out, or refused for another reason.
         """
         try:
             await pending
@@ -149,5 +149,5 @@ class Patient:
                 return
             if failure.meaning in ("denied", "transient"):
                 raise
-            raise Wrong(f"{what}: answered with {failure}, not with {' or '.join(expected)}") from failure
-        raise Wrong(f"{what}: it was not refused")
+            raise CheckFailed(f"{what}: answered with {failure}, not with {' or '.join(expected)}") from failure
+        raise CheckFailed(f"{what}: it was not refused")

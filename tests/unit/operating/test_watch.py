@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from singleton.base.holder import Holder
-from singleton.operating.listing import _is_older
-from singleton.operating.locks import LockInfo
-from singleton.operating.watching import Watch
+from singleton.operating.locks import LockInfo, _is_older
+from singleton.operating.watch import Watch
 
 
 def lock(name: str, etag: str, stamped: float, *, held: bool) -> LockInfo:

@@ -6,15 +6,18 @@ Several blobs are worked on at a time: as many as the storage does not mind (``p
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import fields
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from statistics import median
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
-from singleton.operating.listing import next_page
-from singleton.operating.pace import Pace
+from singleton.operating.container import next_page
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from singleton.stores.lock_keeping import Listed, LockKeeping
 
 
@@ -32,7 +35,7 @@ class Counts:
 _CountsT = TypeVar("_CountsT", bound=Counts)
 
 
-class Going(ABC, Generic[_CountsT]):
+class ContainerPass(ABC, Generic[_CountsT]):
     """One go through a container.
 
     Args:
@@ -141,3 +144,61 @@ class Going(ABC, Generic[_CountsT]):
         began = loop.time()
         self._ends[await self._work_on(blob)] += 1
         return loop.time() - began
+
+
+_MOST: Final = 16
+"""Requests under way at a time, where the storage does not mind."""
+_ENOUGH: Final = 8
+"""Requests whose times are compared with the best: a single one says little."""
+_SLOWER: Final = 1.25
+_NOISE: Final = 0.01
+"""Seconds: from a quarter more than the best, and this, the storage has too much to do."""
+_LONGEST: Final = 30.0
+"""Seconds of a rest, at most."""
+
+
+class Pace:
+    """The pace of one command.
+
+    Args:
+        rest: how many times as long as it worked it is to rest.
+
+    Attributes:
+        at_once: how many requests it may have under way now.
+    """
+
+    def __init__(self, rest: float) -> None:
+        self.at_once = 1
+        self._rest = rest
+        self._rests_until = -math.inf
+        self._best = math.inf
+        self._times: list[float] = []
+        self._failed = False
+
+    async def turn(self) -> None:
+        """Wait until the rest is over."""
+        if (left := self._rests_until - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(left)
+
+    def failed(self) -> None:
+        """Take into account that a request was refused for load, or not answered."""
+        self._failed = True
+
+    def rest_after(self, began: float) -> None:
+        """Begin to rest; ``began``: when the work began, by the loop's clock."""
+        now = asyncio.get_running_loop().time()
+        self._rests_until = now + min(self._rest * (now - began), _LONGEST)
+
+    def adapt(self, times: Iterable[float]) -> None:
+        """Choose how many are under way from now on, by the seconds that the last of them took."""
+        self._times += times
+        if self._failed:
+            self.at_once = 1
+        elif len(self._times) < _ENOUGH:
+            return
+        else:
+            typical = median(self._times)
+            self._best = min(self._best, typical)
+            slow = typical > self._best * _SLOWER + _NOISE
+            self.at_once = max(1, self.at_once // 2) if slow else min(_MOST, self.at_once + 1)
+        self._times, self._failed = [], False

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.operating.lifting import Lift
-from singleton.operating.pace import Pace
-from singleton.operating.sweeping import Sweep
+from singleton.operating.container_pass import Pace
+from singleton.operating.epoch_lift import Lift
+from singleton.operating.sweep import Sweep
 from tests.support.network import Fate, Network, answered
 from tests.support.world import now, virtual
 

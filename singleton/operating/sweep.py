@@ -21,8 +21,8 @@ from singleton.base.state import expired
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.operating.going import Counts, Going
-from singleton.operating.listing import find
+from singleton.operating.container import find
+from singleton.operating.container_pass import ContainerPass, Counts
 from singleton.operating.locks import parts_of
 from singleton.stores.lock_keeping import IN_USE
 from singleton.stores.protocol import StoreFailure
@@ -63,7 +63,7 @@ class Swept(Counts):
     kept: int = 0
 
 
-class Sweep(Going[Swept]):
+class Sweep(ContainerPass[Swept]):
     """One sweep through a container, page by page.
 
     Args:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from singleton.base.errors import StorageError
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.lifting import lift_epoch
-from singleton.operating.going import Counts, Going
-from singleton.operating.keeping import keeping_of
+from singleton.operating.container import keeping_of
+from singleton.operating.container_pass import ContainerPass, Counts
 from singleton.operating.locks import lock_info, parts_of
 from singleton.stores.stamps import recorded_epoch
 
@@ -46,7 +46,7 @@ class Lifted(Counts):
     kept: int = 0
 
 
-class Lift(Going[Lifted]):
+class Lift(ContainerPass[Lifted]):
     """One go through a container that lifts the epochs, page by page.
 
     Args:

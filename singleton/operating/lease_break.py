@@ -27,8 +27,8 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.naming import log as _log
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, recorded
-from singleton.operating.keeping import keeping_of
-from singleton.operating.unknown import no_such_lock
+from singleton.operating.container import keeping_of
+from singleton.operating.missing_lock import no_such_lock
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.checks import CHECKS, MAY_BE_HIDDEN, SLOW
-from singleton.operating.keeping import keeping_of
-from singleton.operating.patient import MAKE, Finding, Forbidden, Hidden, Patient, Strange, Wrong
+from singleton.operating.container import keeping_of
+from singleton.operating.scratch import MAKE, CheckFailed, CheckNote, CheckUnknown, Finding, Forbidden, ScratchBlobs
 from singleton.stores.azure_blob import AzureBlobLeaseStore
 from singleton.stores.protocol import StoreFailure
 
@@ -40,11 +40,11 @@ async def examine(store: LeaseStore, prefix: str, *, quick: bool = False) -> Asy
     Raises:
         StorageError: the storage does not answer, or does not know who asks.
     """
-    patient = Patient(store, prefix)
+    scratch = ScratchBlobs(store, prefix)
     for name, check in CHECKS.items():
-        yield await _run(name, check, patient)
+        yield await _run(name, check, scratch)
     if not quick:
-        slow = [asyncio.ensure_future(_run(name, check, patient)) for name, check in SLOW.items()]
+        slow = [asyncio.ensure_future(_run(name, check, scratch)) for name, check in SLOW.items()]
         try:
             for found in await asyncio.gather(*slow):
                 yield found
@@ -53,20 +53,20 @@ async def examine(store: LeaseStore, prefix: str, *, quick: bool = False) -> Asy
                 each.cancel()
 
 
-async def _run(name: str, check: Check, patient: Patient) -> Finding:
+async def _run(name: str, check: Check, scratch: ScratchBlobs) -> Finding:
     try:
-        return Finding(check=name, outcome="ok", said=await check(patient))
-    except Wrong as wrong:
-        return Finding(check=name, outcome="failed", said=str(wrong))
-    except Strange as strange:
-        return Finding(check=name, outcome="note", said=str(strange))
-    except Hidden as hidden:
-        return Finding(check=name, outcome="unknown", said=f"can't be seen from here: {hidden}")
+        return Finding(check=name, outcome="ok", said=await check(scratch))
+    except CheckFailed as failed:
+        return Finding(check=name, outcome="failed", said=str(failed))
+    except CheckNote as note:
+        return Finding(check=name, outcome="note", said=str(note))
+    except CheckUnknown as unknown:
+        return Finding(check=name, outcome="unknown", said=f"can't be seen from here: {unknown}")
     except StoreFailure as failure:
         if name in MAY_BE_HIDDEN:
             return Finding(check=name, outcome="unknown", said=f"can't be seen from here ({failure})")
         if is_no_answer(failure):
-            raise storage_error(patient.prefix, failure, what="scratch blobs") from failure
+            raise storage_error(scratch.prefix, failure, what="scratch blobs") from failure
         if isinstance(failure, Forbidden):
             return Finding(check=name, outcome="unknown", said=f"can't be tried: {failure.request.name} is denied")
         return Finding(check=name, outcome="failed", said=f"the storage refuses a request: {failure}")
