@@ -24,7 +24,7 @@ from simulator.virtual.time.loop import VirtualLoop
 from simulator.virtual.time.machine import Machine
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lock import Lock, release
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 from tests.worlds import WORKLOADS
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from singleton.clients.locksets import acquire_all
 from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.clients.request_events import told, told_while_asking
 from singleton.locking.holder import holder
-from singleton.locking.slots import checked_limit, slot_name
+from singleton.locking.semaphore import checked_limit, slot_name
 from singleton.process.address import Address
-from singleton.process.current import provided_account
-from singleton.process.door import Door
+from singleton.process.closing import Closing
 from singleton.process.holders import naming_holder
+from singleton.process.lock_thread import provided_account
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import Limits, seconds, span
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from singleton.operating.epoch_lift import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import Met, Wanted
-    from singleton.process.onthread import Work
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Work
     from singleton.settings.accounts import GivenAccount, GivenClients
     from singleton.settings.connection import StorageAccount
     from singleton.stores.lock_keeping import Page
@@ -73,7 +73,7 @@ class BaseClient:
         self._brought = credential is not None or callable(connection)
         self._addresses: dict[str, Address] = {}
         self._told = False
-        self._door = Door()
+        self._door = Closing()
 
     def close(self) -> None:
         """Refuse new locks, and tell those who wait. What is held stays so until its block ends.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import singleton
 from singleton.base.kinds import LayoutName, Level, Mode, WhenFull
 from singleton.base.timespan import FOREVER
-from singleton.locking.slots import MOST
+from singleton.locking.semaphore import MOST
 from singleton.settings import options
 from tools.reference import camel, code, rewritten, table
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from simulator.conformance.lease_table import A, B, bring_about, loss, outcome, state_of, written
 from singleton.locking.lock import Lock, release
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

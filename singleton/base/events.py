@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.base.clock import now
-from singleton.base.naming import current
-from singleton.base.naming import log as _log
+from singleton.base.invocation import current
+from singleton.base.invocation import log as _log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockLost
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.state import State
 
 if TYPE_CHECKING:

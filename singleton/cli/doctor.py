@@ -17,7 +17,7 @@ from singleton.operating.checks import MAY_BE_HIDDEN
 from singleton.operating.container import keeping_of, next_page
 from singleton.operating.examination import clean_up, examine, prepare
 from singleton.operating.scratch import Finding, Forbidden
-from singleton.process.current import runtime
+from singleton.process.lock_thread import runtime
 from singleton.settings.accounts import LockContainer
 from singleton.stores.protocol import StoreFailure
 

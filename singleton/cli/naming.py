@@ -9,7 +9,7 @@ import click
 from singleton.cli.lines import say
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import plain, write_json
-from singleton.locking.slots import slot_name
+from singleton.locking.semaphore import slot_name
 from singleton.operating.lock_names import dequeueable_name, may_be_dequeueable, name_in
 from singleton.operating.locks import parts_of
 

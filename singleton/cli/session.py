@@ -15,7 +15,7 @@ from singleton.cli.hearing import Hearing
 from singleton.operating.container import keeping_of
 from singleton.operating.lock_names import layout_in
 from singleton.process.address import Address
-from singleton.process.current import provided_account, runtime
+from singleton.process.lock_thread import provided_account, runtime
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import DEFAULT_CONNECTION, checked_account_name, resolve_blob_account
 from singleton.settings.hostid import host_id, is_machine_bound

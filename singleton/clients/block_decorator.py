@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.currenthold import showing
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import holds_in
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
-from singleton.process.cancelling import cancelled_when_lost
+from singleton.process.cancellation import cancelled_when_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

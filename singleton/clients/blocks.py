@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from singleton.base.hold import holds_in
-from singleton.process.current import runtime
+from singleton.process.lock_thread import runtime
 from singleton.process.reentry import Entry, enter, enter_again, leave
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.process.calls import LockRuntime
-    from singleton.process.onthread import Work
     from singleton.process.reentry import Nesting
+    from singleton.process.sync_locks import Work
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

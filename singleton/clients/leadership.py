@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.base.tasks import to_its_end
 from singleton.locking.campaign import Campaign
-from singleton.process.current import runtime
+from singleton.process.lock_thread import runtime
 from singleton.process.reentry import ask_for_nobody
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing
-    from singleton.process.onthread import Work
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Work
 
 
 class Leadership:

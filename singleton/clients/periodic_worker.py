@@ -10,18 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import LockClosed
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.clients.worker_lifecycle import Running
-from singleton.process.cancelling import cancelled_when_lost
-from singleton.process.current import runtime
+from singleton.process.cancellation import cancelled_when_lost
+from singleton.process.lock_thread import runtime
 from singleton.process.reentry import inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.hold import Hold
-    from singleton.process.onthread import Work
+    from singleton.process.sync_locks import Work
 
 
 class PeriodicWorker(Running):

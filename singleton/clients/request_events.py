@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
-    from singleton.locking.record import Turn
-    from singleton.process.onthread import Work
+    from singleton.locking.record import SectionRecord
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Work
 
 
 async def told(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: str) -> Hold:
@@ -36,30 +36,30 @@ async def told(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: str
 def follow(call: Call, hold: Hold) -> None:
     """Tell that the hold was acquired; and of its end, without keeping it alive: its caller may drop it (M-37)."""
     tell("acquired", call, hold, lock=hold.lock)
-    turn = hold.turn if isinstance(hold, Section) else None
-    end = _End(call, hold.lock, hold.token, turn)
+    record = hold.record if isinstance(hold, Section) else None
+    end = _End(call, hold.lock, hold.token, record)
     hold.lost.add_callback(end)
-    if turn is not None:
-        turn.when_settled(end)
+    if record is not None:
+        record.when_settled(end)
 
 
 class _End:
     """What is told of the end of a hold. As small as it can be: there is one for each lock that is held."""
 
-    __slots__ = ("_call", "_lock", "_token", "_turn")
+    __slots__ = ("_call", "_lock", "_record", "_token")
 
-    def __init__(self, call: Call, lock: str, token: int | None, turn: Turn | None) -> None:
+    def __init__(self, call: Call, lock: str, token: int | None, record: SectionRecord | None) -> None:
         self._call = call
         self._lock = lock
         self._token = token
-        self._turn = turn
+        self._record = record
 
     def __call__(self, reason: LossReason | None = None) -> None:
         """Tell that the hold was lost; without a reason, that it was released."""
         if reason is not None:
             tell("lost", self._call, reason=reason, token=self._token, lock=self._lock)
             return
-        given_up = None if self._turn is None else self._turn.given_up
+        given_up = None if self._record is None else self._record.given_up
         tell("released", self._call, given_up=given_up, token=self._token, lock=self._lock)
 
 

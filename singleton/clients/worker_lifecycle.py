@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from singleton.base.errors import LockClosed
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.tasks import undisturbed
 from singleton.stores.message_store import GONE, Hidden
 from singleton.stores.protocol import StoreFailure, within

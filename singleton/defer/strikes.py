@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.stores.protocol import NoteStore, StoreFailure, within
 
 if TYPE_CHECKING:

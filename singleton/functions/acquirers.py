@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from singleton.base.both import Both
+from singleton.base.double_hold import DoubleHold
 from singleton.base.several import all_or_none, none_lost
 from singleton.locking.acquisition import storage_error
 from singleton.locking.section import Section
@@ -97,7 +97,7 @@ async def acquire_both(
     async with all_or_none(sorted((new, old), key=_in_order), ask, registry.release, timeout=timeout) as holds:
         async with none_lost(holds.values()):
             token = await _one_token(holds[new], holds[old])
-        both = Both(holds[new], holds[old], token)
+        both = DoubleHold(holds[new], holds[old], token)
         both.raise_if_lost()
     both.waited = loop.time() - began
     return registry.kept(both, at_least, max_hold)

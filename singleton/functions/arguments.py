@@ -260,7 +260,7 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
 
 
 def _check_limit(given: Arguments) -> None:
-    from singleton.locking.slots import checked_limit
+    from singleton.locking.semaphore import checked_limit
 
     checked_limit(given.limit)
     if given.layout != "default":

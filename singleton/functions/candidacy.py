@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, StorageUnavailable, as_told
 from singleton.base.events import no_longer_going, tell
-from singleton.base.naming import current
-from singleton.base.naming import log as _log
+from singleton.base.invocation import current
+from singleton.base.invocation import log as _log
 from singleton.locking.campaign import Campaign
 from singleton.locking.line import HERE
 from singleton.locking.section import Section
-from singleton.process.dropped import release_if_dropped
+from singleton.process.hold_end import release_if_dropped
 
 if TYPE_CHECKING:
     from singleton.base.events import Call
     from singleton.base.hold import Hold
+    from singleton.base.invocation import Invocation
     from singleton.base.kinds import LossReason
-    from singleton.base.naming import Invocation
-    from singleton.locking.record import Turn
+    from singleton.locking.record import SectionRecord
     from singleton.process.address import Address
-    from singleton.process.onthread import Work
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Work
 
 _DRAIN: Final = 5.0
 """Seconds that the end of the process waits for bodies to end."""
@@ -103,7 +103,7 @@ class Candidacy:
         self._patience = _ANSWER if wait is None else math.inf
         self._asking = False
         self._trouble: SingletonError | None = None
-        self._seats: dict[Turn, Invocation | None] = {}
+        self._seats: dict[SectionRecord, Invocation | None] = {}
         self._ending = False
         self._campaign = Campaign(
             about.lock,
@@ -142,10 +142,10 @@ class Candidacy:
         if self._ending or not isinstance(hold, Section):
             raise self._refusal(owner)
         seat = hold.shared(owner)
-        turn = seat.turn
-        self._seats[turn] = current()
-        seat.concerns(self._seats[turn])
-        turn.ended.add_done_callback(lambda _: self._vacate(turn))
+        record = seat.record
+        self._seats[record] = current()
+        seat.concerns(self._seats[record])
+        record.ended.add_done_callback(lambda _: self._vacate(record))
         release_if_dropped(seat)
         return seat
 
@@ -193,8 +193,8 @@ class Candidacy:
 
     def _lost(self, hold: Hold, reason: LossReason) -> None:
         tell("lost", self._about, hold, reason)
-        for turn in self._seats.copy():
-            turn.lost.fire(reason)
+        for record in self._seats.copy():
+            record.lost.fire(reason)
         if reason == "expired":  # the storage did not answer, or this process slept: it is to ask before it knows more
             self._trouble = self._lapsed()
             self._begin_anew()
@@ -234,10 +234,10 @@ class Candidacy:
 
     # --- seats --------------------------------------------------------------------------------------------------------
 
-    def _vacate(self, turn: Turn) -> None:
-        turn.lost.freeze()
-        turn.settle()
-        del self._seats[turn]
+    def _vacate(self, record: SectionRecord) -> None:
+        record.lost.freeze()
+        record.settle()
+        del self._seats[record]
         if isinstance(self._hold, Section):
             self._hold.concerns(next(reversed(self._seats.values()), None))
 
@@ -245,5 +245,5 @@ class Candidacy:
         """Wait some seconds for the bodies to end; tell whether they did."""
         if not self._seats:
             return True
-        _, running = await asyncio.wait({turn.ended for turn in self._seats}, timeout=within)
+        _, running = await asyncio.wait({record.ended for record in self._seats}, timeout=within)
         return not running

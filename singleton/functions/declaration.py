@@ -170,7 +170,7 @@ class Declaration:
 
     @property
     def _place(self) -> LockContainer:
-        from singleton.process.current import provided_account
+        from singleton.process.lock_thread import provided_account
 
         account = provided_account(self.connection)
         return self._own_place if account is None else self._place_in(account)

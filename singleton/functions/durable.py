@@ -15,17 +15,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from singleton.base import naming
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold
-from singleton.base.naming import log as _log
+from singleton.base.invocation import current
+from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
 from singleton.functions.wait_limit import WaitLimit
 from singleton.layouts.blob_name import lock_name
 from singleton.process.address import Address
-from singleton.process.current import provided_account, runtime
 from singleton.process.holders import naming_holder
+from singleton.process.lock_thread import provided_account, runtime
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
@@ -152,7 +152,7 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
     patience = options.lock_acquisition_timeout if timeout is None else timeout
     locks = runtime()
     address = Address.of(place, name, options)
-    limit, invocation = _wait_limit(app_dir), naming.current()
+    limit, invocation = _wait_limit(app_dir), current()
 
     async def acquire(registry: Registry) -> Hold:
         async with naming_holder(registry, address, patience):

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from singleton.base import naming
-from singleton.base.both import parts_of
+from singleton.base.double_hold import parts_of
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
 from singleton.base.hold import Hold
 from singleton.base.holder import fields_of
+from singleton.base.invocation import log as _log
+from singleton.functions.body_context import BodyContext, around, in_its_name
 from singleton.functions.body_result import AlwaysAnswered, finished
 from singleton.functions.declaration import Declaration
-from singleton.functions.invocation import Current, around, in_its_name
 from singleton.functions.triggers import refuse_policy
 from singleton.locking.section import Section
 from singleton.process import holders
-from singleton.process.cancelling import cancelled_when_lost
-from singleton.process.crowd import Waiting, is_full
+from singleton.process.cancellation import cancelled_when_lost
+from singleton.process.waiter_count import WaitReport, is_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from singleton.functions.wait_limit import Acquire, WaitLimit
     from singleton.process.address import Address
     from singleton.process.calls import LockRuntime
-    from singleton.process.onthread import Locks, Work
-
-_log = naming.log
+    from singleton.process.sync_locks import Locks, Work
 
 ONCE_MARK: Final = "__once__"
 """The attribute of a function with ``@once`` that has its guard."""
@@ -86,9 +84,9 @@ class Guard(Declaration):
             with AlwaysAnswered(call.function):  # here, as no coroutine lets a StopIteration through
                 return self._finished(call, body())
 
-        from singleton.process.onthread import OnThread, at_once
+        from singleton.process.sync_locks import SyncLocks, at_once
 
-        return at_once(self._run(call, on_this_thread, lambda: OnThread(_runtime()), cancel=False))
+        return at_once(self._run(call, on_this_thread, lambda: SyncLocks(_runtime()), cancel=False))
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
@@ -152,7 +150,7 @@ class Guard(Declaration):
     ) -> Any:
         """Make the hold current, and bracket the body with events: what a verdict judges."""
         outcome = "error"
-        with Current(hold):
+        with BodyContext(hold):
             tell("body_started", call, hold)
             try:
                 with cancelled_when_lost(hold, enabled=cancel):
@@ -169,7 +167,7 @@ class Guard(Declaration):
         tell("waiting", call)
         _ = self._told
         # What is kept of an error has no traceback, whose frames would keep it until a collection.
-        waited, others, late = self.wait, Waiting(), 0.0
+        waited, others, late = self.wait, WaitReport(), 0.0
         try:
             return await locks.call_async(self._acquisition(call, self.wait, others))
         except LockNotAcquired as error:
@@ -237,7 +235,7 @@ class Guard(Declaration):
             return True
         return callable(self.on_contention) and trigger is not None
 
-    def _acquisition(self, call: Call, timeout: float | None, others: Waiting | None = None) -> Work[Hold]:
+    def _acquisition(self, call: Call, timeout: float | None, others: WaitReport | None = None) -> Work[Hold]:
         """Acquire the lock, and wait no longer than the invocation may last, nor as one too many.
 
         ``others`` is told how many wait, where it was asked for in vain.
@@ -304,7 +302,7 @@ class Guard(Declaration):
 
         return WaitLimit.of(self.app_dir, os.environ)
 
-    def _decide(self, call: Call, others: Waiting) -> Policy:
+    def _decide(self, call: Call, others: WaitReport) -> Policy:
         from singleton.functions.contention import Contention, decide
 
         policy = decide(self.on_contention, Contention.over(call, self.trigger, others.number))
@@ -318,7 +316,7 @@ class Guard(Declaration):
 
 def _runtime() -> LockRuntime:
     """Return the lock thread; what it needs is imported now, not when a worker starts."""
-    from singleton.process.current import runtime
+    from singleton.process.lock_thread import runtime
 
     return runtime()
 
@@ -326,6 +324,6 @@ def _runtime() -> LockRuntime:
 def _list_while_kept(call: Call, hold: Hold) -> None:
     """Have ``holds()`` list a lock that is kept for ``at_least`` until it is given back."""
     part = parts_of(hold)[0]
-    if isinstance(part, Section) and not part.turn.settled:
+    if isinstance(part, Section) and not part.record.settled:
         still_going(call)
-        part.turn.when_settled(partial(no_longer_going, call))
+        part.record.when_settled(partial(no_longer_going, call))

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from singleton.base import naming
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError
 from singleton.base.events import tell
+from singleton.base.invocation import current
+from singleton.base.invocation import log as _log
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import QUEUE, TIMER, refuse_none
 from singleton.settings.durations import in_words
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Mode
     from singleton.functions.triggers import Trigger
     from singleton.process.address import Address
-    from singleton.process.onthread import Locks
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Locks
     from singleton.settings.options import SingletonOptions
 
 _UNKNOWN: Final = (
@@ -162,7 +163,7 @@ class ListenerGuard(Guard):
         about = replace(call, owner="", arguments={})
         address, recovery = self._address(about), self._recovery
         acquire = self._acquiring(about, (address,), self.wait)
-        limit, invocation = self._limit, naming.current()
+        limit, invocation = self._limit, current()
 
         async def attempt(registry: Registry) -> Hold:  # the process's own: it goes on when this invocation has ended
             return await acquire(registry, self.wait)
@@ -193,7 +194,7 @@ class ListenerGuard(Guard):
         if way == "defer":
             await self._deferring.put_back(call, elsewhere, locks)
         else:
-            naming.log.info(
+            _log.info(
                 "%s skipped: another process is its listener",
                 call.function,
                 extra=call.fields,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired, SingletonError, StorageError
 from singleton.base.events import tell
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
 from singleton.defer.queue_account import QueuePlace, queue_place
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
-    from singleton.process.onthread import Locks
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Locks
     from singleton.settings.accounts import LockContainer
 
 _T = TypeVar("_T")
@@ -154,7 +154,7 @@ class Deferring:
 
     def _place(self, trigger: Trigger) -> QueuePlace:
         """Return where its queue is: where locks live elsewhere, queues do."""
-        from singleton.process.current import provided_account
+        from singleton.process.lock_thread import provided_account
 
         elsewhere = provided_account(DEFAULT_CONNECTION) is not None
         if elsewhere not in self._places:
@@ -326,7 +326,7 @@ def check_message(function: str, trigger: Trigger | None, arguments: Mapping[str
 
 def _account_named(connection: str) -> StorageAccount:
     """Resolve a trigger's connection; where locks live elsewhere, queues do, and no setting is asked."""
-    from singleton.process.current import provided_account
+    from singleton.process.lock_thread import provided_account
 
     if provided_account(connection) is not None:
         return StorageAccount()

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.naming import current
+from singleton.base.invocation import current
 from singleton.base.timespan import host_json_timespan
 from singleton.settings.durations import in_words
 from singleton.settings.functiontimeout import FunctionTimeout, function_timeout
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton.base.hold import Hold
-    from singleton.base.naming import Invocation
+    from singleton.base.invocation import Invocation
     from singleton.process.address import Address
-    from singleton.process.crowd import Waiting
-    from singleton.process.onthread import Work
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Work
+    from singleton.process.waiter_count import WaitReport
 
 _T = TypeVar("_T")
 
@@ -133,7 +133,7 @@ def counted(
     owner: str,
     limit: WaitLimit,
     most: int | None = None,
-    others: Waiting | None = None,
+    others: WaitReport | None = None,
 ) -> Work[Hold]:
     """Return how an invocation acquires its lock: no longer than it may last, and not as one waiter too many.
 
@@ -149,7 +149,7 @@ def counted(
     invocation, blob, waiter = current(), address.blob, object()
 
     async def ask(registry: Registry) -> Hold:
-        loop, crowd = asyncio.get_running_loop(), registry.crowd
+        loop, crowd = asyncio.get_running_loop(), registry.waiters
         began = loop.time()
         if timeout != 0:
             crowd.come(blob, waiter, owner, most)

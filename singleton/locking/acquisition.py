@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.locking.lease import Lease, as_failure
 from singleton.locking.touch import Touches
 from singleton.locking.turns import Turns
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import random
 
     from singleton.locking.fencing import FencingCounter
-    from singleton.locking.timing import Timing
+    from singleton.locking.phase import Timing
 
 
 _CALL = 5.0
@@ -55,7 +55,7 @@ class Acquisition:
     Once a release was sent for an id, that id is never asked for again: a release that arrives late must hit nothing.
 
     Attributes:
-        in_vain: since when the last attempt had a lease that it could not stamp, and since when others can have that.
+        unusable: since when the last attempt had a lease that it could not stamp, and since when others can have that.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class Acquisition:
         "_store",
         "_turns",
         "_unknown",
-        "in_vain",
+        "unusable",
     )
 
     def __init__(
@@ -95,7 +95,7 @@ class Acquisition:
         self._failover = timing.failover
         self._id = self._new_id()
         self._unknown = False
-        self.in_vain: tuple[float, float] | None = None
+        self.unusable: tuple[float, float] | None = None
 
     async def ask(self, owner: str) -> Lease:
         """Ask for the lease once, making the blob where it is missing, and stamp it with token and owner.
@@ -108,7 +108,7 @@ class Acquisition:
                 the hold would be over soon.
         """
         doubt, began = self._unknown, self._turns.wheel.now()
-        self._unknown, self.in_vain = True, None
+        self._unknown, self.unusable = True, None
         try:
             lease, etag = await self._acquire(owner)
         except StoreFailure as failure:
@@ -118,7 +118,7 @@ class Acquisition:
             if (fencing := self._fencing) is not None:
                 await self._stamp(fencing, lease, etag, owner)
         except BaseException:
-            self.in_vain = began, await self.give_back(lease)
+            self.unusable = began, await self.give_back(lease)
             raise
         finally:
             self._unknown = False

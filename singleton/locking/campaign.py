@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.failover import TOUCHES
-from singleton.base.naming import speaking_of
+from singleton.base.invocation import speaking_of
 from singleton.base.state import MOST_STATE, Kept
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import storage_error
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import LossSignal
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
-    from singleton.locking.record import Turn
+    from singleton.locking.record import SectionRecord
     from singleton.stores.protocol import StoreFailure
 
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ class User(Protocol):
 
     lock: str
     lost: LossSignal
-    turn: Turn
+    record: SectionRecord
 
     def raise_if_lost(self) -> None:
         """See ``Hold.raise_if_lost``."""
@@ -90,12 +90,12 @@ class SectionState:
     async def _use(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
         section = self._section
         section.raise_if_lost()
-        if not section.turn.begin_use():
+        if not section.record.begin_use():
             raise section.released()
         try:
             return await self._answered(request, seconds, otherwise)
         finally:
-            section.turn.end_use()
+            section.record.end_use()
 
     async def _answered(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
         """Ask until there is an answer, while the section lasts and is good.
@@ -117,15 +117,15 @@ class SectionState:
             pause = min(max(pause, failure.retry_after or 0.0), max(0.0, lease.deadline - loop.time()))
             if loop.time() + pause >= ends:
                 raise storage_error(self._section.lock, failure, what=otherwise)
-            await asyncio.wait({self._section.turn.ended}, timeout=pause)
+            await asyncio.wait({self._section.record.ended}, timeout=pause)
             self._section.raise_if_lost()
-            if self._section.turn.over:
+            if self._section.record.over:
                 raise self._section.released()
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _asked(self, request: Callable[[], Awaitable[_T]], seconds: float) -> _T:
         """Ask once, for so long; a loss of the hold ends that, and its release ends it soon: it waits for this."""
-        loop, ended = asyncio.get_running_loop(), self._section.turn.ended
+        loop, ended = asyncio.get_running_loop(), self._section.record.ended
         over = False
 
         def end_in(left: float) -> None:

@@ -21,8 +21,8 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from singleton.base.naming import current, speaking_of
-from singleton.base.naming import log as _log
+from singleton.base.invocation import current, speaking_of
+from singleton.base.invocation import log as _log
 from singleton.base.tasks import being_cancelled
 from singleton.locking.turns import Duty, Turns
 from singleton.stores.protocol import LeaseStore, StoreFailure
@@ -30,8 +30,8 @@ from singleton.stores.protocol import LeaseStore, StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from singleton.base.invocation import Invocation
     from singleton.base.kinds import LossReason
-    from singleton.base.naming import Invocation
     from singleton.locking.turns import Obliged
 
 

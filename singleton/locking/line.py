@@ -15,22 +15,64 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, as_told
+from singleton.base.invocation import current
+from singleton.base.timespan import format_timespan
 from singleton.locking.acquisition import storage_error
+from singleton.locking.phase import Phase, PhaseMachine
 from singleton.locking.section import closed_error
-from singleton.locking.state import Doing, State
-from singleton.locking.waiter import Waiter
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
+    from singleton.base.invocation import Invocation
+    from singleton.locking.phase import Timing
     from singleton.locking.section import Section
-    from singleton.locking.timing import Timing
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """Somebody in line. ``once``: it asks once, instead of waiting."""
+
+    owner: str
+    since: float
+    deadline: float
+    once: bool
+    granted: asyncio.Future[None]
+    invocation: Invocation | None = field(default_factory=current)
+    """In whose name what happens to it is logged."""
+    hold: Section | None = None
+    """What was granted, until the caller takes it: from then on nobody here may keep it alive (M-37)."""
+
+    @property
+    def within(self) -> str:
+        """Its time-out, as WebJobs writes it: ``within 0:00:05`` (W-65)."""
+        return "at once" if self.once else f"within {format_timespan(self.deadline - self.since)}"
+
+    def give(self, hold: Section) -> None:
+        """End the wait with this hold."""
+        hold.waited = asyncio.get_running_loop().time() - self.since
+        self.hold = hold
+        self.granted.set_result(None)
+
+    def take(self) -> Section:
+        """Return the hold that was granted, once."""
+        hold, self.hold = self.hold, None
+        assert hold is not None
+        return hold
+
+    def refuse(self, error: SingletonError) -> None:
+        """End the wait with an error of its own, unless it has ended."""
+        if not self.granted.done():
+            self.granted.set_exception(error.another(self.owner))
+
 
 _TRY_ONCE: Final = 10.0
 """Seconds for a single attempt (``timeout=0``) to get an answer from storage that fails."""
@@ -76,7 +118,7 @@ class Line:
         holder: Callable[[float], Holder | None] = lambda _: None,
         try_once: float = _TRY_ONCE,
     ) -> None:
-        self.state = State(f"{kind} {name}", timing)
+        self.state = PhaseMachine(f"{kind} {name}", timing)
         self.closed = False
         self._kind = kind
         self._name = name
@@ -99,7 +141,7 @@ class Line:
         if self.closed:
             raise closed_error(self._kind, self._name, owner)
         if timeout == 0 and (self.state.used_here or (self.first() is not None and self.state.in_use)):
-            raise self._not_acquired(self._taken if self.state.doing is Doing.TAKEN else _OURS, owner=owner)
+            raise self._not_acquired(self._taken if self.state.phase is Phase.TAKEN else _OURS, owner=owner)
         loop = self.state.loop
         now = loop.time()
         limit = math.inf if timeout is None else timeout or self._try_once
@@ -112,7 +154,7 @@ class Line:
             return waiter.take()
         except asyncio.CancelledError:
             if waiter.hold is not None:
-                waiter.hold.turn.end()
+                waiter.hold.record.end()
             raise
         finally:
             if alarm is not None:

@@ -4,7 +4,7 @@ What it promises, whatever the network does:
 
 * **Exclusive.** A section runs only under a lease that the service granted and that is not past its deadline
   (``lease.py``). Sections of this process never overlap, not even when one of them outlives its lease, or is that of
-  a lock with other options on the same blob (``Gate``).
+  a lock with other options on the same blob (``BlobGuard``).
 * **Safe to ask again.** An acquisition proposes a lease id. If an answer is lost it asks again with the same id, which
   is idempotent. If it is given up while the outcome is unknown, the lease is released by that id (B7, B8).
 * **One line, one poll.** Waiters stand in line (``line.py``) and one task polls for all of them; at the end of a
@@ -26,14 +26,14 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from singleton.base.both import Both, parts_of
-from singleton.base.naming import log as _log
-from singleton.base.naming import speak_of
+from singleton.base.double_hold import DoubleHold, parts_of
+from singleton.base.invocation import log as _log
+from singleton.base.invocation import speak_of
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.line import Line
-from singleton.locking.record import Gate, Turn
+from singleton.locking.record import BlobGuard, SectionRecord
 from singleton.locking.section import Section
 from singleton.locking.takeover import Takeover
 from singleton.locking.turns import Turns
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason, Stamp
     from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
-    from singleton.locking.timing import Timing
-    from singleton.locking.waiter import Waiter
+    from singleton.locking.line import Waiter
+    from singleton.locking.phase import Timing
 
 _CLOSE = 5.0
 """Seconds that closing waits for requests under way."""
@@ -61,13 +61,13 @@ async def release(hold: Hold) -> None:
     Call it on the loop of the lock. Releasing twice, or a hold that was lost, does nothing and raises nothing
     (W-78, M-29).
     """
-    if isinstance(hold, Both):
+    if isinstance(hold, DoubleHold):
         hold.lost.freeze()
-    turns = [part.turn for part in parts_of(hold) if isinstance(part, Section)]
-    for turn in turns:
-        turn.end()
-    for turn in turns:
-        await turn.until_settled()
+    records = [part.record for part in parts_of(hold) if isinstance(part, Section)]
+    for record in records:
+        record.end()
+    for record in records:
+        await record.until_settled()
 
 
 class Lock:
@@ -76,14 +76,14 @@ class Lock:
     __slots__ = (
         "_acquisition",
         "_fencing",
-        "_gate",
+        "_guard",
         "_line",
+        "_record",
         "_rng",
         "_server",
         "_state",
         "_takeover",
         "_timing",
-        "_turn",
         "name",
     )
 
@@ -95,33 +95,33 @@ class Lock:
         timing: Timing,
         rng: random.Random,
         stamp: Stamp = "token",
-        gate: Gate | None = None,
+        guard: BlobGuard | None = None,
         guess: Guess | None = None,
         turns: Turns | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
-        self._gate = gate or Gate()
+        self._guard = guard or BlobGuard()
         self._timing = timing
         self._rng = rng
         failover, counts = timing.failover, stamp == "token"
         self._fencing = (
             None
             if stamp == "none"
-            else FencingCounter(store, name, counts=counts, failover=failover, highest=self._gate.highest, wall=wall)
+            else FencingCounter(store, name, counts=counts, failover=failover, highest=self._guard.highest, wall=wall)
         )
         turns = turns or Turns()
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess, turns=turns)
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
-        self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
+        self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._guard.holder)
         self._state = self._line.state
         self._server: asyncio.Task[None] | None = None
-        self._turn: Turn | None = None
+        self._record: SectionRecord | None = None
 
     @property
-    def gate(self) -> Gate:
+    def guard(self) -> BlobGuard:
         """What all locks of this process on its blob go through."""
-        return self._gate
+        return self._guard
 
     @property
     def idle(self) -> bool:
@@ -161,7 +161,7 @@ class Lock:
             StorageUnavailable: the storage does not answer.
             LockClosed: the lock was closed.
         """
-        return await self._line.wait(timeout, owner, self._see_to_it)
+        return await self._line.wait(timeout, owner, self._ensure_server)
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why a caller that has waited since then has not got it: others have it, or the storage does not answer.
@@ -181,25 +181,25 @@ class Lock:
         """
         self.refuse()
         if (server := self._server) is not None:
-            if (turn := self._running()) is not None:
-                await asyncio.wait({turn.ended}, timeout=0)  # it may end in this very instant
+            if (record := self._running()) is not None:
+                await asyncio.wait({record.ended}, timeout=0)  # it may end in this very instant
             if self._running() is None:
                 await asyncio.wait({server}, timeout=_CLOSE)
             server.cancel()
             await asyncio.wait({server})
 
-    def _see_to_it(self) -> None:
+    def _ensure_server(self) -> None:
         if self._server is None:
             self._server = asyncio.get_running_loop().create_task(self._serve(), name=f"lock {self.name}")
 
-    def _running(self) -> Turn | None:
-        """Return the turn whose section has not ended."""
-        return None if self._turn is None or self._turn.over else self._turn
+    def _running(self) -> SectionRecord | None:
+        """Return the record of the section that has not ended; None: there is none."""
+        return None if self._record is None or self._record.over else self._record
 
     @property
     def _is_kept(self) -> bool:
         """Tell whether the hold is over, and its lock is kept for ``at_least``."""
-        return self._turn is not None and self._turn.lost.ended and not self._turn.lost.is_set()
+        return self._record is not None and self._record.lost.ended and not self._record.lost.is_set()
 
     # --- the one task behind the line ---------------------------------------------------------------------------------
 
@@ -232,20 +232,20 @@ class Lock:
         loop = asyncio.get_running_loop()
         pause, longest = self._timing.poll_min, self._timing.longest_pause
         try:
-            if self._state.stand_aside():
+            if self._state.back_off():
                 await self._line.sleep_until(self._state.aside_until)
-            await self._stand_behind()
+            await self._wait_for_section()
             self._state.begin()
             while (first := self._line.first()) is not None:
-                speak_of(first.whose)
+                speak_of(first.invocation)
                 self._state.ask(loop.time())
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
                     if _log.logger.isEnabledFor(logging.DEBUG):
                         _log.debug("lock %s: not acquired: %s", self.name, failure)
-                    if (in_vain := self._acquisition.in_vain) is not None:
-                        self._state.get_in_vain(*in_vain)
+                    if (unusable := self._acquisition.unusable) is not None:
+                        self._state.granted_unusable(*unusable)
                     self._line.judge(failure)
                     asked_to_wait = min(failure.retry_after, self._timing.poll_max) if failure.retry_after else 0.0
                 else:
@@ -260,12 +260,12 @@ class Lock:
             await self._acquisition.give_up()
         return None
 
-    async def _stand_behind(self) -> None:
+    async def _wait_for_section(self) -> None:
         """Ask for no lease while another lock of this process on this blob has a section: it may have outlived its."""
-        while self._line.first() is not None and (turn := self._gate.inside) is not None:
-            self._state.stand_behind()
+        while self._line.first() is not None and (record := self._guard.inside) is not None:
+            self._state.wait_for_section()
             self._line.entered()
-            await self._line.wait_for(turn.ended)
+            await self._line.wait_for(record.ended)
 
     async def _hand_out(self, lease: Lease) -> None:
         """Serve the line in order under this lease, as long as it is good and our run lasts; then give it back."""
@@ -275,22 +275,22 @@ class Lock:
             while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:
                 if section and self._state.had_its_run:
                     break
-                if self._gate.inside is not None:  # of another lock: it has outlived its lease, or ours was broken
+                if self._guard.inside is not None:  # of another lock: it has outlived its lease, or ours was broken
                     break
                 section += 1
                 self._state.use()
                 self._settle()
-                speak_of(waiter.whose)
+                speak_of(waiter.invocation)
                 hold = self._begin(waiter, lease)
-                turn = self._turn = hold.turn
-                self._gate.enter(turn)
+                record = self._record = hold.record
+                self._guard.enter(record)
                 self._line.grant(waiter, hold)
                 del waiter, hold  # it is the caller's, who may drop it (M-37)
                 if section == 1:
                     self._line.entered()
-                await turn.until_ended()
-                await turn.unused()
-                turn.lost.freeze()
+                await record.until_ended()
+                await record.unused()
+                record.lost.freeze()
                 if self._stamps_again and self._line.first() is not None:
                     await self._acquisition.stamp_again(lease)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
@@ -311,7 +311,7 @@ class Lock:
         token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
         hold = Section(self.name, waiter.owner, token, lease)
         hold.fencing = self._fencing
-        hold.concerns(waiter.whose)
+        hold.concerns(waiter.invocation)
         lease.serve(waiter.owner)
         return hold
 
@@ -332,11 +332,11 @@ class Lock:
         return self._takeover is None and not self._state.had_its_run
 
     def _tell(self, reason: LossReason) -> None:
-        if self._turn is not None:
-            self._turn.lost.fire(reason)
+        if self._record is not None:
+            self._record.lost.fire(reason)
 
     def _settle(self) -> None:
         """Let the last section's ``release`` return."""
-        if self._turn is not None:
-            self._turn.settle()
-        self._turn = None
+        if self._record is not None:
+            self._record.settle()
+        self._record = None

@@ -29,10 +29,10 @@ _RECENT: Final = 60.0
 """Seconds for which it is taken for granted who was read to have a lock."""
 
 
-class Turn:
+class SectionRecord:
     """The two ends of a section: the caller's (``over``) and the lock's (``settled``: handed on, or given back).
 
-    A lock keeps the turn and not the hold, so that a hold which its caller dropped can be told (M-37).
+    A lock keeps the record and not the hold, so that a hold which its caller dropped is collected (M-37).
 
     Attributes:
         lost: the loss signal of the hold.
@@ -172,7 +172,7 @@ class Reading:
     failure: StoreFailure | None = None
 
 
-class Gate:
+class BlobGuard:
     """What all locks of this process on one blob go through, whatever their options: their sections never overlap.
 
     Their leases don't either; but a section may outlive its lease.
@@ -183,26 +183,26 @@ class Gate:
         highest: the highest epoch in which they may have given tokens.
     """
 
-    __slots__ = ("__weakref__", "_turn", "asking", "highest", "reading")
+    __slots__ = ("__weakref__", "_record", "asking", "highest", "reading")
 
     def __init__(self) -> None:
         self.reading: Reading | None = None
         self.asking: asyncio.Task[None] | None = None
         self.highest = Highest()
-        self._turn: Turn | None = None
+        self._record: SectionRecord | None = None
 
     @property
-    def inside(self) -> Turn | None:
-        """The turn whose section has not ended, if there is one."""
-        return None if self._turn is None or self._turn.over else self._turn
+    def inside(self) -> SectionRecord | None:
+        """The record of the section that has not ended; None: there is none."""
+        return None if self._record is None or self._record.over else self._record
 
-    def enter(self, turn: Turn) -> None:
+    def enter(self, record: SectionRecord) -> None:
         """Let a section begin."""
-        self._turn = turn
+        self._record = record
 
     def holder(self, since: float = math.inf) -> Holder | None:
         """Return who has the lock, as far as that is known here; what was read before ``since`` must be recent."""
-        if (turn := self.inside) is not None:
-            return turn.holder
+        if (record := self.inside) is not None:
+            return record.holder
         oldest = min(since, asyncio.get_running_loop().time() - _RECENT)
         return None if self.reading is None or self.reading.at < oldest else self.reading.holder

@@ -6,47 +6,47 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from singleton.base.errors import LockClosed
 from singleton.base.hold import Hold
-from singleton.base.naming import current
+from singleton.base.invocation import current
 from singleton.locking.content import SectionState
-from singleton.locking.record import Turn
+from singleton.locking.record import SectionRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.errors import LockLost
-    from singleton.base.naming import Invocation
+    from singleton.base.invocation import Invocation
     from singleton.base.state import Keeper
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.locking.record import About
 
 
-Dropped: TypeAlias = "Callable[[str, Turn], object]"
+Dropped: TypeAlias = "Callable[[str, SectionRecord], object]"
 """What is called of a hold that was dropped."""
 
 
 class Section(Hold):
-    """A hold of a lock that is in use, with its turn.
+    """A hold of a lock that is in use, with its record.
 
     Attributes:
-        turn: its turn.
-        lease: that covers it.
-        fencing: through which all is written to the lock's blob; None where it is not for this section to write.
+        record: what the lock keeps of the section.
+        lease: covers the section.
+        fencing: writes to the lock's blob; None where this section may not write.
     """
 
-    __slots__ = ("_dropped", "fencing", "lease", "turn")
+    __slots__ = ("_dropped", "fencing", "lease", "record")
 
     def __init__(self, lock: str, owner: str, token: int | None, lease: Lease) -> None:
         self._dropped: Dropped | None = None
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self.lease = lease
-        self.turn = Turn(self.lost, self.about)
+        self.record = SectionRecord(self.lost, self.about)
         self.fencing: FencingCounter | None = None
 
     def __del__(self) -> None:
         """Its caller let go of it (M-37). It runs anywhere, so it takes no lock of ours."""
-        if self._dropped is not None and not self.turn.over and self.lost.reason != "closed":
-            self._dropped(self.lock, self.turn)
+        if self._dropped is not None and not self.record.over and self.lost.reason != "closed":
+            self._dropped(self.lock, self.record)
 
     def when_dropped(self, tell: Dropped) -> None:
         """Call this, on whichever thread, when the hold is collected before its section has ended."""
@@ -71,7 +71,7 @@ class Section(Hold):
         self.lease.whose = invocation
 
     def shared(self, owner: str) -> Section:
-        """Return one more hold under this one's lease, with its token, for whoever sees to its turn."""
+        """Return one more hold under this one's lease, with its token, for a caller that settles its record."""
         return Section(self.lock, owner, self.token, self.lease)
 
     def released(self) -> LockLost:

@@ -19,12 +19,12 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
-from singleton.base.naming import log as _log
-from singleton.base.naming import speak_of
+from singleton.base.errors import ConfigurationError, LockNotAcquired, SingletonError, StorageUnavailable
+from singleton.base.invocation import log as _log
+from singleton.base.invocation import speak_of
+from singleton.base.words import quoted
 from singleton.locking.line import Line
 from singleton.locking.section import Section
-from singleton.locking.slots import Slots
 
 if TYPE_CHECKING:
     import random
@@ -32,8 +32,63 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.locking.lock import Lock
-    from singleton.locking.record import Turn
-    from singleton.locking.timing import Timing
+    from singleton.locking.phase import Timing
+    from singleton.locking.record import SectionRecord
+
+MOST: Final = 2**31 - 1
+"""The highest limit (M-60)."""
+
+_RING: Final = 8
+_AT_ONCE: Final = 32
+"""Slots that are asked for in one poll, after each has been asked for once."""
+
+
+def slot_name(name: str, number: int) -> str:
+    """Return the name of a slot's blob."""
+    return f"{name}/slot-{number}"
+
+
+def checked_limit(limit: object) -> int:
+    """Return a semaphore's limit if it is one."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
+        raise ConfigurationError(f"limit is {quoted(limit)}: give a whole number from 1 to {MOST:,}")
+    return limit
+
+
+class Slots:
+    """The numbers of the slots, in the order in which one process asks for them.
+
+    Attributes:
+        warm: those that this process had last, as far as it knows: taking one saves requests.
+    """
+
+    def __init__(self, limit: int, rng: random.Random) -> None:
+        self.warm: set[int] = set()
+        self._limit = limit
+        self._rng = rng
+        self._next = 0
+
+    def all(self) -> Iterator[int]:
+        """The warm ones, then the others in rings of doubling size: a free one among the lowest is found first."""
+        warm = sorted(self.warm)
+        self._rng.shuffle(warm)
+        yield from warm
+        tried = set(warm)
+        start, size = 0, _RING
+        while start < self._limit:
+            ring = range(start, min(start + size, self._limit))
+            offset = self._rng.randrange(len(ring))
+            turned = (ring[(step + offset) % len(ring)] for step in range(len(ring)))
+            yield from (number for number in turned if number not in tried)
+            start += size
+            size = start
+
+    def some(self) -> Iterator[int]:
+        """All, or the next of many, so that all get their turn."""
+        if self._limit <= _AT_ONCE:
+            return self.all()
+        start, self._next = self._next, (self._next + _AT_ONCE) % self._limit
+        return iter([(start + step) % self._limit for step in range(_AT_ONCE)])
 
 
 _TOGETHER: Final = 8
@@ -57,7 +112,7 @@ class Semaphore:
         self._server: asyncio.Task[None] | None = None
         self._stand_ins: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._turns: dict[int, Turn] = {}
+        self._records: dict[int, SectionRecord] = {}
         self._slots = Slots(limit, rng)
 
     @property
@@ -78,7 +133,7 @@ class Semaphore:
     async def acquire(self, *, timeout: float | None = None, owner: str = "") -> Hold:
         """Wait in line for a slot; the hold must be given to ``release``. See ``Lock.acquire``."""
         try:
-            return await self._line.wait(timeout, owner, self._see_to_it)
+            return await self._line.wait(timeout, owner, self._ensure_server)
         finally:
             self._rest_if_nobody_waits()
 
@@ -94,7 +149,7 @@ class Semaphore:
 
     # --- the tasks behind the line ------------------------------------------------------------------------------------
 
-    def _see_to_it(self) -> None:
+    def _ensure_server(self) -> None:
         if self._server is None:
             self._server = self._start(self._serve())
 
@@ -132,7 +187,7 @@ class Semaphore:
         everything = True
         try:
             while (first := self._line.first()) is not None:
-                speak_of(first.whose)
+                speak_of(first.invocation)
                 self._state.ask(loop.time())
                 all_taken = await self._go_over(self._slots.all() if everything else self._slots.some())
                 if all_taken and everything:
@@ -183,11 +238,11 @@ class Semaphore:
             self._line.refuse_all(error)
 
     def _is_ours(self, number: int) -> bool:
-        turn = self._turns.get(number)
-        if turn is not None and turn.settled:
-            del self._turns[number]
-            turn = None
-        return turn is not None or number in self._stand_ins
+        record = self._records.get(number)
+        if record is not None and record.settled:
+            del self._records[number]
+            record = None
+        return record is not None or number in self._stand_ins
 
     def _stand_by(self, number: int) -> None:
         """Wait in the line of a slot that this process uses, for whoever is first in ours when its turn comes."""
@@ -196,7 +251,7 @@ class Semaphore:
 
     async def _stand_in(self, number: int) -> None:
         first = self._line.first()
-        speak_of(first.whose if first else None)
+        speak_of(first.invocation if first else None)
         try:
             hold = await self._slot(number).acquire(owner=first.owner if first else "")
         except SingletonError as error:
@@ -217,12 +272,12 @@ class Semaphore:
         self._slots.warm.add(number)
         first = self._line.first()
         if first is None:
-            hold.turn.end()
+            hold.record.end()
             return
-        self._turns[number] = hold.turn
+        self._records[number] = hold.record
         hold.owner = first.owner
         if self.limit > 1:
             hold.fencing = None  # with several at a time, nobody's state
-        hold.concerns(first.whose)
+        hold.concerns(first.invocation)
         self._line.grant(first, hold)
         self._stand_by(number)

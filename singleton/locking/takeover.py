@@ -12,7 +12,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 from singleton.stores.suspicion import Suspicion
 

@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.failover import TOUCHES
-from singleton.base.naming import speaking_of
+from singleton.base.invocation import speaking_of
 from singleton.base.tasks import being_cancelled
 from singleton.locking.lease import as_failure
 from singleton.stores.mark import good_for

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.events import subscribe
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.settings.hostjson import wants_opentelemetry
 from singleton.stores.request_count import count_requests
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, recorded
 from singleton.operating.container import keeping_of

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError, SingletonError
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
 from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.layouts.layout import Layout
-from singleton.locking.slots import checked_limit
+from singleton.locking.semaphore import checked_limit
 from singleton.settings.hostid import host_id, in_development, is_machine_bound
 from singleton.settings.options import find_app_dir, load_options
 

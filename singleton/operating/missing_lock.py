@@ -8,9 +8,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import SingletonError, StorageError
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.words import did_you_mean, listed, quoted
-from singleton.locking.slots import slot_name
+from singleton.locking.semaphore import slot_name
 from singleton.operating.container import next_page
 from singleton.operating.locks import lock_info
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from singleton.base.errors import ConfigurationError, LockLost
 from singleton.base.hold import Hold
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
 from singleton.patterns.error_text import told

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 
 if TYPE_CHECKING:
     from singleton.base.kinds import Stamp

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in
 from singleton.locking.section import CLOSED
-from singleton.process.answer import Answer
+from singleton.process.call_result import CallResult
 from singleton.process.reentry import Asking
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ CLOSING = 12.0
 """Seconds that closing takes at most: bodies of listeners end (5), leases are given back (5)."""
 
 
-class Phase(enum.Enum):
+class Lifetime(enum.Enum):
     """The life of the place where locks live.
 
     open ── close ──► closing ── all is given back, or time is up ──► over
@@ -50,7 +50,7 @@ class Calls:
     """
 
     def __init__(self, registry: Registry, loop: asyncio.AbstractEventLoop) -> None:
-        self.phase = Phase.OPEN
+        self.phase = Lifetime.OPEN
         self._failure: SingletonError | None = None
         self.registry = registry
         self._loop = loop
@@ -59,7 +59,7 @@ class Calls:
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
         self._refuse_itself("acquire")
-        answer: Answer[_T] = Answer()
+        answer: CallResult[_T] = CallResult()
         try:
             self._ask(work, answer)
             return self._remember(self._wait(answer))
@@ -71,7 +71,7 @@ class Calls:
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
-        answer: Answer[_T] = Answer()
+        answer: CallResult[_T] = CallResult()
         try:
             self._ask(work, answer)
             return self._remember(await answer.awaited())
@@ -94,61 +94,63 @@ class Calls:
             with contextlib.suppress(LockClosed):
                 await given_back.awaited()
 
-    def begin_closing(self) -> Answer[None] | None:
+    def begin_closing(self) -> CallResult[None] | None:
         """Refuse who comes from now on, and give back everything; done then. None: it had begun before."""
-        closed: Answer[None] = Answer()
+        closed: CallResult[None] = CallResult()
         begun = self._move(
-            Phase.OPEN, Phase.CLOSING, then=lambda: self._soon(lambda: self._begin(self.registry.aclose(), closed))
+            Lifetime.OPEN,
+            Lifetime.CLOSING,
+            then=lambda: self._soon(lambda: self._begin(self.registry.aclose(), closed)),
         )
         return closed if begun else None
 
     def end(self) -> bool:
         """Be over once closing has taken its time; False where it was over before."""
-        return self._move(Phase.CLOSING, Phase.OVER)
+        return self._move(Lifetime.CLOSING, Lifetime.OVER)
 
     def forget(self) -> None:
         """Be over, in a forked child: the thread is not there, nor those that had this object's or a hold's mutex."""
         self._door = threading.RLock()
-        self.phase = Phase.OVER
+        self.phase = Lifetime.OVER
         for hold in (*self.registry.acquired,):
             hold.lost.forget()
 
-    def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: Answer[_T]) -> None:
+    def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: CallResult[_T]) -> None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
         coro = work(self.registry)
         with Asking():
             begun = self._move(
-                Phase.OPEN,
-                Phase.OPEN,
+                Lifetime.OPEN,
+                Lifetime.OPEN,
                 then=lambda: self._soon(lambda: self._begin(coro, answer, undo=self._give_back)),
             )
         if not begun:
             coro.close()
             raise self._refusal()
 
-    def _abandon(self, answer: Answer[Any]) -> None:
+    def _abandon(self, answer: CallResult[Any]) -> None:
         """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
         if not answer.cancel() and answer.error() is None:
             for hold in holds_in(answer.result()):
                 self._release(hold, dropped=True)
 
-    def _release(self, hold: Hold, *, dropped: bool = False) -> Answer[None] | None:
+    def _release(self, hold: Hold, *, dropped: bool = False) -> CallResult[None] | None:
         """Begin to release; None where there is nothing to do. ``dropped``: its caller never got it."""
         if hold.lost.reason == "closed":
             return None
-        given_back: Answer[None] = Answer()
+        given_back: CallResult[None] = CallResult()
 
         def begin() -> None:
             if dropped or not self.registry.end(hold, lambda: given_back.give(None)):
                 self._begin((self.registry.drop if dropped else self.registry.release)(hold), given_back)
 
         with self._door:
-            if self.phase is Phase.OVER:
+            if self.phase is Lifetime.OVER:
                 return None
             self._soon(lambda: self._loop.call_soon(begin))  # after what was asked for before, which began as a task
         return given_back
 
-    def _move(self, before: Phase, after: Phase, then: Callable[[], None] = lambda: None) -> bool:
+    def _move(self, before: Lifetime, after: Lifetime, then: Callable[[], None] = lambda: None) -> bool:
         """Go from one phase to another, and do what belongs to it, at once for all threads; tell if it was that one."""
         with self._door:
             if self.phase is not before:
@@ -173,7 +175,7 @@ class Calls:
     def _begin(
         self,
         coro: Coroutine[Any, Any, _T],
-        answer: Answer[_T],
+        answer: CallResult[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         """Run this on the loop, and answer with what came of it."""
@@ -188,7 +190,7 @@ class Calls:
     def _ended(
         self,
         task: asyncio.Task[_T],
-        answer: Answer[_T],
+        answer: CallResult[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None,
     ) -> None:
         """Tell the caller what came of its work; undo it if the caller has gone."""
@@ -206,7 +208,7 @@ class Calls:
     def _refuse_itself(self, what: str) -> None:
         """Raise ``RuntimeError`` on the thread that serves all others, where a wait would have no end."""
 
-    def _wait(self, answer: Answer[_T]) -> _T:
+    def _wait(self, answer: CallResult[_T]) -> _T:
         """Block the calling thread until there is an answer."""
         try:
             return answer.result()

@@ -1,35 +1,81 @@
-"""Closing stores and queues."""
+"""What closing a client means: no new calls are accepted, and waiting calls end with an error."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from singleton.base.naming import log as _log
+from singleton.base.errors import LockClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine
 
-    from singleton.stores.message_store import MessageStore
-    from singleton.stores.protocol import LeaseStore
-
-_CLOSING: Final = 2.0
-"""Seconds for closing the stores."""
+_T = TypeVar("_T")
 
 
-class Keeper(Protocol):
-    """Who keeps a lock for the life of the process, and knows how that is ended."""
+class Closing:
+    """Open until it is closed, from any thread and for good. Takes no lock that a fork could leave taken."""
 
-    async def end(self) -> None:
-        """Let what runs under the lock end, and give it back."""
+    def __init__(self) -> None:
+        self._closed = False
+        # In the order in which they came, as virtual time must be the same each time.
+        self._waiting: dict[tuple[asyncio.AbstractEventLoop, asyncio.Timeout], None] = {}
+        self._behind: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether it is closed."""
+        return self._closed
 
-async def closed(opened: Sequence[LeaseStore | MessageStore]) -> None:
-    """Close them at the same time: one that hangs or fails keeps no other open."""
-    closing = [asyncio.ensure_future(each.aclose()) for each in opened]
-    done, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
-    for each in hanging:
-        each.cancel()
-    for each in done:
-        if not each.cancelled() and (error := each.exception()) is not None:
-            _log.warning("a store or queue did not close: %r", error)
+    def check(self, name: str) -> None:
+        """Raise ``LockClosed`` if the client is closed."""
+        if self._closed:
+            raise LockClosed(f"lock {name!r}: its client is closed: make a new client", lock=name)
+
+    async def through(self, name: str, wait: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Await ``wait()``, but no longer than the client is open.
+
+        Raises:
+            LockClosed: it is closed, or was meanwhile; what waited has been cancelled.
+        """
+        stay = asyncio.timeout(None)
+        entry = (asyncio.get_running_loop(), stay)
+        try:
+            async with stay:
+                self._waiting[entry] = None
+                try:
+                    self.check(name)
+                    return await wait()
+                finally:
+                    self._waiting.pop(entry, None)
+        except TimeoutError:
+            if stay.expired():
+                self.check(name)
+            raise
+        finally:
+            del stay, entry  # of the error's traceback: they know this task, which has the error
+
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Call this on the running loop when the client is closed, after the waiting coroutines were told."""
+        loop = asyncio.get_running_loop()
+        self._behind.append((loop, call))
+        if self._closed:
+            loop.call_soon(call)
+
+    def close(self) -> None:
+        """Close the client; every coroutine in ``through`` ends with ``LockClosed``."""
+        already, self._closed = self._closed, True
+        if already:
+            return
+        for entry in self._waiting.copy():
+            with suppress(RuntimeError):  # that loop is closed, and its waiters were told
+                entry[0].call_soon_threadsafe(self._show_out, entry)
+        for loop, call in self._behind.copy():
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(call)
+
+    def _show_out(self, entry: tuple[asyncio.AbstractEventLoop, asyncio.Timeout]) -> None:
+        loop, stay = entry
+        if entry in self._waiting:
+            stay.reschedule(loop.time())

@@ -15,16 +15,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from singleton.base.both import parts_of
+from singleton.base.double_hold import parts_of
 from singleton.base.errors import LockNotAcquired
-from singleton.base.naming import speak_no_more, speak_of, whose
+from singleton.base.invocation import speak_no_more, speak_of, whose
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from singleton.base.hold import Hold
-    from singleton.locking.record import Turn
+    from singleton.locking.record import SectionRecord
 
 Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
 """A thread, and the task that runs on the thread."""
@@ -55,7 +55,7 @@ class Nesting:
     def section(self) -> Section | None:
         """The hold, while block and section last; None also after a release, while the lock is kept (``at_least``)."""
         hold = None if self.over else self._hold()
-        if not isinstance(hold, Section) or hold.turn.over or (hold.lost.ended and not hold.lost.is_set()):
+        if not isinstance(hold, Section) or hold.record.over or (hold.lost.ended and not hold.lost.is_set()):
             return None
         return hold
 
@@ -154,16 +154,16 @@ def ask_for_nobody() -> None:
     _asker.set(None)
 
 
-def refuse_reentry(name: str, owner: str, turn: Turn | None) -> None:
+def refuse_reentry(name: str, owner: str, record: SectionRecord | None) -> None:
     """Check a caller that is about to wait for a lock, on the lock thread; ``turn``: of the holder in this process.
 
     Raises:
         LockNotAcquired: the caller certainly waits for a block of its own.
     """
-    each, caller = None if turn is None else _nesting.get(), _asker.get()
+    each, caller = None if record is None else _nesting.get(), _asker.get()
     while each is not None:
         hold = each.section
-        if hold is not None and hold.turn is turn and each.caller == caller:
+        if hold is not None and hold.record is record and each.caller == caller:
             mine = f" as {hold.owner!r}" if hold.owner else ""
             raise LockNotAcquired(
                 f"lock {name!r} was not acquired: its caller holds it already{mine}, and would wait for itself for "
@@ -172,7 +172,7 @@ def refuse_reentry(name: str, owner: str, turn: Turn | None) -> None:
                 lock=name,
                 owner=owner,
                 reason="reentry",
-                holder=hold.turn.holder,
+                holder=hold.record.holder,
             )
         each = each.around
 

@@ -7,39 +7,137 @@ import math
 import random
 import time
 import weakref
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from singleton.base.both import parts_of
-from singleton.base.naming import log as _log
+from singleton.base.double_hold import parts_of
+from singleton.base.invocation import log as _log
+from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
-from singleton.locking.record import Gate
+from singleton.locking.record import BlobGuard
 from singleton.locking.section import Section, closed_error
-from singleton.locking.semaphore import Semaphore
-from singleton.locking.slots import slot_name
+from singleton.locking.semaphore import Semaphore, slot_name
 from singleton.locking.turns import Turns
-from singleton.process.closing import closed
-from singleton.process.crowd import Crowd
-from singleton.process.dropped import give_back, lose_after, release_if_dropped, until_lost
-from singleton.process.longwaits import LongWait, WhoHas
+from singleton.process.hold_end import give_back, lose_after, release_if_dropped, until_lost
+from singleton.process.holders import LongWait, WhoHas
 from singleton.process.reentry import refuse_reentry
-from singleton.process.remembered import IDLE_LOCKS, Guesses, Remembered
+from singleton.process.waiter_count import WaiterCount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
     from singleton.process.address import Address
-    from singleton.process.closing import Keeper
-    from singleton.process.door import Door
+    from singleton.process.closing import Closing
     from singleton.settings.accounts import LockContainer
     from singleton.settings.connection import StorageAccount
     from singleton.stores.message_store import MessageStore
     from singleton.stores.protocol import LeaseStore
+
+IDLE_LOCKS: Final = 1024
+"""Locks remembered while nobody uses them: a key that comes back saves one request."""
+_LOOKS: Final = 2
+"""Of those remembered that are looked at when a new one comes: more of them than come."""
+_KINDS: Final = 256
+"""Kinds of names of which is remembered whether their blobs are missing."""
+
+
+class Idling(Protocol):
+    """What may be forgotten while nobody needs it."""
+
+    @property
+    def forgettable(self) -> bool:
+        """Tell whether nobody does."""
+
+
+_KeyT = TypeVar("_KeyT")
+_IdlingT = TypeVar("_IdlingT", bound=Idling)
+
+
+class Remembered(OrderedDict[_KeyT, _IdlingT]):
+    """What is known by its key, by when it was last asked for. What is needed is kept, and so many beside that."""
+
+    def __init__(self, keep: int) -> None:
+        super().__init__()
+        self._keep = keep
+
+    def known(self, key: _KeyT, make: Callable[[], _IdlingT]) -> _IdlingT:
+        """Return what is known by this key, made where it is not; those that were idle for longest make room for it."""
+        if (found := self.get(key)) is None:
+            found = make()
+            for _ in range(_LOOKS if len(self) >= self._keep else 0):
+                oldest, each = next(iter(self.items()))
+                if each.forgettable:
+                    del self[oldest]
+                else:
+                    self.move_to_end(oldest)
+            self[key] = found
+        self.move_to_end(key)
+        return found
+
+
+class Guesses:
+    """Whether the blobs of locks that this process has not asked for yet are missing: a guess for each kind of names.
+
+    One function may get new scopes, and another one those that are there. The first name of a kind is guessed as the
+    first one of another kind was, so that names with a folder each are learnt of, too: ``order/7/pay``.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: OrderedDict[tuple[LockContainer, str], Guess] = OrderedDict()
+        self._firsts: defaultdict[LockContainer, Guess] = defaultdict(Guess)
+
+    def of(self, place: LockContainer, name: str) -> Guess:
+        """Return the guess for names of this kind."""
+        kind = place, _kind(name)
+        guess = self._kinds.pop(kind, None)
+        if guess is None:
+            firsts = self._firsts[place]
+            guess = Guess(firsts.missing, firsts)
+            if len(self._kinds) >= _KINDS:
+                self._kinds.popitem(last=False)
+        self._kinds[kind] = guess
+        return guess
+
+
+def _kind(name: str) -> str:
+    """Return what the names of a function's locks have in common; of any other name its folder.
+
+    >>> _kind("locks/myapp/ship.42"), _kind("locks/myapp/~north"), _kind("orders/7")
+    ('locks/myapp/ship.', 'locks/myapp/~', 'orders/')
+    >>> _kind("locks/myapp/ship.42/slot-3")
+    'locks/myapp/ship./slot-'
+    """
+    lock, slot, _ = name.partition("/slot-")
+    folder, slash, last = lock.rpartition("/")
+    function, mark, _ = last.partition("~" if last.startswith("~") else ".")
+    return f"{folder}{slash}{function if mark else ''}{mark}{slot}"
+
+
+_CLOSING: Final = 2.0
+"""Seconds for closing the stores."""
+
+
+class ListenerLock(Protocol):
+    """Who keeps a lock for the life of the process, and knows how that is ended."""
+
+    async def end(self) -> None:
+        """Let what runs under the lock end, and give it back."""
+
+
+async def closed(opened: Sequence[LeaseStore | MessageStore]) -> None:
+    """Close them at the same time: one that hangs or fails keeps no other open."""
+    closing = [asyncio.ensure_future(each.aclose()) for each in opened]
+    done, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
+    for each in hanging:
+        each.cancel()
+    for each in done:
+        if not each.cancelled() and (error := each.exception()) is not None:
+            _log.warning("a store or queue did not close: %r", error)
 
 
 class Registry:
@@ -47,7 +145,7 @@ class Registry:
 
     Attributes:
         acquired: all holds that somebody knows, also one that its caller gets by another way: a leader's.
-        crowd: how many invocations wait for each lock.
+        waiters: how many invocations wait for each lock.
     """
 
     def __init__(
@@ -69,16 +167,18 @@ class Registry:
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: Remembered[Address, Lock] = Remembered(keep)
         self._guesses = Guesses()
-        self._gates: weakref.WeakValueDictionary[tuple[LockContainer, str], Gate] = weakref.WeakValueDictionary()
-        self._last_gates: deque[Gate] = deque(maxlen=keep)  # a client is closed, and another opened within a second
+        self._guards: weakref.WeakValueDictionary[tuple[LockContainer, str], BlobGuard] = weakref.WeakValueDictionary()
+        self._last_guards: deque[BlobGuard] = deque(
+            maxlen=keep
+        )  # a client is closed, and another opened within a second
         self._semaphores: Remembered[tuple[Address, int], Semaphore] = Remembered(keep)
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._tails: set[Hold] = set()
-        self.crowd = Crowd()
-        self._companions: dict[asyncio.Task[None], None] = {}  # in the order in which they came, as in ``Door``
-        self._lent: dict[LockContainer, set[Door]] = {}
-        self.keepers: dict[Address, Keeper] = {}
+        self.waiters = WaiterCount()
+        self._companions: dict[asyncio.Task[None], None] = {}  # in the order in which they came, as in ``Closing``
+        self._lent: dict[LockContainer, set[Closing]] = {}
+        self.keepers: dict[Address, ListenerLock] = {}
         self._closed = False
 
     async def acquire(
@@ -103,7 +203,7 @@ class Registry:
             hold = await self._lock(address).acquire(timeout=timeout, owner=owner)
         else:
             lock = self._lock(address)
-            refuse_reentry(address.name, owner, lock.gate.inside)
+            refuse_reentry(address.name, owner, lock.guard.inside)
             with self.long_wait(address, owner):
                 hold = await lock.acquire(timeout=timeout, owner=owner)
         self.acquired.add(hold)
@@ -142,7 +242,7 @@ class Registry:
 
     def who_has(self, address: Address) -> WhoHas:
         """Return what tells who has a lock, and asks for that at most once a minute."""
-        return WhoHas(self.store(address.place), address.name, self._lock(address).gate, self.accompany)
+        return WhoHas(self.store(address.place), address.name, self._lock(address).guard, self.accompany)
 
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
@@ -169,16 +269,16 @@ class Registry:
 
         That is so of a hold which is not a section under way, or is kept for longer than its section.
         """
-        if not isinstance(hold, Section) or hold in self._not_before or hold.turn.over:
+        if not isinstance(hold, Section) or hold in self._not_before or hold.record.over:
             return False
-        hold.turn.end()
+        hold.record.end()
         lock = hold.lock
 
         def settled() -> None:
             _log.debug("lock %s: released", lock)
             then()
 
-        hold.turn.when_settled(settled)
+        hold.record.when_settled(settled)
         return True
 
     async def drop(self, hold: Hold) -> None:
@@ -222,17 +322,17 @@ class Registry:
         if self._companions:
             await asyncio.wait(tuple(self._companions))
 
-    def lent_to(self, door: Door, place: LockContainer) -> Registry:
-        """Close what a client brought along when its door is closed, and those of others who brought the same."""
+    def lent_to(self, client: Closing, place: LockContainer) -> Registry:
+        """Close what a client brought along when the client is closed, and those of others who brought the same."""
         users = self._lent.setdefault(place, set())
-        if door not in users:
-            users.add(door)
-            door.when_closed(lambda: self._returned(door, place))
+        if client not in users:
+            users.add(client)
+            client.when_closed(lambda: self._returned(client, place))
         return self
 
-    def _returned(self, door: Door, place: LockContainer) -> None:
+    def _returned(self, client: Closing, place: LockContainer) -> None:
         users = self._lent.get(place, set())
-        users.discard(door)
+        users.discard(client)
         if not users:
             self.accompany(asyncio.get_running_loop().create_task(self._leave(place)))
 
@@ -258,14 +358,14 @@ class Registry:
 
     def _lock(self, address: Address) -> Lock:
         def make() -> Lock:
-            self._last_gates.append(gate := self._gates.setdefault(address.blob, Gate()))
+            self._last_guards.append(guard := self._guards.setdefault(address.blob, BlobGuard()))
             return Lock(
                 self.store(address.place),
                 address.name,
                 timing=address.timing,
                 rng=self.rng,
                 stamp=address.stamp,
-                gate=gate,
+                guard=guard,
                 guess=self._guesses.of(address.place, address.name),
                 turns=self._turns[address.place],
                 wall=self.wall,

@@ -162,7 +162,7 @@ class _Place(NamedTuple):
         return f"https://{name}.{service}.core.windows.net"
 
     def _warn_of_disagreement(self, account: str, url: str) -> None:
-        from singleton.base.naming import log
+        from singleton.base.invocation import log
 
         log.warning(
             "%s__blobServiceUri is %s, which is not of the account %s that %s__accountName names: the locks are at the "

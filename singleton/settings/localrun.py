@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.settings.hostid import in_development, is_machine_bound, runs_locally
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.naming import current
+from singleton.base.invocation import current
 from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept
 from singleton.stores.mark import MARK_KEY
 from singleton.stores.protocol import NOTHING, StoreFailure

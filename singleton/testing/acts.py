@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK, Guard
 from singleton.functions.triggers import is_builder, user_function
-from singleton.locking.slots import slot_name
+from singleton.locking.semaphore import slot_name
 from singleton.testing.memory import current, in_use, memory_locks
 from singleton.testing.recording import Manner, manners
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
 
-    from singleton.process.answer import Answer
+    from singleton.process.call_result import CallResult
     from singleton.process.registry import Registry
     from singleton.testing.clock import VirtualLoop
 
@@ -26,7 +26,7 @@ class LoopRuntime(Calls):
         super().__init__(registry, loop)
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def _wait(self, answer: Answer[_T]) -> _T:
+    def _wait(self, answer: CallResult[_T]) -> _T:
         return self._loop.wait_for(answer.awaited())
 
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:

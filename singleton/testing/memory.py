@@ -11,13 +11,12 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from singleton.base.both import parts_of
+from singleton.base.double_hold import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lease import Lease
 from singleton.process.calls import Calls
-from singleton.process.current import provide_runtime
-from singleton.process.onthread import at_once
-from singleton.process.runtime import Runtime
+from singleton.process.lock_thread import Runtime, provide_runtime
+from singleton.process.sync_locks import at_once
 from singleton.settings.accounts import GivenClients
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.clock import VirtualLoop

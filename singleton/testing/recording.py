@@ -8,7 +8,7 @@ import random
 import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
-from singleton.base.both import parts_of
+from singleton.base.double_hold import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.process.registry import Registry

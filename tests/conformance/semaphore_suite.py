@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from singleton import LockNotAcquired
-from singleton.locking.slots import MOST
+from singleton.locking.semaphore import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

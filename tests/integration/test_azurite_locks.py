@@ -17,9 +17,8 @@ from azure.storage.blob.aio import ContainerClient
 
 from singleton import AsyncLockClient, LockClient, LockNotAcquired, SingletonOptions, StorageError
 from singleton.process.accounts.stores import open_container
-from singleton.process.current import provide_runtime
+from singleton.process.lock_thread import Runtime, provide_runtime
 from singleton.process.registry import Registry
-from singleton.process.runtime import Runtime
 from tests.conformance import mutex_suite, semaphore_suite
 from tests.support.inline import on
 

@@ -23,7 +23,7 @@ from singleton import AsyncLockClient, Hold, Lifted, LockClient, SingletonOption
 from singleton.base.errors import ConfigurationError
 from singleton.cli.main import run
 from singleton.locking.lock import Lock, release
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 from singleton.operating.container import keeping_of
 from singleton.operating.container_pass import Pace
 from singleton.operating.sweep import Sweep

@@ -25,10 +25,10 @@ LOCK = "singleton/locking/lock.py"
 LINE = "singleton/locking/line.py"
 _UNSTAMPED = """\
         except BaseException:
-            self.in_vain = began, await self.give_back(lease)
+            self.unusable = began, await self.give_back(lease)
             raise
 """
-STATE = "singleton/locking/state.py"
+STATE = "singleton/locking/phase.py"
 HOLD = "singleton/base/hold.py"
 SEMAPHORE = "singleton/locking/semaphore.py"
 LEADERSHIP = "singleton/clients/leadership.py"
@@ -38,8 +38,8 @@ FENCING = "singleton/locking/fencing.py"
 STAMPS = "singleton/stores/stamps.py"
 DECLARATION = "singleton/functions/declaration.py"
 GUARD = "singleton/functions/guard.py"
-ONTHREAD = "singleton/process/onthread.py"
-CANCELLING = "singleton/process/cancelling.py"
+ONTHREAD = "singleton/process/sync_locks.py"
+CANCELLING = "singleton/process/cancellation.py"
 DECORATOR = "singleton/decorator.py"
 REGISTRY = "singleton/process/registry.py"
 PROTOCOL = "singleton/stores/protocol.py"
@@ -317,7 +317,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="not stamped, not given back",
         file=ACQUISITION,
-        old="            self.in_vain = began, await self.give_back(lease)\n            raise\n",
+        old="            self.unusable = began, await self.give_back(lease)\n            raise\n",
         new="            raise\n",
         breaks="a lease whose stamping failed is renewed for ever (B6)",
     ),
@@ -485,7 +485,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="each set of options has a gate of its own",
         file=REGISTRY,
-        old="                gate=gate,\n",
+        old="                guard=guard,\n",
         new="",
         breaks="a section that outlived its lease runs beside one of the same lock under other options",
         by=("tests/unit/process/test_registry.py",),
@@ -501,15 +501,16 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="sections overlap",
         file=LOCK,
-        old="                await turn.until_ended()\n",
-        new="                await asyncio.wait({turn.ended}, timeout=3.0)\n                self._gate = Gate()\n",
+        old="                await record.until_ended()\n",
+        new="                await asyncio.wait({record.ended}, timeout=3.0)\n"
+        "                self._guard = BlobGuard()\n",
         breaks="the next in line enters while the last is inside",
     ),
     Mutant(
         name="handed on after a loss while the body runs",
         file=LOCK,
-        old="                await turn.until_ended()\n",
-        new="                await asyncio.wait({turn.ended, asyncio.ensure_future(turn.lost._wait_async())},"
+        old="                await record.until_ended()\n",
+        new="                await asyncio.wait({record.ended, asyncio.ensure_future(record.lost._wait_async())},"
         " return_when=asyncio.FIRST_COMPLETED)\n",
         breaks="a body that outlives its lease is joined by the next one of its process",
     ),
@@ -572,15 +573,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a section that was cancelled at its grant goes on",
         file=LINE,
-        old="                waiter.hold.turn.end()\n",
+        old="                waiter.hold.record.end()\n",
         new="                pass\n",
         breaks="a lock that was granted when its caller was cancelled is never released",
     ),
     Mutant(
         name="cancellation swallowed by the lock",
         file=LINE,
-        old="                waiter.hold.turn.end()\n            raise\n",
-        new="                waiter.hold.turn.end()\n            return waiter.take()\n",
+        old="                waiter.hold.record.end()\n            raise\n",
+        new="                waiter.hold.record.end()\n            return waiter.take()\n",
         breaks="a cancelled caller goes on with a hold that was released",
         by=("tests/unit/locking/test_lock_cancel.py",),
         why="the runtime releases what it acquires for a caller that has left",
@@ -858,7 +859,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a slot that was got for nobody is kept",
         file=SEMAPHORE,
-        old="            hold.turn.end()\n            return\n",
+        old="            hold.record.end()\n            return\n",
         new="            return\n",
         breaks="a slot that was acquired for a caller that has left is never released",
         by=(

@@ -22,7 +22,7 @@ from simulator.virtual.workloads.leader_waiter import LeaderWaiter
 from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold, LossSignal
-from singleton.locking.record import Turn
+from singleton.locking.record import SectionRecord
 from singleton.locking.section import Section
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
@@ -625,7 +625,7 @@ async def _(host: Host) -> None:
     hold = Section.__new__(Section)
     Hold.__init__(hold, LOCK, token=1, lease=belief)
     await host.until(2.0)
-    hold.lease, hold.turn = cast("Lease", belief), Turn(hold.lost, (LOCK, "me", 1, ""))
+    hold.lease, hold.record = cast("Lease", belief), SectionRecord(hold.lost, (LOCK, "me", 1, ""))
     hold.when_dropped(lambda *_: None)
     crowd.got(first, (hold,))
 

@@ -12,10 +12,10 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from singleton.base.both import Both, parts_of
+from singleton.base.double_hold import DoubleHold, parts_of
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, SingletonError, StorageError
 from singleton.functions.acquirers import acquire_both
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry
 from singleton.settings.accounts import LockContainer
@@ -234,4 +234,4 @@ class World:
 
 def is_both(hold: Hold) -> bool:
     """Tell whether a hold is one of two locks."""
-    return isinstance(hold, Both)
+    return isinstance(hold, DoubleHold)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from simulator.virtual.time.loop import VirtualLoop
 from singleton.locking.lock import Lock, release
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:

@@ -86,7 +86,7 @@ def _copy(world: World, first: Machine, machine: Machine) -> None:
     image, registry = world.runtimes[first].registry, world.runtimes[machine].registry
     for address, known in image._locks.items():
         lock = machine.context("locks").run(registry._lock, address)
-        lock.gate.highest.epoch = known.gate.highest.epoch
+        lock.guard.highest.epoch = known.guard.highest.epoch
         for name in _REMEMBERED:
             setattr(_counter(lock), name, getattr(_counter(known), name))
 

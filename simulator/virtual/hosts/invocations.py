@@ -13,7 +13,7 @@ from simulator.virtual.worlds.resource import Refused
 from simulator.witness.witness import Witness
 from singleton.base.errors import SingletonError
 from singleton.decorator import guards_of
-from singleton.functions.invocation import current_hold
+from singleton.functions.body_context import current_hold
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -12,8 +12,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.time.machine import HOST, PART
-from singleton.base import naming
-from singleton.process.logthread import LogThread
+from singleton.base.invocation import say_by
+from singleton.process.log_thread import LogThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,7 @@ class Logs(logging.Handler):
             _LOGGER.propagate = False
             _LOGGER.addHandler(self)
             logging.getLogger().addHandler(_SILENT)  # of others, too, nothing is printed
-            naming.say_by(self._route)
+            say_by(self._route)
         logging.disable(logging.NOTSET)
         self._loop.later(seconds, self._rest)
 
@@ -81,7 +81,7 @@ class Logs(logging.Handler):
             level, _LOGGER.propagate = self._before
             _LOGGER.setLevel(level)
             self._before = None
-            naming.say_by(lambda say: say())
+            say_by(lambda say: say())
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:

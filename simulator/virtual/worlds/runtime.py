@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.open_stores import OpenStore
-    from singleton.process.answer import Answer
+    from singleton.process.call_result import CallResult
     from singleton.process.registry import Registry
 
 _T = TypeVar("_T")
@@ -46,7 +46,7 @@ class VirtualRuntime(Calls):
             await closed.awaited()
             self.end()
 
-    def _wait(self, answer: Answer[_T]) -> _T:
+    def _wait(self, answer: CallResult[_T]) -> _T:
         return Baton.wait(answer.awaited())
 
     def _soon(self, callback: Callable[[], object]) -> None:

@@ -41,8 +41,8 @@ from simulator.virtual.worlds.resource import Resource
 from simulator.virtual.worlds.runtime import VirtualRuntime, stores
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.kinds import Mode
-from singleton.functions.invocation import current_hold
-from singleton.process.current import provide_runtime
+from singleton.functions.body_context import current_hold
+from singleton.process.lock_thread import provide_runtime
 from singleton.process.registry import Registry
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from singleton.base import naming
 from singleton.base.errors import LockNotAcquired
+from singleton.base.invocation import log as _log
+from singleton.functions.body_context import current_hold, in_its_name
 from singleton.functions.guard import Guard
-from singleton.functions.invocation import current_hold, in_its_name
 from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Level
     from singleton.patterns.once.outcome import Look
     from singleton.patterns.once.results import Outcome
-    from singleton.process.onthread import Locks
     from singleton.process.registry import Registry
-
-_log = naming.log
+    from singleton.process.sync_locks import Locks
 
 _TAKEN: Final = (
     "@once keeps its result there. For your own state put @singleton below @once: then this is the hold of @singleton"

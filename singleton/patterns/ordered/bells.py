@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
 from singleton.locking.holder import answered
 from singleton.stores.protocol import StoreFailure

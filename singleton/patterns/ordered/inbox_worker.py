@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError, LockClosed, LockLost, SingletonError
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.clients.worker_lifecycle import Running
 from singleton.locking.acquisition import storage_error
@@ -18,8 +18,8 @@ from singleton.locking.lease import as_failure
 from singleton.patterns.handler_call import call
 from singleton.patterns.ordered.bell_handler import INSURED, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
-from singleton.process.current import runtime
-from singleton.process.onthread import OnThread, at_once
+from singleton.process.lock_thread import runtime
+from singleton.process.sync_locks import SyncLocks, at_once
 from singleton.stores.message_store import MessageSource
 from singleton.stores.protocol import within
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from singleton.patterns.ordered.service import Service
     from singleton.patterns.ordered.visit import InboxMessage, Outcome, Rules
     from singleton.process.calls import LockRuntime
-    from singleton.process.onthread import Locks
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Locks
     from singleton.stores.message_store import Taken
 
 _SHORTEST: Final = 0.05
@@ -189,7 +189,7 @@ class InboxWorker(Running):
             else:
                 in_context = contextvars.copy_context().run
                 work = asyncio.get_running_loop().run_in_executor(
-                    pool, lambda: in_context(at_once, answered(OnThread(locks)))
+                    pool, lambda: in_context(at_once, answered(SyncLocks(locks)))
                 )
                 await to_its_end(work, cancel=False)
                 outcome = work.result()

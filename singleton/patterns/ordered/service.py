@@ -17,7 +17,7 @@ from singleton.operating.container import keeping_of
 from singleton.patterns.ordered.bells import Bell, ring
 from singleton.patterns.ordered.log_writer import Sender
 from singleton.patterns.ordered.protocol import Names, chain_of
-from singleton.process.current import provided_account
+from singleton.process.lock_thread import provided_account
 from singleton.settings.connection import StorageAccount, checked_connection_string, resolve_queue_account
 from singleton.stores.log_store import LogStore
 from singleton.stores.protocol import HELD, ContentStore, StoreFailure
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from singleton.defer.queue_account import Encoding
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Store
-    from singleton.process.onthread import Work
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Work
     from singleton.settings.accounts import LockContainer
     from singleton.settings.options import SingletonOptions
     from singleton.stores.lock_keeping import Listed

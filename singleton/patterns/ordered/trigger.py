@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.errors import ConfigurationError, StorageError
-from singleton.base.naming import Invocation, UnderWay
-from singleton.base.naming import log as _log
+from singleton.base.invocation import Invocation, UnderWay
+from singleton.base.invocation import log as _log
 from singleton.functions.misdeclaration import always_fails, stand_in
 from singleton.functions.triggers import (
     QUEUE,
@@ -25,15 +25,15 @@ from singleton.patterns.handler_call import call
 from singleton.patterns.ordered.bell_handler import SpareBell, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
-from singleton.process.current import runtime
-from singleton.process.onthread import OnThread, at_once
+from singleton.process.lock_thread import runtime
+from singleton.process.sync_locks import SyncLocks, at_once
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from singleton.functions.triggers import Trigger
     from singleton.patterns.ordered.visit import InboxMessage, OnPoison, Rules
-    from singleton.process.onthread import Locks
+    from singleton.process.sync_locks import Locks
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -149,7 +149,7 @@ class _Call:
         async def body(message: InboxMessage) -> None:
             call(self._bound(message))
 
-        at_once(self._answered(OnThread(runtime()), body, cancel=False))
+        at_once(self._answered(SyncLocks(runtime()), body, cancel=False))
 
     async def run_async(self) -> None:
         """Handle what the bell tells of, in this task."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from singleton.base.clock import now
 from singleton.base.errors import LockNotAcquired
-from singleton.base.naming import log as _log
+from singleton.base.invocation import log as _log
+from singleton.functions.body_context import BodyContext
 from singleton.functions.body_result import AlwaysAnswered
-from singleton.functions.invocation import Current
 from singleton.patterns.error_text import told
 from singleton.patterns.ordered.aside_messages import put_aside
 from singleton.patterns.ordered.log_reader import LogReader
 from singleton.patterns.ordered.position import Position
-from singleton.process.cancelling import cancelled_when_lost
+from singleton.process.cancellation import cancelled_when_lost
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from singleton.base.state import Kept
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Names, Store
-    from singleton.process.onthread import Locks, Work
     from singleton.process.registry import Registry
+    from singleton.process.sync_locks import Locks, Work
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
@@ -130,7 +130,7 @@ class Visit:
             return Outcome(again=0, busy=True)
         hold.stateless = _TAKEN
         try:
-            with Current(hold):
+            with BodyContext(hold):
                 return await self._under(hold)
         finally:
             await self.locks.release_async(hold)

@@ -12,7 +12,7 @@ FENCING = "singleton/locking/fencing.py"
 LEASE = "singleton/locking/lease.py"
 ACQUISITION = "singleton/locking/acquisition.py"
 LOCK = "singleton/locking/lock.py"
-TIMING = "singleton/locking/timing.py"
+TIMING = "singleton/locking/phase.py"
 REGISTRY = "singleton/process/registry.py"
 
 FAILOVERS: tuple[Mutant, ...] = (

@@ -12,9 +12,9 @@ CONTENTION = "singleton/functions/contention.py"
 WAITING = "singleton/functions/wait_limit.py"
 ATTEMPTS = "singleton/dotnet/attempts.py"
 ANSWERING = "singleton/functions/body_result.py"
-INVOCATION = "singleton/functions/invocation.py"
-CANCELLING = "singleton/process/cancelling.py"
-CURRENT = "singleton/process/current.py"
+INVOCATION = "singleton/functions/body_context.py"
+CANCELLING = "singleton/process/cancellation.py"
+CURRENT = "singleton/process/lock_thread.py"
 OPENING = "singleton/process/accounts/stores.py"
 
 LISTENERS: tuple[Mutant, ...] = (
@@ -51,15 +51,15 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="seats are not told of the loss",
         file=CANDIDACY,
-        old="            turn.lost.fire(reason)\n",
-        new="            turn.lost.freeze()\n",
+        old="            record.lost.fire(reason)\n",
+        new="            record.lost.freeze()\n",
         breaks="bodies under a listener go on without the lease",
         among="listener",
     ),
     Mutant(
         name="only the first seat is told of the loss",
         file=CANDIDACY,
-        old="        for turn in self._seats.copy():\n",
+        old="        for record in self._seats.copy():\n",
         new="        for turn in [*self._seats][:1]:\n",
         breaks="of several bodies under a listener all but one go on without the lease",
     ),

@@ -21,7 +21,7 @@ SCOPE = "singleton/scopes/scope.py"
 DOTNET = "singleton/dotnet/typed_values.py"
 DECLARATION = "singleton/functions/declaration.py"
 REGISTRY = "singleton/process/registry.py"
-SLOTS = "singleton/locking/slots.py"
+SLOTS = "singleton/locking/semaphore.py"
 
 NAMES: tuple[Mutant, ...] = (
     Mutant(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import LockClient, LockLost, LockNotAcquired, SingletonOptions, current_hold, singleton
-from singleton.base.naming import log
+from singleton.base.invocation import log
 from tests.support.deferrals import LOCK as DEFERRED_LOCK
 from tests.support.deferrals import Queue, a_function
 from tests.support.lock_thread import LockThread, an_app

@@ -310,12 +310,12 @@ def test_nor_one_that_returns_a_context_manager(locks: LockClient, kind: Any) ->
 
 def test_decorating_sends_nothing_and_starts_nothing() -> None:
     """A worker imports an app's modules at its start: the first call is soon enough."""
-    from singleton.process import current
+    from singleton.process import lock_thread
 
-    current.shutdown()
+    lock_thread.shutdown()
     AsyncLockClient("UseDevelopmentStorage=true").lock("job")(a_coroutine_function)
     LockClient("UseDevelopmentStorage=true", options=SingletonOptions()).try_lock("job")(a_function)
-    assert current._current is None
+    assert lock_thread._current is None
 
 
 def test_a_block_that_decorates_can_be_entered_too(locks: LockClient) -> None:

@@ -40,7 +40,7 @@ def test_those_that_may_wait_do_and_the_others_go_back(thread: LockThread, queue
     messages = [queue.message() for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(call, function, message) for message in messages]
-        while sum(map(len, thread.runtime.registry.crowd._waiting.values())) < 2:
+        while sum(map(len, thread.runtime.registry.waiters._waiting.values())) < 2:
             threading.Event().wait(0.01)
         call(function, queue.message())
         assert thread.kinds().count("deferred") == 1

@@ -13,7 +13,7 @@ from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeErro
 from singleton.dotnet.attempts import delays
 from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions
 from singleton.functions.acquirers import acquire_by_attempts
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry
 from singleton.settings.accounts import LockContainer

@@ -23,7 +23,7 @@ from singleton import (
 )
 from singleton.decorator import guards_of
 from singleton.layouts.name_parts import read_name
-from singleton.locking.slots import slot_name
+from singleton.locking.semaphore import slot_name
 from singleton.testing import Headcount, held_elsewhere, virtual_time
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost

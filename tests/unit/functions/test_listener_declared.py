@@ -11,7 +11,7 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockLost, LockNotAcquired, current_hold, singleton
-from singleton.process.calls import Phase
+from singleton.process.calls import Lifetime
 from tests.support.deferrals import Queue
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call, guard_of, outcome
 
@@ -164,7 +164,7 @@ def test_when_the_lock_thread_is_closed_a_running_body_ends_first_and_then_the_l
         running = pool.submit(call, a_job("sync", body, mode="listener"))
         assert entered.wait(60)
         closing = pool.submit(thread.runtime.close)
-        while thread.runtime.phase is Phase.OPEN:
+        while thread.runtime.phase is Lifetime.OPEN:
             time.sleep(0.001)
         leased = thread.leased()
         may_end.set()

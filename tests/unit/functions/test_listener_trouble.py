@@ -17,7 +17,7 @@ from singleton import (
     singleton,
 )
 from singleton.base.hold import Hold
-from singleton.functions.invocation import Current
+from singleton.functions.body_context import BodyContext
 from singleton.process.registry import Registry
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost, on
@@ -240,6 +240,6 @@ def test_a_thread_that_waited_for_its_lock_does_not_run_its_body_when_its_proces
         ran.append("ran")
 
     listening = Hold(LOCK, owner="inv")
-    with on(Instant()), Current(listening), pytest.raises(LockLost):  # type: ignore[arg-type]
+    with on(Instant()), BodyContext(listening), pytest.raises(LockLost):  # type: ignore[arg-type]
         job(timer=object(), context=Context("inv"))  # type: ignore[call-arg]
     assert (ran, len(released)) == ([], 1)

@@ -49,7 +49,7 @@ async def how_it_ended(*calls: Any) -> list[str]:
 
 
 def waiting(host: InlineHost) -> int:
-    return sum(map(len, host.registry.crowd._waiting.values()))
+    return sum(map(len, host.registry.waiters._waiting.values()))
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
@@ -215,7 +215,7 @@ def test_threads_are_counted_and_the_others_stay_free() -> None:
         go_on.set()
         ended = [call.result(60) for call in calls]
         assert (ended.count("ran"), ended.count("max_waiting"), inside.most) == (3, 5, 1)
-        assert not thread.runtime.registry.crowd._waiting
+        assert not thread.runtime.registry.waiters._waiting
         assert thread.kinds().count("contended:raise") == 5
 
 

@@ -72,8 +72,8 @@ UNSAFE: list[Killed] = [
     ),
     lock(
         "a lease given back while its section runs",
-        "await turn.until_ended()",
-        "await asyncio.wait({turn.ended}, timeout=3.0)\n                turn.end(turn.lost)",
+        "await record.until_ended()",
+        "await asyncio.wait({record.ended}, timeout=3.0)\n                record.end()",
         release.test_the_lock_is_kept_until_its_section_has_ended,
     ),
     acquisition(
@@ -84,8 +84,8 @@ UNSAFE: list[Killed] = [
     ),
     lock(
         "waiters let in two at a time",
-        "await turn.until_ended()",
-        "await asyncio.sleep(0.01); self._gate = Gate()",
+        "await record.until_ended()",
+        "await asyncio.sleep(0.01); self._guard = BlobGuard()",
         queue.test_sections_of_a_process_never_overlap,
     ),
     (
@@ -156,8 +156,8 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a new id for each request",
-        "self._unknown, self.in_vain = True, None\n",
-        "self._unknown, self.in_vain = True, None\n        self._id = self._new_id()\n",
+        "self._unknown, self.unusable = True, None\n",
+        "self._unknown, self.unusable = True, None\n        self._id = self._new_id()\n",
         unknown.test_a_lost_acquire_reply_is_asked_again_with_the_same_id_and_held,
     ),
     acquisition(
@@ -182,7 +182,7 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a lease kept whose stamp failed",
-        "            self.in_vain = began, await self.give_back(lease)\n            raise",
+        "            self.unusable = began, await self.give_back(lease)\n            raise",
         "            raise",
         partial(release.test_a_lease_whose_stamp_failed_is_given_back, "write", answered(403)),
     ),
@@ -200,7 +200,7 @@ OTHERS: list[Killed] = [
     ),
     line(
         "a hold that is granted to who has gone",
-        "waiter.hold.turn.end()",
+        "waiter.hold.record.end()",
         "pass",
         partial(cancel.test_a_cancellation_at_any_step_leaves_no_lease_and_forgets_no_waiter, cancel.alone),
     ),
@@ -224,8 +224,8 @@ OTHERS: list[Killed] = [
     ),
     lock(
         "nobody stands back",
-        "if self._state.stand_aside():",
-        "if self._state.stand_aside() and self._line.closed:",
+        "if self._state.back_off():",
+        "if self._state.back_off() and self._line.closed:",
         turns.test_a_process_alone_keeps_the_lock_for_its_window_then_leaves_it_for_a_poll,
     ),
     line(
@@ -268,7 +268,7 @@ OTHERS: list[Killed] = [
     ),
     state(
         "an old outage remembered",
-        "if self.doing is not Doing.TROUBLE:\n            _log",
+        "if self.phase is not Phase.TROUBLE:\n            _log",
         "if not self._failing_since:\n            _log",
         storage.test_an_outage_long_ago_does_not_shorten_the_patience_with_a_new_one,
     ),

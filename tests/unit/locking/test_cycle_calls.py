@@ -16,7 +16,7 @@ from singleton.locking.acquisition import Guess
 from singleton.locking.fencing import SECTIONS
 from singleton.locking.holder import holder, recorded
 from singleton.locking.lock import Lock, release
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 from singleton.stores.stamps import EPOCH_KEY, OWNER_KEY
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Network, answered

@@ -17,7 +17,7 @@ from singleton.base.errors import LockNotAcquired
 from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
 from singleton.locking.lock import Lock, release
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry
 from singleton.settings.accounts import LockContainer
@@ -328,11 +328,11 @@ async def test_who_has_waited_behind_another_lock_of_the_process_is_told_that_it
     """His time is up before the first answer of the service."""
     network = Network()
     lock = lock_on(network)
-    other = Lock(network, NAME, timing=Timing(failover=F), rng=random.Random(2), gate=lock.gate, wall=now)
+    other = Lock(network, NAME, timing=Timing(failover=F), rng=random.Random(2), guard=lock.guard, wall=now)
     hold = await lock.acquire()
     waiter = asyncio.create_task(other.acquire(timeout=5.015))
     await asyncio.sleep(5.0)
-    hold.turn.end()  # type: ignore[attr-defined]
+    hold.record.end()  # type: ignore[attr-defined]
     with pytest.raises(LockNotAcquired, match="in use by this process"):
         await waiter
     await settled(network.service, lock, other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from singleton.locking.line import Line
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 from tests.support.world import NAME, now, virtual
 
 

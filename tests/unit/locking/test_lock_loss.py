@@ -27,8 +27,8 @@ from tests.support.world import (
 
 if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
+    from singleton.locking.line import Waiter
     from singleton.locking.section import Section
-    from singleton.locking.waiter import Waiter
 
 
 async def steal(network: Network) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
 from singleton.locking.lock import release
-from singleton.locking.slots import MOST
+from singleton.locking.semaphore import MOST
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Request, answered
 from tests.support.semaphores import NAME, OPTIONS, Host, Judge, settled

@@ -11,7 +11,7 @@ import pytest
 
 from singleton.base.errors import ConfigurationError, LockLost, StorageDenied, StorageError, StorageUnavailable
 from singleton.base.hold import Hold
-from singleton.base.naming import Invocation, speaking_of
+from singleton.base.invocation import Invocation, speaking_of
 from singleton.base.state import MOST_STATE, STATE_KEY, UNTIL_KEY, Kept, State
 from singleton.locking.content import SectionState
 from singleton.locking.fencing import SECTIONS
@@ -412,7 +412,7 @@ async def test_a_release_in_the_instant_of_an_answer_makes_no_noise(caplog: pyte
     assert isinstance(keeper, SectionState)
 
     async def answered_as_it_ends() -> bool:
-        hold.turn.end()
+        hold.record.end()
         return True
 
     assert await keeper._asked(answered_as_it_ends, 5.0)

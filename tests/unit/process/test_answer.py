@@ -12,18 +12,18 @@ import pytest
 
 from simulator.virtual.time.loop import VirtualLoop
 from simulator.virtual.time.machine import Machine
-from singleton.process.answer import Answer, _Waking
+from singleton.process.call_result import CallResult, _Waking
 
 
-def given(value: int) -> Answer[int]:
-    answer: Answer[int] = Answer()
+def given(value: int) -> CallResult[int]:
+    answer: CallResult[int] = CallResult()
     assert answer.claim()
     answer.give(value)
     return answer
 
 
 def test_a_thread_that_waits_gets_what_another_gives() -> None:
-    answer: Answer[int] = Answer()
+    answer: CallResult[int] = CallResult()
     assert answer.claim()
     timer = threading.Timer(0.01, answer.give, (7,))
     timer.start()
@@ -33,7 +33,7 @@ def test_a_thread_that_waits_gets_what_another_gives() -> None:
 
 
 def test_an_error_is_raised_and_can_be_asked_for() -> None:
-    answer: Answer[int] = Answer()
+    answer: CallResult[int] = CallResult()
     assert answer.claim()
     answer.fail(error := ValueError("no"))
     assert answer.error() is error
@@ -43,11 +43,11 @@ def test_an_error_is_raised_and_can_be_asked_for() -> None:
 
 
 def test_it_is_claimed_or_cancelled_and_never_both() -> None:
-    claimed: Answer[int] = Answer()
+    claimed: CallResult[int] = CallResult()
     assert claimed.claim()
     assert not claimed.cancel()
     assert not claimed.cancelled
-    cancelled: Answer[int] = Answer()
+    cancelled: CallResult[int] = CallResult()
     assert cancelled.cancel()
     assert cancelled.cancel(), "it stays so"
     assert not cancelled.claim()
@@ -57,16 +57,16 @@ def test_it_is_claimed_or_cancelled_and_never_both() -> None:
 
 def test_of_many_threads_one_decides() -> None:
     for _ in range(200):
-        answer: Answer[int] = Answer()
+        answer: CallResult[int] = CallResult()
         start = threading.Barrier(4)
         won: list[str] = []
 
-        def claim(answer: Answer[int], start: threading.Barrier, won: list[str]) -> None:
+        def claim(answer: CallResult[int], start: threading.Barrier, won: list[str]) -> None:
             start.wait()
             if answer.claim():
                 won.append("claimed")
 
-        def cancel(answer: Answer[int], start: threading.Barrier, won: list[str]) -> None:
+        def cancel(answer: CallResult[int], start: threading.Barrier, won: list[str]) -> None:
             start.wait()
             if answer.cancel():
                 won.append("cancelled")
@@ -83,7 +83,7 @@ def test_of_many_threads_one_decides() -> None:
 
 def test_what_is_to_be_called_when_it_is_done_is_called_once_before_or_after() -> None:
     called: list[str] = []
-    answer: Answer[int] = Answer()
+    answer: CallResult[int] = CallResult()
     answer.when_done(lambda: called.append("first"))
     answer.when_done(lambda: called.append("second"))
     assert answer.claim()
@@ -91,7 +91,7 @@ def test_what_is_to_be_called_when_it_is_done_is_called_once_before_or_after() -
     answer.give(1)
     answer.when_done(lambda: called.append("late"))
     assert called == ["first", "second", "late"]
-    cancelled: Answer[int] = Answer()
+    cancelled: CallResult[int] = CallResult()
     cancelled.when_done(lambda: called.append("cancelled"))
     cancelled.cancel()
     cancelled.cancel()
@@ -99,7 +99,7 @@ def test_what_is_to_be_called_when_it_is_done_is_called_once_before_or_after() -
 
 
 def test_a_wait_with_a_limit_ends_then() -> None:
-    answer: Answer[int] = Answer()
+    answer: CallResult[int] = CallResult()
     answer.wait(0.01)
     assert answer.claim()
     answer.give(1)
@@ -109,13 +109,13 @@ def test_a_wait_with_a_limit_ends_then() -> None:
 
 def test_a_coroutine_gets_what_a_thread_or_its_own_loop_gives() -> None:
     async def main() -> None:
-        answer: Answer[int] = Answer()
+        answer: CallResult[int] = CallResult()
         assert answer.claim()
         waiting = asyncio.create_task(answer.awaited())
         await asyncio.sleep(0)
         await asyncio.to_thread(answer.give, 7)
         assert await waiting == 7
-        own: Answer[int] = Answer()
+        own: CallResult[int] = CallResult()
         assert own.claim()
         asyncio.get_running_loop().call_soon(own.give, 8)
         assert await own.awaited() == 8
@@ -126,7 +126,7 @@ def test_a_coroutine_gets_what_a_thread_or_its_own_loop_gives() -> None:
 
 def test_a_coroutine_that_is_cancelled_leaves_it_as_it_is_however_soon_it_was_there() -> None:
     async def main() -> None:
-        for answer in (Answer[int](), given(7)):
+        for answer in (CallResult[int](), given(7)):
             waiting = asyncio.create_task(answer.awaited())
             await asyncio.sleep(0)
             waiting.cancel()
@@ -139,7 +139,7 @@ def test_a_coroutine_that_is_cancelled_leaves_it_as_it_is_however_soon_it_was_th
 
 def test_a_coroutine_is_awake_in_the_round_in_which_its_loop_hears_of_the_answer() -> None:
     async def main() -> list[str]:
-        answer: Answer[None] = Answer()
+        answer: CallResult[None] = CallResult()
         assert answer.claim()
         order: list[str] = []
 
@@ -164,7 +164,7 @@ def test_a_coroutine_goes_on_in_its_own_context_whoever_answers_or_cancels() -> 
     whose: contextvars.ContextVar[str] = contextvars.ContextVar("whose", default="nobody's")
     seen: list[str] = []
 
-    async def wait(answer: Answer[None]) -> None:
+    async def wait(answer: CallResult[None]) -> None:
         whose.set("the waiter's")
         try:
             await answer.awaited()
@@ -177,7 +177,7 @@ def test_a_coroutine_goes_on_in_its_own_context_whoever_answers_or_cancels() -> 
     async def main() -> None:
         whose.set("the giver's")
         for end in ("give", "give in a thread", "cancel"):
-            answer: Answer[None] = Answer()
+            answer: CallResult[None] = CallResult()
             assert answer.claim()
             waiting = asyncio.create_task(wait(answer))
             await asyncio.sleep(0)
@@ -199,13 +199,13 @@ def test_a_coroutine_goes_on_in_its_own_context_whoever_answers_or_cancels() -> 
 def test_what_wakes_a_coroutine_is_part_of_what_it_does_and_stands_still_with_it(end: str) -> None:
     machine, stopped = Machine(1, loop := VirtualLoop()), list[float]()  # type: ignore[abstract]
 
-    async def wait(answer: Answer[None]) -> None:
+    async def wait(answer: CallResult[None]) -> None:
         with suppress(asyncio.CancelledError):
             await answer.awaited()
         stopped.append(loop.now)
 
     async def main() -> None:
-        answer: Answer[None] = Answer()
+        answer: CallResult[None] = CallResult()
         assert answer.claim()
         waiting = loop.create_task(wait(answer), context=machine.context("user"))
         await asyncio.sleep(1)
@@ -223,7 +223,7 @@ def test_what_wakes_a_coroutine_is_part_of_what_it_does_and_stands_still_with_it
 @pytest.mark.parametrize("first", ["answered", "cancelled"])
 def test_a_coroutine_that_is_cancelled_as_the_answer_is_on_its_way_hears_of_the_cancellation_once(first: str) -> None:
     async def main() -> None:
-        answer: Answer[int] = Answer()
+        answer: CallResult[int] = CallResult()
         assert answer.claim()
         woken: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, trouble: woken.append(trouble))
@@ -261,7 +261,7 @@ def test_a_cancellation_by_a_signals_handler_as_the_task_wakes_is_left_to_the_ta
 
 
 def test_who_waited_on_a_loop_that_is_closed_is_no_trouble_for_who_answers() -> None:
-    answer: Answer[int] = Answer()
+    answer: CallResult[int] = CallResult()
     assert answer.claim()
     loop = asyncio.new_event_loop()
     waiting = loop.create_task(answer.awaited())

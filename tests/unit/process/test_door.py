@@ -8,12 +8,12 @@ from functools import partial
 import pytest
 
 from singleton import LockClosed
-from singleton.process.door import Door
+from singleton.process.closing import Closing
 
 
 async def test_who_comes_to_a_door_that_has_just_been_closed_does_not_wait_behind_it() -> None:
     """A request is checked where it is made, and reaches the lock thread later."""
-    door = Door()
+    door = Closing()
     door.close()
     with pytest.raises(LockClosed, match="'reports'"):
         await door.through("reports", lambda: asyncio.sleep(3600))
@@ -21,7 +21,7 @@ async def test_who_comes_to_a_door_that_has_just_been_closed_does_not_wait_behin
 
 async def test_those_behind_a_door_that_is_closed_are_shown_out_in_the_order_in_which_they_came() -> None:
     """Virtual time must be the same each time, and the order of a set is that of its members' addresses."""
-    door, out = Door(), list[int]()
+    door, out = Closing(), list[int]()
 
     async def wait(number: int) -> None:
         try:

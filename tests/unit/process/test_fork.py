@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, LockClosed, LockLost
-from singleton.process import current
+from singleton.process import lock_thread
 from singleton.testing import memory_locks
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import Context, a_job, an_app
@@ -40,11 +40,11 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockClien
     """The lock thread of this process, on a store in memory of which a child has a copy."""
     an_app(tmp_path, monkeypatch)
     store = MemoryLeaseStore()
-    monkeypatch.setattr(current, "_open_store", lambda _: store)
-    monkeypatch.setattr(current, "_load_http", lambda: None)
-    current.shutdown()
+    monkeypatch.setattr(lock_thread, "_open_store", lambda _: store)
+    monkeypatch.setattr(lock_thread, "_load_http", lambda: None)
+    lock_thread.shutdown()
     yield LockClient()
-    current.shutdown()
+    lock_thread.shutdown()
 
 
 def in_a_child(work: Callable[[], object], *, goes_on: bool = False) -> str:
@@ -98,7 +98,7 @@ def test_as_a_holds_guard_is_taken(locks: LockClient, use: Callable[[Hold], obje
 
 
 def test_as_somebody_starts_or_ends_the_lock_thread(locks: LockClient) -> None:
-    with locks.lock("job"), taken_by_another_thread(current._guard):
+    with locks.lock("job"), taken_by_another_thread(lock_thread._guard):
         assert in_a_child(lambda: locks.lock("other").__enter__()) == "done"
 
 
@@ -106,7 +106,7 @@ def test_as_somebody_asks_the_lock_thread_which_the_child_can_not_ask(locks: Loc
     async def nothing(_: object) -> None: ...
 
     with locks.lock("job") as hold:
-        runtime = current._current
+        runtime = lock_thread._current
         assert runtime is not None
         with taken_by_another_thread(runtime._door):
             assert in_a_child(lambda: runtime.call(nothing)) == "closed"
@@ -115,7 +115,7 @@ def test_as_somebody_asks_the_lock_thread_which_the_child_can_not_ask(locks: Loc
 
 def test_the_child_may_import_and_make_clients_on_another_thread(locks: LockClient) -> None:
     def load() -> None:
-        with current._loading:
+        with lock_thread._loading:
             pass
 
     def on_a_thread() -> None:
@@ -168,10 +168,10 @@ def test_the_child_can_cancel_who_waits_on_its_loop_though_another_thread_had_th
         assert waiting.cancelled()
 
     with locks.lock("locks/app/job"):
-        assert current._current is not None
-        (lock,) = current._current.registry._locks.values()
+        assert lock_thread._current is not None
+        (lock,) = lock_thread._current.registry._locks.values()
         waiting = contextvars.Context().run(loop.run_until_complete, begun())
-        with taken_by_another_thread(current._current._door):
+        with taken_by_another_thread(lock_thread._current._door):
             assert in_a_child(cancel) == "done"
         cancel()
     loop.close()
@@ -182,14 +182,14 @@ def test_who_forks_while_another_thread_imports_what_a_request_needs_hears_nothi
     """What is imported there may have hooks for forks of its own, of which only the second half would run."""
     code = """
         import os, threading, warnings
-        from singleton.process import current
+        from singleton.process import lock_thread
         warnings.simplefilter("ignore", DeprecationWarning)
         taken, forking = threading.Event(), threading.Event()
         def load():
-            with current._loading:
+            with lock_thread._loading:
                 taken.set()
                 forking.wait(60)
-                current._load_http()
+                lock_thread._load_http()
         thread = threading.Thread(target=load)
         thread.start()
         taken.wait(60)

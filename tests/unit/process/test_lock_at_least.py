@@ -12,7 +12,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost, SingletonOptions
 from singleton.base.events import subscribe
-from singleton.process.answer import Answer
+from singleton.process.call_result import CallResult
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -228,7 +228,7 @@ async def test_what_comes_for_a_caller_that_is_gone_is_not_kept(thread: LockThre
         calling.cancel()
         await asyncio.wait({calling})
     else:
-        answer: Answer[Hold] = Answer()
+        answer: CallResult[Hold] = CallResult()
         assert answer.claim()
         answer.give(await thread.runtime.call_async(stubborn))
         thread.runtime._abandon(answer)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient
-from singleton.base.naming import log
+from singleton.base.invocation import log
 from singleton.locking.lease import Lease
-from singleton.process.current import provide_runtime
-from singleton.process.logthread import LogThread
+from singleton.process.lock_thread import Runtime, provide_runtime
+from singleton.process.log_thread import LogThread
 from singleton.process.registry import Registry
-from singleton.process.runtime import Runtime
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import Network
 from tests.support.world import NAME, foreign_id, now, virtual
@@ -90,8 +89,8 @@ def test_lines_are_logged_in_order_with_the_place_and_the_thread_that_they_are_f
 def test_a_handler_that_never_ends_does_not_keep_the_process_from_its_end(
     handler: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("singleton.process.runtime._LAST_LINES", 0.05)
-    monkeypatch.setattr("singleton.process.logthread._MOST", 10)
+    monkeypatch.setattr("singleton.process.lock_thread._LAST_LINES", 0.05)
+    monkeypatch.setattr("singleton.process.log_thread._MOST", 10)
     runtime = Runtime(Registry(lambda _: MemoryLeaseStore()), log=(thread := LogThread()))
 
     async def say(__: Registry) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
-from singleton.base.naming import Invocation, UnderWay
+from singleton.base.invocation import Invocation, UnderWay
 from singleton.functions.acquirers import acquire_by_attempts
 from singleton.layouts.layout import Attempts
 from singleton.stores.stamps import this_host

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from singleton import ConfigurationError, LockClient, LockLost, SingletonOptions
-from singleton.process.dropped import lose_after
+from singleton.process.hold_end import lose_after
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -90,7 +90,7 @@ async def test_a_section_that_ends_at_the_very_moment_is_not_lost() -> None:
     holds: list[Section] = []
 
     def end() -> None:
-        holds[0].turn.end()
+        holds[0].record.end()
 
     virtual_loop().call_at(10, end)
     holds.append(cast("Section", await lock.acquire()))

@@ -19,7 +19,7 @@ import pytest
 import singleton
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.locking.lock import Lock
-from singleton.locking.timing import Timing
+from singleton.locking.phase import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry
 from singleton.settings.accounts import LockContainer

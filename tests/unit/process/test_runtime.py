@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
-from singleton.process import current
+from singleton.process import lock_thread
 from singleton.process.address import Address
-from singleton.process.answer import Answer
-from singleton.process.calls import Phase
-from singleton.process.lockloop import LockLoop
+from singleton.process.call_result import CallResult
+from singleton.process.calls import Lifetime
+from singleton.process.lock_thread import LockLoop, Runtime
 from singleton.process.registry import Registry
-from singleton.process.runtime import Runtime
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
@@ -198,14 +197,14 @@ async def test_a_cancellation_that_crosses_an_error_on_its_way_is_not_replaced_b
     thread: LockThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_its_way, waits = threading.Event(), threading.Event()
-    fail, wait = Answer.fail, Answer.wait
+    fail, wait = CallResult.fail, CallResult.wait
 
-    def late(self: Answer[None], error: BaseException) -> None:
+    def late(self: CallResult[None], error: BaseException) -> None:
         on_its_way.set()
         assert waits.wait(60)
         fail(self, error)
 
-    def noted(self: Answer[None], timeout: float = -1) -> None:
+    def noted(self: CallResult[None], timeout: float = -1) -> None:
         waits.set()
         wait(self, timeout)
 
@@ -213,8 +212,8 @@ async def test_a_cancellation_that_crosses_an_error_on_its_way_is_not_replaced_b
         raise SingletonError("refused")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Answer, "fail", late)
-        patch.setattr(Answer, "wait", noted)
+        patch.setattr(CallResult, "fail", late)
+        patch.setattr(CallResult, "wait", noted)
         calling = asyncio.create_task(thread.runtime.call_async(refused))
         await asyncio.to_thread(on_its_way.wait, 10)
         calling.cancel()
@@ -412,22 +411,22 @@ def test_after_a_lock_thread_that_could_not_start_the_next_use_starts_another(mo
         if failing:
             raise OSError(failing.pop())
 
-    monkeypatch.setattr(current, "_load_http", load)
-    current.shutdown()
+    monkeypatch.setattr(lock_thread, "_load_http", load)
+    lock_thread.shutdown()
 
     async def nothing(_: Registry) -> None: ...
 
     with pytest.raises(SingletonError, match="once"):
-        current.runtime().call(nothing)
-    current.runtime().call(nothing)
-    current.shutdown()
+        lock_thread.runtime().call(nothing)
+    lock_thread.runtime().call(nothing)
+    lock_thread.shutdown()
 
 
 def test_a_hold_that_is_released_again_after_the_end_has_nothing_to_release(thread: LockThread) -> None:
     hold = acquire(thread)
     thread.runtime.release(hold)
     thread.runtime.close()
-    assert thread.runtime.phase is Phase.OVER
+    assert thread.runtime.phase is Lifetime.OVER
     thread.runtime.release(hold)
 
 
@@ -441,11 +440,11 @@ def test_a_lock_thread_that_can_not_start_can_be_closed_meanwhile() -> None:
     runtime = Runtime(Registry(lambda _: MemoryLeaseStore()), prepare=prepare)
     with ThreadPoolExecutor(1) as pool:
         closing = pool.submit(runtime.close)
-        while runtime.phase is Phase.OPEN:
+        while runtime.phase is Lifetime.OPEN:
             time.sleep(0.001)
         may_go_on.set()
         closing.result(60)
-    assert runtime.phase is Phase.OVER
+    assert runtime.phase is Lifetime.OVER
 
 
 def test_a_loop_that_always_has_something_to_do_looks_at_its_sockets() -> None:

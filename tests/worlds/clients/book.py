@@ -28,7 +28,7 @@ from singleton.base.errors import (
     StorageDenied,
     StorageUnavailable,
 )
-from singleton.locking.slots import slot_name
+from singleton.locking.semaphore import slot_name
 from tests.worlds.clients.customers import Customer, Use
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ class Crowd(Calls):
 
     def _judge_lease(self, use: Use, hold: Hold) -> None:
         if isinstance(hold, Section):
-            self._judge_deadline(use, hold.lock, hold.turn._began - hold.lease.deadline)
+            self._judge_deadline(use, hold.lock, hold.record._began - hold.lease.deadline)
         before = self._signals.get(hold.lease_id or "")
         self._signals[hold.lease_id or ""] = hold.lost
         if before is not None and before.is_set() and not hold.lost.is_set():

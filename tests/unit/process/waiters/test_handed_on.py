@@ -13,7 +13,7 @@ import pytest
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions, subscribe
 from singleton.base.errors import LockLost
-from singleton.base.naming import Invocation, UnderWay
+from singleton.base.invocation import Invocation, UnderWay
 from singleton.locking.lease import Lease
 from tests.support.waiters import LOCK, begun_outside, eventually, in_line, lock_of, soon
 
@@ -102,7 +102,7 @@ def test_the_holder_is_named_by_the_function_that_has_it_and_not_by_the_one_that
         await asyncio.wait([first, second])
 
     async def held_by() -> Holder | None:
-        return lock_of(thread).gate.holder()
+        return lock_of(thread).guard.holder()
 
     asyncio.run(main())
 

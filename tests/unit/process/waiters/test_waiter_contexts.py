@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, subscribe
-from singleton.base.naming import Invocation, UnderWay
+from singleton.base.invocation import Invocation, UnderWay
 from tests.support.waiters import LOCK, eventually, in_line
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.locking.section import Section
-from singleton.process.current import runtime
+from singleton.process.lock_thread import runtime
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.waiters import LOCK, begun_outside, eventually, in_line, soon
 
@@ -91,12 +91,12 @@ def test_a_lock_whose_state_is_still_to_be_written_is_not_handed_on(
         eventually(lambda: in_line(thread) == 1)
         assert isinstance(hold, Section)
         assert hold.fencing is not None
-        turn = hold.turn
+        record = hold.record
         in_order = hold.fencing._in_order()
         runtime().call(lambda _: in_order.acquire())  # as another request for its blob has it
         writer = threading.Thread(target=hold.state.write, args=(1,))
         writer.start()
-        eventually(lambda: turn._uses == 1)
+        eventually(lambda: record._uses == 1)
 
         async def go_on(_: Registry) -> None:
             in_order.release()
@@ -219,7 +219,7 @@ def test_of_a_hold_that_was_handed_on_it_is_known_whose_it_is_since_when_and_how
         assert isinstance(second, Section)
         assert second.waited >= 0.4
         assert second.lease.owner == "late"
-        holder = second.turn.holder
+        holder = second.record.holder
         assert (holder.owner, holder.token) == ("late", second.token)
         assert holder.since is not None
         assert holder.since >= before

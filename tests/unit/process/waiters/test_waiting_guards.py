@@ -71,7 +71,7 @@ class Holding:
         return in_line(self.lock_thread, LOCK)
 
     def counted(self) -> int:
-        return sum(map(len, self.lock_thread.runtime.registry.crowd._waiting.values()))
+        return sum(map(len, self.lock_thread.runtime.registry.waiters._waiting.values()))
 
 
 @pytest.fixture

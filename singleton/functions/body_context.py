@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from singleton.base.currenthold import current_hold, showing, shown_hold
-from singleton.base.naming import Invocation, UnderWay
+from singleton.base.invocation import Invocation, UnderWay
 from singleton.process.reentry import enter, leave
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.process.reentry import Nesting
 
-__all__ = ["Current", "around", "current_hold", "in_its_name"]
+__all__ = ["BodyContext", "around", "current_hold", "in_its_name"]
 
 _SelfT = TypeVar("_SelfT")
 _P = ParamSpec("_P")
@@ -27,7 +27,7 @@ def around(owner: str) -> Hold | None:
     return hold if owner and hold is not None and hold.owner == owner else None
 
 
-class Current:
+class BodyContext:
     """A block in which this is the hold that ``current_hold`` returns."""
 
     __slots__ = ("_entered", "_hold", "_showing")

@@ -13,15 +13,15 @@ import contextvars
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from singleton.base.both import parts_of
-from singleton.base.naming import log as _log
+from singleton.base.double_hold import parts_of
+from singleton.base.invocation import log as _log
 from singleton.locking.lock import release
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.locking.lease import Lease
-    from singleton.locking.record import Turn
+    from singleton.locking.record import SectionRecord
 
 
 def release_if_dropped(hold: Hold) -> None:
@@ -42,19 +42,19 @@ class _Collected:
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
 
-    def __call__(self, lock: str, turn: Turn) -> None:
+    def __call__(self, lock: str, record: SectionRecord) -> None:
         with suppress(RuntimeError):  # its loop is closed: the lease lapses
-            self._loop.call_soon_threadsafe(_end, lock, turn, context=self._context)
+            self._loop.call_soon_threadsafe(_end, lock, record, context=self._context)
 
 
-def _end(lock: str, turn: Turn) -> None:
+def _end(lock: str, record: SectionRecord) -> None:
     """End the section of a hold that was collected, unless it has ended. Call it on the lock's loop."""
-    if not turn.over:
+    if not record.over:
         _log.warning(
             *("lock %s: its hold was garbage-collected without a release, and is released now", lock),
             extra={"lock": lock},
         )
-        turn.end()
+        record.end()
 
 
 def lose_after(seconds: float, hold: Section) -> None:
@@ -63,18 +63,18 @@ def lose_after(seconds: float, hold: Section) -> None:
     It counts for this section alone: one that gets the same lease next has its own time.
     """
     loop = asyncio.get_running_loop()
-    timer = loop.call_at(loop.time() + seconds, _too_long, hold.turn, hold.lease)  # not the hold (M-37)
-    hold.turn.when_settled(timer.cancel)
+    timer = loop.call_at(loop.time() + seconds, _too_long, hold.record, hold.lease)  # not the hold (M-37)
+    hold.record.when_settled(timer.cancel)
 
 
-def _too_long(turn: Turn, lease: Lease) -> None:
-    if not turn.over and not turn.lost.ended:  # it has ended where its lock is kept for at_least
+def _too_long(record: SectionRecord, lease: Lease) -> None:
+    if not record.over and not record.lost.ended:  # it has ended where its lock is kept for at_least
         lease.lose("too long")
 
 
 async def give_back(hold: Hold) -> None:
     """Release a hold, with all its parts, and say so."""
-    held = [each.lock for each in parts_of(hold) if isinstance(each, Section) and not each.turn.over]
+    held = [each.lock for each in parts_of(hold) if isinstance(each, Section) and not each.record.over]
     await release(hold)
     for lock in held:
         _log.debug("lock %s: released", lock)

@@ -25,14 +25,14 @@ def is_full(error: LockNotAcquired) -> bool:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitReport:
     """How many invocations waited for a lock as another one asked for it in vain, and for how long that one asked."""
 
     number: int = 0
     seconds: float = 0.0
 
 
-class Crowd:
+class WaiterCount:
     """Those invocations of one process that wait."""
 
     def __init__(self) -> None:

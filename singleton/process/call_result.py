@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Answer(Generic[_T]):
+class CallResult(Generic[_T]):
     """Decided once, from any thread: ``claim`` it before it is answered, or ``cancel`` it.
 
     Attributes:

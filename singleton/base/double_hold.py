@@ -11,7 +11,7 @@ STATELESS: Final = (
 )
 
 
-class Both(Hold):
+class DoubleHold(Hold):
     """A hold of two locks. The user sees the first one; a loss of either lock is a loss of this hold, with its reason.
 
     Attributes:
@@ -53,4 +53,4 @@ class _Either:
 
 def parts_of(hold: Hold) -> tuple[Hold, ...]:
     """Return the holds of the single locks in a hold: two for ``also``, else the hold."""
-    return hold.parts if isinstance(hold, Both) else (hold,)
+    return hold.parts if isinstance(hold, DoubleHold) else (hold,)

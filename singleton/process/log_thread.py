@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from singleton.base import naming
+from singleton.base.invocation import say_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ class LogThread:
 
     def serve(self) -> None:
         """Have the lines of the calling thread logged here."""
-        naming.say_by(self._put)
+        say_by(self._put)
 
     def close(self, within: float) -> None:
         """Log what is left, for some seconds at most."""

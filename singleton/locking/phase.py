@@ -16,13 +16,31 @@ from __future__ import annotations
 import asyncio
 import enum
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.naming import log as _log
+from singleton.base.failover import LOOKS
+from singleton.base.invocation import log as _log
 
 if TYPE_CHECKING:
     from singleton.base.errors import SingletonError
-    from singleton.locking.timing import Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How a lock behaves in time; all in seconds. Checked by ``SingletonOptions``."""
+
+    period: float = 15.0
+    renewal: float | None = None
+    poll_min: float = 0.1
+    poll_max: float = 5.0
+    handoff_window: float = 30.0
+    failover: float | None = None
+
+    @property
+    def longest_pause(self) -> float:
+        """The longest time between two polls."""
+        return self.poll_max if self.failover is None else min(self.poll_max, self.failover / LOOKS)
 
 
 _PATIENCE: Final = 60.0
@@ -33,7 +51,7 @@ _MOSTLY: Final = 0.75
 """Part of a run for which the lock was free that is turn enough for others: each of their polls finds it so."""
 
 
-class Doing(enum.Enum):
+class Phase(enum.Enum):
     """What is being done."""
 
     IDLE = "idle"
@@ -48,28 +66,28 @@ class Doing(enum.Enum):
     __hash__ = object.__hash__  # that of ``Enum`` costs more, and each move needs several
 
 
-_OURS: Final = frozenset({Doing.BEHIND, Doing.HELD, Doing.GIVING_BACK})
-_OTHERS: Final = frozenset({Doing.ASIDE, Doing.TAKEN})
-_LATER: Final = frozenset({Doing.ASIDE, Doing.BEHIND})
-_TRYING: Final = frozenset({Doing.ASKING, Doing.TAKEN, Doing.TROUBLE})
+_OURS: Final = frozenset({Phase.BEHIND, Phase.HELD, Phase.GIVING_BACK})
+_OTHERS: Final = frozenset({Phase.ASIDE, Phase.TAKEN})
+_LATER: Final = frozenset({Phase.ASIDE, Phase.BEHIND})
+_TRYING: Final = frozenset({Phase.ASKING, Phase.TAKEN, Phase.TROUBLE})
 _MOVES: Final = {
-    Doing.IDLE: {*_LATER, Doing.ASKING},
-    Doing.ASIDE: {Doing.BEHIND, Doing.ASKING},
-    Doing.BEHIND: {Doing.BEHIND, Doing.ASKING},
-    Doing.ASKING: {*_TRYING, *_LATER, Doing.HELD},
-    Doing.TAKEN: {*_TRYING, *_LATER, Doing.HELD},
-    Doing.TROUBLE: {*_TRYING, *_LATER, Doing.HELD},
-    Doing.HELD: {Doing.GIVING_BACK},
-    Doing.GIVING_BACK: {*_LATER, Doing.ASKING},
+    Phase.IDLE: {*_LATER, Phase.ASKING},
+    Phase.ASIDE: {Phase.BEHIND, Phase.ASKING},
+    Phase.BEHIND: {Phase.BEHIND, Phase.ASKING},
+    Phase.ASKING: {*_TRYING, *_LATER, Phase.HELD},
+    Phase.TAKEN: {*_TRYING, *_LATER, Phase.HELD},
+    Phase.TROUBLE: {*_TRYING, *_LATER, Phase.HELD},
+    Phase.HELD: {Phase.GIVING_BACK},
+    Phase.GIVING_BACK: {*_LATER, Phase.ASKING},
 }
 """What may follow what. ``idle`` may follow all of them, when nobody waits any more, or the lock is closed."""
 
 
-class State:
+class PhaseMachine:
     """The state of one lock or semaphore in this process; the running loop's clock tells when it moves.
 
     Attributes:
-        doing: the state itself; only the moves below change it.
+        phase: the phase itself; only the moves below change it.
         asked: when a request was last sent.
     """
 
@@ -87,11 +105,11 @@ class State:
         "_used",
         "_what",
         "asked",
-        "doing",
+        "phase",
     )
 
     def __init__(self, what: str, timing: Timing) -> None:
-        self.doing = Doing.IDLE
+        self.phase = Phase.IDLE
         self.asked = -math.inf
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: SingletonError | None = None
@@ -107,21 +125,21 @@ class State:
 
     # --- moves --------------------------------------------------------------------------------------------------------
 
-    def stand_aside(self) -> bool:
+    def back_off(self) -> bool:
         """After its run, leave the lock to other processes: for callers here it is in use. Tell if that takes time."""
         if not self.had_its_run or self._now() >= self.aside_until:
             return False
-        self._go(Doing.ASIDE)
+        self._go(Phase.ASIDE)
         return True
 
-    def stand_behind(self) -> None:
+    def wait_for_section(self) -> None:
         """Another lock of this process has a section on the same blob: for callers here it is in use."""
-        self._go(Doing.BEHIND)
+        self._go(Phase.BEHIND)
 
     def begin(self) -> None:
         """Begin to ask. Of what was known earlier only trouble counts that has not ended."""
-        if self.doing is not Doing.TROUBLE:
-            self._go(Doing.ASKING)
+        if self.phase is not Phase.TROUBLE:
+            self._go(Phase.ASKING)
 
     def ask(self, now: float) -> None:
         """Send a request. What the last answer said is still what is known."""
@@ -129,26 +147,26 @@ class State:
 
     def answer(self) -> None:
         """The storage gives a usable answer."""
-        if self.doing is Doing.TROUBLE:
+        if self.phase is Phase.TROUBLE:
             _log.info("%s: storage answers again", self._what, extra=self._fields)
-            self._go(Doing.ASKING)
+            self._go(Phase.ASKING)
 
     def refuse(self) -> None:
         """Somebody else has it."""
-        if self.doing is not Doing.TAKEN:  # each poll but the first finds it so
+        if self.phase is not Phase.TAKEN:  # each poll but the first finds it so
             self.answer()
-            self._go(Doing.TAKEN)
+            self._go(Phase.TAKEN)
         self.see_taken()
 
     def fail(self, trouble: SingletonError) -> bool:
         """The storage gives no usable answer; tell whether it has gone without one for too long."""
-        if self.doing is not Doing.TROUBLE:
+        if self.phase is not Phase.TROUBLE:
             _log.warning(
                 *("%s: storage fails (%s); trying again", self._what, trouble.reason),
                 extra={**self._fields, "cause": trouble.reason},
             )
             self._failing_since = self._now()
-        self._go(Doing.TROUBLE)
+        self._go(Phase.TROUBLE)
         self._failure = trouble
         return self._now() - self._failing_since >= _PATIENCE
 
@@ -160,7 +178,7 @@ class State:
         else:
             self._free += self._free_now
         self._used = False
-        self._go(Doing.HELD)
+        self._go(Phase.HELD)
 
     def use(self) -> None:
         """Somebody here gets it, under the lease that is ours."""
@@ -168,7 +186,7 @@ class State:
 
     def give_back(self) -> None:
         """The lease is being given back."""
-        self._go(Doing.GIVING_BACK)
+        self._go(Phase.GIVING_BACK)
 
     def given_back(self, free_since: float) -> None:
         """Others can have it since then. Where somebody here had it, those who asked in vain hear that."""
@@ -176,7 +194,7 @@ class State:
         if self._used:
             self._given_back = free_since
 
-    def get_in_vain(self, since: float, free_since: float) -> None:
+    def granted_unusable(self, since: float, free_since: float) -> None:
         """The lease was ours since then, and could not be used; others can have it since ``free_since``.
 
         That is no evidence that it was in use: the storage had no answer.
@@ -186,7 +204,7 @@ class State:
 
     def rest(self) -> None:
         """Nobody here waits any more."""
-        self.doing = Doing.IDLE
+        self.phase = Phase.IDLE
 
     def see_taken(self) -> None:
         """Note that somebody else has it, or a part of it: evidence for those who wait now."""
@@ -197,23 +215,23 @@ class State:
         """What a log line about it has as fields."""
         return {"lock": self._what.partition(" ")[2]}
 
-    def _go(self, to: Doing) -> None:
-        assert to in _MOVES[self.doing], f"{self._what}: from {self.doing.value} to {to.value}"
-        if self.doing is Doing.BEHIND:
+    def _go(self, to: Phase) -> None:
+        assert to in _MOVES[self.phase], f"{self._what}: from {self.phase.value} to {to.value}"
+        if self.phase is Phase.BEHIND:
             self._stood_behind = self._now()
-        self.doing = to
+        self.phase = to
 
     # --- what follows -------------------------------------------------------------------------------------------------
 
     @property
     def trouble(self) -> SingletonError | None:
         """What to tell those who wait, while the storage fails; else None."""
-        return self._failure if self.doing is Doing.TROUBLE else None
+        return self._failure if self.phase is Phase.TROUBLE else None
 
     @property
     def ours(self) -> bool:
         """Tell whether this process has the lease."""
-        return self.doing in _OURS
+        return self.phase in _OURS
 
     @property
     def used_here(self) -> bool:
@@ -221,12 +239,12 @@ class State:
 
         A lease that came too late for who asked has been of use to nobody, and is no evidence.
         """
-        return self.doing is Doing.BEHIND or (self.ours and self._used)
+        return self.phase is Phase.BEHIND or (self.ours and self._used)
 
     @property
     def in_use(self) -> bool:
         """Tell whether it is known to be in use, here or elsewhere."""
-        return self.doing in _OTHERS or self.used_here
+        return self.phase in _OTHERS or self.used_here
 
     def was_taken_since(self, since: float) -> bool:
         """Tell whether the service has said, then or later, that somebody else has it."""

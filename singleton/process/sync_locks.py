@@ -1,6 +1,6 @@
 """How a thread runs a coroutine that waits only for the lock thread: without an event loop.
 
-So what a guard does around a body is written once, as a coroutine. Where the body is sync, the locks are ``OnThread``,
+So what a guard does around a body is written once, as a coroutine. Where the body is sync, the locks are ``SyncLocks``,
 whose calls block the thread instead of waiting, and ``at_once`` runs the coroutine to its end.
 """
 
@@ -20,11 +20,11 @@ _T = TypeVar("_T")
 Work: TypeAlias = "Callable[[Registry], Coroutine[Any, Any, _T]]"
 """Something to be done on the lock thread. The holds in its result are released if the caller is gone by then."""
 
-Locks: TypeAlias = "LockRuntime | OnThread"
+Locks: TypeAlias = "LockRuntime | SyncLocks"
 """Where a guard's locks live, for coroutines."""
 
 
-class OnThread:
+class SyncLocks:
     """The half of ``LockRuntime`` for coroutines, on a thread that it blocks."""
 
     def __init__(self, locks: LockRuntime) -> None:

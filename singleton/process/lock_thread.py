@@ -1,0 +1,273 @@
+"""The lock thread: one daemon thread per process with an event loop of its own, on which all locks live.
+
+The thread is made when first needed, closed at the end of the process, and made anew after a fork. A user function that
+blocks its event loop, or uses up the worker's threads, can't starve a renewal there. The clock of the loop counts
+suspended time too, so a machine that slept knows that its leases are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures.thread  # noqa: F401 - its own hook for forks must come before ours
+import contextlib
+import importlib
+import os
+import selectors
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+
+from singleton.base.clock import suspend_aware_clock
+from singleton.base.errors import SingletonError
+from singleton.base.events import forget_going
+from singleton.process.calls import CLOSING, Calls, Lifetime
+from singleton.process.log_thread import LogThread
+from singleton.process.registry import Registry
+from singleton.stores.request_count import counted
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable
+
+    from singleton.process.calls import LockRuntime
+    from singleton.settings.accounts import GivenClients, LockContainer
+    from singleton.settings.connection import StorageAccount
+    from singleton.stores.message_store import MessageStore
+    from singleton.stores.protocol import LeaseStore
+
+_T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
+
+_LOOK_UP = 1.0
+"""Longest sleep, seconds: select() does not count the time that a machine is suspended."""
+_WAKE_UPS = 4096
+"""How many of them are taken note of at a time; asyncio does so, too."""
+_IN_A_ROW = 4
+"""Times in a row that a loop with something to do may go on with that, without a look at its sockets."""
+
+
+class _AttentiveSelector(selectors.DefaultSelector):
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return super().select(_LOOK_UP if timeout is None else min(timeout, _LOOK_UP))
+
+
+class LockLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop on a clock that counts suspended time."""
+
+    # asyncio's own; alike in 3.11 and 3.13.
+    _debug: bool
+    _ready: deque[Any]
+    _scheduled: list[Any]
+    _stopping: bool
+
+    def __init__(self) -> None:
+        # In place of a method, for it is asked dozens of times for each lock; from any thread.
+        self.time = suspend_aware_clock()  # type: ignore[method-assign]
+        super().__init__(_AttentiveSelector())
+
+    def _run_once(self) -> None:
+        """Run what is ready, and what that makes ready; then do as asyncio, which looks at sockets and timers first.
+
+        A timer that is due is not kept waiting. In debug mode asyncio does it all: it reports slow callbacks.
+        """
+        ready, scheduled = self._ready, self._scheduled
+        for _ in range(_IN_A_ROW):
+            if not ready or self._debug or (scheduled and scheduled[0]._when <= self.time()):  # noqa: SLF001
+                break
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:  # noqa: SLF001
+                    handle._run()  # noqa: SLF001
+                del handle  # it may be part of a cycle
+            if self._stopping:
+                return
+        super()._run_once()  # type: ignore[misc]
+
+    def _read_from_self(self) -> None:
+        """Take note of a wake-up. asyncio reads until nothing is left; what is left here wakes the loop again."""
+        with suppress(BlockingIOError, InterruptedError):
+            self._ssock.recv(_WAKE_UPS)  # type: ignore[attr-defined]
+
+    def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
+        """Run ``func`` on a thread, or here when the interpreter ends and gives out no more of them.
+
+        A request asks for one if it needs a new connection (DNS), and the last request gives a lease back.
+        """
+        try:
+            return super().run_in_executor(executor, func, *args)
+        except RuntimeError:
+            future = self.create_future()
+            future.set_result(func(*args))
+            return future
+
+
+_LAST_CALLS = 1.0
+_LAST_LINES = 1.0
+
+
+class Runtime(Calls):
+    """The lock thread of this process and the registry on it."""
+
+    _loop: LockLoop
+
+    def __init__(
+        self, registry: Registry, *, prepare: Callable[[], None] = lambda: None, log: LogThread | None = None
+    ) -> None:
+        """Start the thread; it calls ``prepare`` before its loop begins to run. ``log``: where its lines are logged."""
+        super().__init__(registry, LockLoop())
+        self._log = log
+        self._prepare = prepare
+        self._thread = threading.Thread(target=self._run, name="singleton-locks", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Close locks and stores and end the thread. Waiting calls and later calls get ``LockClosed``."""
+        if (closed := self.begin_closing()) is not None:
+            closed.wait(CLOSING)
+            if self.end():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSING)
+
+    def _refuse_itself(self, what: str) -> None:
+        if threading.get_ident() == self._thread.ident:
+            raise RuntimeError(
+                f"can't {what} on the lock thread, where callbacks of hold.lost run: it would wait for itself for "
+                "ever. Do it on another thread"
+            )
+
+    # --- on the lock thread -------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        if self._log is not None:
+            self._log.serve()
+        try:
+            if self._prepared():
+                self._loop.run_forever()
+            self._loop.run_until_complete(self._drain())
+        finally:
+            self._loop.close()
+            if self._log is not None:
+                self._log.close(_LAST_LINES)
+
+    def _prepared(self) -> bool:
+        """Prepare the thread; where that fails, nobody may wait for it."""
+        try:
+            self._prepare()
+        except Exception as error:  # noqa: BLE001 - a library's import may raise anything
+            self._failure = SingletonError(f"the lock thread could not start: {error!r}")
+            self._failure.__cause__ = error
+            with self._door:
+                self.phase = Lifetime.OVER
+            return False
+        return True
+
+    async def _drain(self) -> None:
+        """Let the last calls come to their ends; cut off what does not."""
+        await asyncio.sleep(0)  # what was asked for at the last moment has begun
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left and self._failure is None:
+            _, left = await asyncio.wait(left, timeout=_LAST_CALLS)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=_LAST_CALLS)
+
+
+_guard = threading.Lock()
+_provider: Callable[[], LockRuntime] | None = None
+_accounts: Callable[[str], GivenClients] | None = None
+_current: Runtime | None = None
+_forked: list[Runtime] = []
+_loading = threading.RLock()
+"""Held while modules are imported or clients made, and by who forks.
+
+A child that inherits half a module could never import it, and a lock that the SDK or the standard library has taken to
+make a client (``platform`` does, on 3.11) stays taken in the child for ever.
+"""
+
+_NEEDED = ("singleton.stores.wire", "encodings.idna")
+"""What a request needs. The last would be imported at the first request, while anybody may fork."""
+
+
+def provide_runtime(
+    provider: Callable[[], LockRuntime] | None, accounts: Callable[[str], GivenClients] | None = None
+) -> None:
+    """Have locks live elsewhere than on this process's lock thread: under virtual time. None undoes it.
+
+    ``accounts`` says which account a connection's name stands for there; without it, the settings do.
+    """
+    global _provider, _accounts
+    _provider, _accounts = provider, accounts
+
+
+def provided_account(connection: str) -> GivenClients | None:
+    """Return the account that a connection's name stands for where locks live elsewhere; None: ask the settings."""
+    return None if _accounts is None else _accounts(connection)
+
+
+def _load_http() -> None:
+    """Import what sends requests while no loop waits for it. Where one is missing, it is said when it is needed."""
+    with _loading, contextlib.suppress(ImportError):
+        for module in _NEEDED:
+            importlib.import_module(module)
+        if "singleton.stores.message_store" in sys.modules:  # some function puts messages back
+            importlib.import_module("azure.storage.queue.aio")
+
+
+def _open_store(place: LockContainer) -> LeaseStore:
+    from singleton.process.accounts.stores import open_container
+
+    with _loading:
+        return counted(open_container(place.account, place.container, place.http), "blob")
+
+
+def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
+    from singleton.process.accounts.stores import open_queue
+
+    with _loading:
+        return counted(open_queue(account, queue), "queue")
+
+
+def runtime() -> LockRuntime:
+    """Return the lock thread of this process; start it at the first call."""
+    global _current  # noqa: PLW0603 - one per process
+    if _provider is not None:
+        return _provider()
+    with _guard:
+        if _current is None or _current.phase is Lifetime.OVER:  # it could not start: perhaps it can now
+            with _loading:
+                importlib.import_module("singleton.process.accounts.stores")
+            _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_http, log=LogThread())
+        return _current
+
+
+@atexit.register
+def shutdown() -> None:
+    """Close the lock thread of this process, if there is one. A later use starts a new one."""
+    global _current
+    with _guard:
+        closing, _current = _current, None
+    if closing is not None:
+        closing.close()
+
+
+def _after_fork() -> None:
+    """A child holds nothing, and starts a lock thread of its own.
+
+    The parent's is kept unreachable but alive: collecting its sockets here would unregister them in the parent.
+    """
+    global _current, _guard  # noqa: PLW0603
+    _loading.release()
+    forget_going()
+    _guard = threading.Lock()
+    if _current is not None:
+        _current.forget()
+        _forked.append(_current)
+        _current = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_after_fork)
