@@ -193,7 +193,8 @@ def _simulate(
     unwritten = ""
     with Signals() as signals, contextlib.closing(reporter):
         try:
-            scenario = _scenario(seed=seed, **options)
+            app = (options.pop("app") or default_app(Path.cwd())).resolve()
+            scenario = Scenario(app=app, seed=seed, **options)
             outcome = run(scenario, reporter, signals)
             if outcome.verdict is not None:
                 written, unwritten = _write(page, trace, scenario, outcome)
@@ -222,10 +223,6 @@ def _simulate(
     verdict = outcome.verdict
     shown = verdict is not None and verdict.holds and not (strict and verdict.untried)
     return HOLDS if shown else VIOLATED
-
-
-def _scenario(*, app: Path | None, **options: Any) -> Scenario:
-    return Scenario(app=(app or default_app(Path.cwd())).resolve(), **options)
 
 
 def _place(seed: int) -> OutFile | None:

@@ -70,7 +70,6 @@ def _serve(azurite: Azurite, data: Path | None) -> None:
 
 
 def _words(azurite: Azurite, data: Path | None) -> list[str]:
-    """Say how an app is told of it."""
     ports = {"Blob": azurite.blob_port, "Queue": azurite.queue_port, "Table": azurite.table_port}
     usual = ports == USUAL
     told = _SHORT if usual else azurite.connection_string

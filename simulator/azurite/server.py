@@ -160,7 +160,6 @@ class Azurite:
         self.stop()
 
     def _flags(self) -> list[str]:
-        """Return its command line."""
         kept = [f"--location={self._data}"] if self._data else [IN_MEMORY]
         return [*kept, *FLAGS, *(f"--{service.lower()}Port={port}" for service, port in self._chosen.items())]
 

@@ -1,6 +1,7 @@
 """The broker as a server on this machine: a thread of the fleet, which receivers in other processes reach by HTTP.
 
-A receiver may be killed at any time: what it had locked comes back when the lock expires.
+A `Bus` is the receiver's side. A receiver may be killed at any time: its locked messages come back when their locks
+expire.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import aiohttp
 
 from simulator.bus.broker import Broker, Entity
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from simulator.bus.broker import Item
+
 
 HOST: Final = "127.0.0.1"
 LONGEST_WAIT: Final = 10.0
@@ -152,3 +156,51 @@ def _answering(answer: Callable[[Mapping[str, Any]], Any]) -> Callable[[web.Requ
         return web.json_response(await answer(await request.json()))
 
     return handle
+
+
+PATIENCE: Final = 15.0
+
+
+class BusTrouble(Exception):
+    """The broker did not answer."""
+
+
+class Bus:
+    """A connection to the broker at a URL. Use it on one event loop, and close it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session: aiohttp.ClientSession | None = None
+
+    async def receive(self, entity: str, wait: float) -> dict[str, Any] | None:
+        """Wait so many seconds for a message of an entity; it is locked from now on."""
+        return cast("dict[str, Any] | None", await self._ask("receive", entity=entity, wait=wait))
+
+    async def renew(self, token: str) -> bool:
+        """Renew a message's lock; False: it has expired."""
+        return bool(await self._ask("renew", token=token))
+
+    async def complete(self, token: str) -> bool:
+        """Remove a message that was processed; False: its lock has expired."""
+        return bool(await self._ask("complete", token=token))
+
+    async def abandon(self, token: str) -> Literal["back", "dead", "gone"]:
+        """Give a message back: it comes again, is dead-lettered, or its lock has expired already."""
+        return cast("Literal['back', 'dead', 'gone']", await self._ask("abandon", token=token))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _ask(self, what: str, **fields: object) -> Any:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=PATIENCE), connector=aiohttp.TCPConnector(limit=0)
+            )
+        try:
+            async with self._session.post(f"{self._url}/{what}", json=fields) as answer:
+                answer.raise_for_status()
+                return await answer.json()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise BusTrouble(f"the message broker did not answer: {type(error).__name__}: {error}") from error

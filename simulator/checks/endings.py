@@ -18,7 +18,7 @@ from simulator.checks.excuses.causes import behind_failure, troubled_since
 from simulator.checks.excuses.hindrance import ASKED, hindered, is_long, leased_until
 from simulator.checks.failover import SLACK
 from simulator.checks.findings import Finding, count, label, note, violation
-from simulator.checks.spans import is_full
+from simulator.checks.losses import is_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ def _successes(history: History) -> Iterator[Finding]:
 
 def _errors(history: History) -> Iterator[Finding]:
     """A function raises what its body raised, or an error of the lock itself."""
-    refused = _refused(history)
+    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
     asked = {(wait.host, wait.owner) for wait in history.waits}
     well, other, early, alone = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for call, ran in _tries(history):
@@ -115,16 +115,13 @@ def _errors(history: History) -> Iterator[Finding]:
         elif not ran:
             early[call.function] += where in asked and function.on_contention != "custom"
         else:
-            well[call.function] += ran[-1].ending == "ok"
-            other[call.function] += _is_another(call, ran[-1])
+            body = ran[-1]
+            well[call.function] += body.ending == "ok"
+            other[call.function] += body.ending == "error" and body.error not in {call.raised, *_UNANSWERED}
     yield from _each(well, "failed though its body had succeeded")
     yield from _each(other, "failed with another error than its body's")
     yield from _each(early, "failed without its body, by no error of the lock's")
     yield from _each(alone, "failed with LockNotAcquired, and nobody had refused it the lock")
-
-
-def _is_another(call: Invocation, body: Sight) -> bool:
-    return body.ending == "error" and body.error not in {call.raised, *_UNANSWERED}
 
 
 def _failures(history: History) -> Iterator[Finding]:
@@ -178,10 +175,6 @@ def _tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
     for call in history.invocations:
         yield call, bodies[call.host, call.id, tries[call.host, call.id]]
         tries[call.host, call.id] += 1
-
-
-def _refused(history: History) -> set[tuple[str, str]]:
-    return {(refusal.host, refusal.owner) for refusal in history.refusals}
 
 
 def _each(numbers: Counter[str], what: str) -> Iterator[Finding]:

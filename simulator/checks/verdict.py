@@ -20,12 +20,11 @@ from simulator.checks.exercised import Exercised, How, count_exercised, judge_ac
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
 from simulator.checks.faulted import FaultReport, report_faults
 from simulator.checks.liveness import judge_faults, judge_liveness
-from simulator.checks.losses import judge_losses, judge_renewals
+from simulator.checks.losses import judge_losses, judge_renewals, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.reports import CheckReport, report_checks
 from simulator.checks.requests import Requests, check_requests
 from simulator.checks.sessions import judge_sessions
-from simulator.checks.spans import judge_spans
 from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
 from simulator.checks.witnessed import judge_witnessed
 from simulator.history.historian import read_history

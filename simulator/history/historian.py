@@ -327,12 +327,10 @@ class Historian:
                     body.told, body.why = record.t, record.text("reason")
 
     def _bury(self, record: Record, ending: Ending) -> None:
-        """Note that a host died."""
         self.history.deaths.add(record.host)
         self._end_all(record, ending)
 
     def _end_all(self, record: Record, ending: Ending) -> None:
-        """End all that a host was doing."""
         self._end_of(record, ending, [self.bodies, self.waits, self._calls, self._sights], lambda _: True)
 
     def _end_of(self, record: Record, ending: Ending, whole: list[dict[Key, Any]], of: Callable[[Any], bool]) -> None:

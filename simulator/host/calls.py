@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simulator.host.triggers.delivery import Delivery
     from simulator.host.triggers.queues import Message
     from simulator.host.triggers.timer import Tick
-    from simulator.host.web.request import Request, Response
+    from simulator.host.web.site import Request, Response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

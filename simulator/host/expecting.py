@@ -12,7 +12,7 @@ from simulator.host.triggers.bindings import BINARY
 from simulator.host.triggers.delivery import Delivery, delivery_names
 from simulator.host.triggers.queues import Message
 from simulator.host.triggers.sources import is_batch
-from simulator.host.web.request import Request
+from simulator.host.web.site import Request
 from singleton.dotnet.dequeueable import DequeueableLayout
 from singleton.dotnet.webjobs import WebJobsLayout
 

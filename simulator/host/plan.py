@@ -134,7 +134,6 @@ class Plan:
 
 
 def _is_decorated(function: Callable[..., Any]) -> bool:
-    """Tell whether the app has other decorators around its function."""
     while (inner := getattr(function, "__wrapped__", None)) is not None:
         if getattr(function, "__globals__", {}).get("__name__") != "singleton.decorator":
             return True

@@ -16,7 +16,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from simulator.bus.client import Bus
+from simulator.bus.server import Bus
 from simulator.host.app.model import FAILED, REFUSED, STOPPED, HostError
 from simulator.host.platform_lock import Listener, LockedListener
 from simulator.host.runner import Runner
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from simulator.host.plan import Plan
     from simulator.host.triggers.queues import HostQueues
     from simulator.host.triggers.schedule import Schedule
-    from simulator.host.web.request import Request, Response
+    from simulator.host.web.site import Request, Response
     from singleton.settings.options import SingletonOptions
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from simulator.host.app.retries import NO_RETRY, RetryPolicy
 from simulator.host.calls import Answer, Call, RetryContext
 from simulator.host.triggers.queues import Backoff
-from simulator.host.web.request import FAILED, NOTHING
+from simulator.host.web.site import FAILED, NOTHING
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.host.triggers.delivery import Delivery
     from simulator.host.triggers.queues import HostQueues, Message
     from simulator.host.triggers.timer import Tick
-    from simulator.host.web.request import Request, Response
+    from simulator.host.web.site import Request, Response
 
 LAST_WORDS: Final = 0.2
 """Seconds for what the host does after a body's end, such as writing a timer's status."""

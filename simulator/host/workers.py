@@ -249,7 +249,6 @@ class Workers:
 
 
 def _span(seconds: float) -> str:
-    """Return a time span as .NET writes it."""
     whole = int(seconds)
     fraction = f".{round((seconds - whole) * 10_000_000):07}" if seconds != whole else ""
     days, rest = divmod(whole, 86400)

@@ -20,7 +20,7 @@ from simulator.host.triggers.bindings import binding_data, queue_input, timer_in
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
 from simulator.host.triggers.outputs import Outputs
 from simulator.host.triggers.queues import Message
-from simulator.host.web.request import Request, answered, http_input, request_names
+from simulator.host.web.site import Request, answered, http_input, request_names
 from simulator.host.worker import Worker, describe
 from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
@@ -89,8 +89,6 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
 
 
 class _Answering:
-    """Takes calls from the host, lets the worker run them, and sends the answers."""
-
     def __init__(self, prepared: Prepared, worker: Worker, connection: Connection, write: Write, host_id: str) -> None:
         self._plans = {plan.function.name: plan for plan in prepared.plans}
         encoding = prepared.queue_options.message_encoding
@@ -126,7 +124,7 @@ class _Answering:
         if outcome.remark:
             self._write("note", message=outcome.remark)
         trigger, cause = self._plans[call.function].function.trigger, call.cause
-        http = [(parameter, value) for parameter, value in outcome.outputs if _is_http(parameter)]
+        http = [(parameter, value) for parameter, value in outcome.outputs if parameter.binding.lower() == "http"]
         others = [output for output in outcome.outputs if output not in http]
         messages, failed = self._outputs.messages(call.function, others, lambda: _names(trigger, cause))
         answer = Answer(
@@ -140,7 +138,6 @@ class _Answering:
 
 
 def _told(call: Call) -> dict[str, object]:
-    """Return what is written into the records of each body of a call."""
     told: dict[str, object] = {"attempt": call.retry.retry_count}
     match call.cause:
         case Message():
@@ -150,10 +147,6 @@ def _told(call: Call) -> dict[str, object]:
         case Request():
             told |= {"request": call.cause.id}
     return told
-
-
-def _is_http(parameter: Parameter) -> bool:
-    return parameter.binding.lower() == "http"
 
 
 def _names(trigger: Parameter, cause: Message | Tick | Delivery | Request) -> Mapping[str, object]:

@@ -154,7 +154,6 @@ class Aiming:
         return {host: frozenset(each.lock for each in crowded if each.host == host) for host in able}
 
     def _with_others(self, found: Mark, able: list[str], room: int) -> Mark:
-        """Add the other hosts that the fault strikes."""
         if self.fault.everybody:
             return Mark(tuple(self._field.working()), found.lock, found.aim)
         more = min(self.fault.number, room if self.fault.disabling else len(able)) - 1

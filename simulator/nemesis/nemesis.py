@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.faults.real import REQUESTS
 from simulator.nemesis.aims import Aiming
-from simulator.nemesis.strikes import OVER, FaultHandle, begin
+from simulator.nemesis.field import OVER, FaultHandle, begin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

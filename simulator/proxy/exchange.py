@@ -158,7 +158,6 @@ class Exchange:
 
 
 async def _sent(target: tuple[str, int], raw: bytes, method: str, seconds: float) -> None:
-    """Send a request on a connection of its own."""
     await asyncio.sleep(seconds)
     with contextlib.suppress(OSError, EOFError):
         reader, writer = await asyncio.open_connection(*target, limit=wire.LIMIT)

@@ -223,7 +223,6 @@ class FaultProxy(Board):
         task.add_done_callback(self._late.discard)
 
     async def _handle(self, exchange: Exchange, message: wire.Message) -> None:
-        """Do with one request what the rules say."""
         exchange.message = message
         exchange.request = self.arrived(message)
         rule = self.rule_for(exchange.request)

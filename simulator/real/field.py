@@ -203,6 +203,5 @@ class RealField(Field):
         self._leave(host.name)
 
     def _leave(self, host: str) -> None:
-        """Close the wire of a host that has ended, and start it again later."""
         self._wiring.close(host)
         self._ended[host] = clock() + self._random.uniform(*BACK_AFTER)

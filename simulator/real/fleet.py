@@ -82,7 +82,6 @@ class Fleet:
         self.hosts = [self._host(number) for number in range(1, scenario.hosts + 1)]
 
     def _host(self, number: int, times: int = 1) -> Host:
-        """Prepare a host of this number, for its first start or a later one."""
         scenario, name = self.scenario, f"host-{number}" + (f".{times}" if times > 1 else "")
         config = {
             "app": str(scenario.app),

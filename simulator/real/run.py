@@ -222,7 +222,6 @@ class _Course:
         self._started = clock()
 
     def _wire(self) -> Wiring:
-        """Put proxies between the hosts and the storage."""
         wires = Wires()
         self._undo.callback(wires.stop)
         wires.start()
@@ -231,7 +230,6 @@ class _Course:
     # -- while it runs -----------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Offer work as long as the scenario says, and kill or pause hosts meanwhile."""
         fleet, duration = self._fleet, self._scenario.duration
         feeder = Feeder(
             self._app, seed=self._scenario.seed, duration=duration, own=self._own, large=self._scenario.struck
@@ -321,7 +319,6 @@ class _Course:
     # -- after -------------------------------------------------------------------------------------------
 
     def _end(self, *, interrupted: bool) -> Verdict:
-        """Stop the hosts, write down what is left, and judge."""
         fleet = self._fleet
         if self._nemesis is not None:
             self._nemesis.undo()

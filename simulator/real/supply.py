@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from simulator.bus.broker import MOST_DELIVERIES, Entity
 from simulator.bus.server import BusServer
-from simulator.host.web.request import HOST, REQUEST_ID
+from simulator.host.web.site import HOST, REQUEST_ID
 
 if TYPE_CHECKING:
     import aiohttp

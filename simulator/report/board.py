@@ -281,7 +281,6 @@ class Board(Historian):
 
     @property
     def _struck(self) -> bool:
-        """Whether a nemesis strikes the hosts."""
         return bool(self.history.setup.get("faults"))
 
     def _is_beside(self, other: Section, entered: Section) -> bool:
@@ -296,11 +295,9 @@ class Board(Historian):
 
 
 def _first(record: Record) -> str:
-    """Name the lock for which a host was killed or paused."""
     holds = record.get("holds")
     return _named(holds[0]["lock"]) if holds else "nothing"
 
 
 def _named(lock: str) -> str:
-    """Name a lock in a line for people."""
     return shortened(label(lock))

@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator.history.journal import clock
-from simulator.report.live.look import Look
-from simulator.report.live.strip import AROUND, strip
+from simulator.report.live.strip import AROUND, Look, strip
 from simulator.report.live.view import view
 from simulator.report.reporter import Reporter
 from simulator.report.words import Line, fine_print, headline, summary

@@ -43,7 +43,6 @@ def headline(verdict: Verdict) -> Line:
 
 
 def _holds(verdict: Verdict) -> Line:
-    """Say that it holds, for which functions, and what was not tried."""
     missing = [function.name for function in verdict.functions if not function.exercised]
     delivered = [function.name for function in verdict.functions if function.how == "delivered"]
     untried = [what for what in verdict.untried if not (missing and what.endswith(" never ran"))]
@@ -108,7 +107,6 @@ def _number_of(verdict: Verdict) -> str:
 
 
 def _faults(verdict: Verdict) -> Iterator[Line]:
-    """Say what a nemesis did, and what of the run its faults excused."""
     if not verdict.faults:
         return
     kinds = Counter(fault.kind for fault in verdict.faults)
@@ -120,12 +118,9 @@ def _faults(verdict: Verdict) -> Iterator[Line]:
         shown = "" if len(excused) <= EXCUSED_SHOWN else f"; the first {EXCUSED_SHOWN}"
         yield Line("note", f"{len(excused):,} of them explain what went wrong{shown}:")
     for fault in excused[:EXCUSED_SHOWN]:
-        whom = label(fault.lock) if fault.kind == "break" else _whom(fault.hosts)
+        hosts = " and ".join(fault.hosts) if len(fault.hosts) <= NAMED else f"{len(fault.hosts)} hosts"
+        whom = label(fault.lock) if fault.kind == "break" else hosts
         yield Line("note", _cut(f"  {fault.kind} of {whom} at {fault.at:.0f} s: {fault.excused}"))
-
-
-def _whom(hosts: tuple[str, ...]) -> str:
-    return " and ".join(hosts) if len(hosts) <= NAMED else f"{len(hosts)} hosts"
 
 
 def _pauses(verdict: Verdict) -> Iterator[Line]:
@@ -218,7 +213,6 @@ def _sessions(verdict: Verdict) -> Iterator[Line]:
 
 
 def _requests(verdict: Verdict) -> Iterator[Line]:
-    """Say what the callers of HTTP functions saw."""
     requests = verdict.requests
     if not requests.sent and not requests.unsent:
         return
@@ -266,7 +260,6 @@ def _tokens(verdict: Verdict) -> Iterator[Line]:
 
 
 def _exercised(verdict: Verdict) -> Iterator[Line]:
-    """Say what the run tried with the lock."""
     seen = verdict.exercised
     if not (verdict.singleton and verdict.sections):
         return
@@ -280,7 +273,6 @@ def _exercised(verdict: Verdict) -> Iterator[Line]:
 
 
 def _other_reasons(verdict: Verdict) -> Iterator[Line]:
-    """Give the reasons that no line above has named."""
     counted = ("overlaps", "messages", "tokens")
     told = {finding.text for check in verdict.checks if check.name in counted for finding in check.findings}
     mark: Mark = "bad" if verdict.verdict == "violated" else "open"

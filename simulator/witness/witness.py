@@ -275,7 +275,6 @@ class Witness:
             self._write("result_replaced", invocation=invocation)
 
     def _asked(self, invocation: str) -> None:
-        """Somebody asks the code of this invocation to end."""
         called, now = self._called.get(invocation), time.monotonic()
         if called and now - called.asked > _SAME:
             called.asked = now

@@ -229,7 +229,6 @@ def read_messages(path: Path, app: App) -> dict[str, list[str]]:
 
 
 def _entries(text: str, source: str) -> Iterator[Entry]:
-    """Yield the messages of a file."""
     try:
         whole = json.loads(text)
     except ValueError:
@@ -287,7 +286,6 @@ def _to_queue(entry: Entry, app: App) -> Outgoing:
 
 
 def _to_function(entry: Entry, app: App) -> Outgoing:
-    """Return what triggers a function, whatever its trigger is."""
     names = [function.name for function in app.functions]
     function = next((each for each in app.functions if each.name == entry.function), None)
     if function is None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from simulator.host.web.request import REQUEST_ID
 from simulator.host.web.routes import Parameter, Route
+from simulator.host.web.site import REQUEST_ID
 from simulator.work.scenario import ScenarioError
 from singleton.base.words import as_json, quoted
 

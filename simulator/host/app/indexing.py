@@ -222,7 +222,8 @@ class _Indexer:
         if check is None:
             check = getattr(binding_class(converter), f"check_{direction}_type_annotation", None)
         try:
-            fits = bool(check(kind)) if check is not None else _fits_generic(kind, output=output)
+            generic = (str, bytes, bytearray) if output else (str, bytes)
+            fits = bool(check(kind)) if check is not None else issubclass(kind, generic)
         except TypeError:
             fits = False
         if not fits:
@@ -261,10 +262,6 @@ def _implies_return(binding: str) -> bool:
         # A generic binding. In the worker all except the Durable client may have a return value.
         return binding != "durableClient"
     return bool(getattr(converter, "has_implicit_output", lambda: False)())
-
-
-def _fits_generic(kind: Any, *, output: bool) -> bool:
-    return issubclass(kind, (str, bytes, bytearray) if output else (str, bytes))
 
 
 def _is_generic(kind: Any) -> bool:

@@ -77,7 +77,8 @@ def _keep(ours: dict[str, ModuleType], app: Path) -> None:
     places = {"": [str(app)]}
     for name in sorted(ours):  # a package comes before what is in it
         module, theirs = ours[name], sys.modules.get(name)
-        spec = _find(name, places.get(name.rpartition(".")[0], []))
+        above = places.get(name.rpartition(".")[0])
+        spec = PathFinder.find_spec(name, above) if above else None
         if spec is not None and hasattr(module, "__path__"):
             places[name] = [*(spec.submodule_search_locations or ())]
             theirs = sys.modules.setdefault(name, _untouched(spec, module.__path__))
@@ -90,10 +91,6 @@ def _keep(ours: dict[str, ModuleType], app: Path) -> None:
                 f"the app's own module {name} has the full name of one of the simulator's, and both are needed in one "
                 "process: give it another name to run the app here; in Azure the simulator is not there"
             )
-
-
-def _find(name: str, places: list[str]) -> ModuleSpec | None:
-    return PathFinder.find_spec(name, places) if places else None
 
 
 class _Finder:
@@ -279,7 +276,6 @@ def _asks_environment(error: KeyError) -> bool:
 
 
 def _place(error: BaseException, app: Path) -> str | None:
-    """Return file and line of the app at which the import failed."""
     places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((error.filename, error.lineno))

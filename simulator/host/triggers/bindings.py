@@ -206,7 +206,11 @@ def queue_input(parameter: Parameter, message: Message) -> Any:
         "Id": datum(message.id, "string"),
         "PopReceipt": datum(message.pop_receipt, "string"),
         "DequeueCount": datum(json.dumps(message.dequeue_count), "json"),
-        **{name: datum(json.dumps(_utc(date)), "json") for name, date in dates.items() if date is not None},
+        **{
+            name: datum(json.dumps(f"{date.astimezone(UTC):%Y-%m-%dT%H:%M:%S}+00:00"), "json")
+            for name, date in dates.items()
+            if date is not None
+        },
     }
     replaced = {} if isinstance(body, bytes) else replaced_by(body, metadata)
     try:
@@ -248,10 +252,6 @@ def datum(value: Any, kind: str) -> Any:
     """Return data as the protocol carries it from the host to the worker."""
     meta: Any = importlib.import_module("azure.functions.meta")
     return meta.Datum(value, kind)
-
-
-def _utc(date: datetime) -> str:
-    return date.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00")
 
 
 def _iso(instant: float) -> str:

@@ -189,7 +189,8 @@ def _parse_value(kind: _Kind, text: str) -> int:
         value = int(text)
         if kind.first <= value <= kind.last:
             return value
-        raise CronError(f"{value} is not between {kind.first} and {kind.last}{_hint(kind, value)}")
+        hint = " (Sunday is 0)" if kind.names is _DAY_NAMES and value == 7 else ""
+        raise CronError(f"{value} is not between {kind.first} and {kind.last}{hint}")
     if text:
         for number, name in enumerate(kind.names, kind.first):
             if name.lower().startswith(text.lower()):
@@ -198,10 +199,6 @@ def _parse_value(kind: _Kind, text: str) -> int:
     if kind.names:
         allowed += f" or a name ({kind.names[0]}, {kind.names[1][:3]}, …)"
     raise CronError(f"{text!r} is not {allowed}")
-
-
-def _hint(kind: _Kind, value: int) -> str:
-    return " (Sunday is 0)" if kind.names is _DAY_NAMES and value == 7 else ""
 
 
 NEVER: Final = math.inf

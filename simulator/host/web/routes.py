@@ -140,7 +140,6 @@ def first_match(
 
 
 def _split(text: str, by: str) -> list[str]:
-    """Split a text outside of braces."""
     pieces, depth, start = [], 0, 0
     for at, char in enumerate(text):
         depth += (char == "{") - (char == "}")

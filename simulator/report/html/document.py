@@ -80,8 +80,6 @@ def _spans(line: Timeline, texts: _Texts) -> dict[str, Any]:
 
 
 class _Texts:
-    """Gives each text a number, and takes secrets out of it."""
-
     def __init__(self) -> None:
         self.all: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -255,8 +253,4 @@ def facts_of(verdict: Verdict) -> list[tuple[str, str]]:
 
 def _faults(verdict: Verdict) -> list[dict[str, Any]]:
     told = verdict.to_dict().get("faults") or []
-    return [{**each, "excused": _words(each.get("excused"))} for each in told]
-
-
-def _words(excused: object) -> str:
-    return "; ".join(map(str, excused)) if isinstance(excused, list) else str(excused or "")
+    return [{**each, "excused": str(each.get("excused") or "")} for each in told]

@@ -13,8 +13,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from simulator.checks.findings import count, fleet_of, label
-from simulator.report.live.look import TONES, Column, Look, beside, table
-from simulator.report.live.strip import AROUND, lanes, strip
+from simulator.report.live.strip import AROUND, TONES, Column, Look, beside, lanes, strip, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,7 +129,6 @@ def _title(board: Board, progress: Progress, look: Look) -> list[Text]:
 
 
 def _faults(board: Board, now: float, look: Look) -> list[Text]:
-    """Say which faults are under way, the youngest first."""
     under_way = sorted(board.faults.values(), key=lambda fault: fault.t, reverse=True)
     lines = []
     for number, fault in enumerate(under_way[:_FAULTS], 1):
@@ -183,7 +181,6 @@ def _hosts(board: Board, now: float, look: Look, width: int, height: int) -> lis
 
 
 def _inside(bodies: list[Section], now: float, look: Look, room: int) -> Text:
-    """Name the locks that a host is inside of, as many as there is room for."""
     text = Text()
     for number, body in enumerate(bodies):
         since = f" {max(now - body.start, 0):.1f} s"
@@ -230,14 +227,12 @@ def _chosen(things: Sequence[T], room: int, quiet: Callable[[T], int]) -> tuple[
 
 
 def _with_more(lines: list[Text], more: int, what: str, look: Look, height: int) -> list[Text]:
-    """Say how many are not shown."""
     if more:
         lines.append(Text(f"{look.glyphs['dots']} {count(more, f'more {what}')}", style="dim"))
     return lines[: max(height, 0)]
 
 
 def _events(board: Board, look: Look, height: int) -> list[Text]:
-    """Show what happened lately, below a line."""
     if height < 1:
         return []
     lines = [Text(look.glyphs["left"] * look.width, style="dim")]

@@ -143,7 +143,6 @@ def read_hosts(history: History, records: Sequence[Record], more: Sequence[str] 
 
 
 def _first(name: str, after: dict[str, str]) -> str:
-    """Return the name with which a host was started for the first time."""
     known = {name}
     while name in after and after[name] not in known:
         name = after[name]

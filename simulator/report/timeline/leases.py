@@ -48,8 +48,6 @@ class _Lease:
 
 
 class _Books:
-    """Follows the leases of all blobs, request by request."""
-
     def __init__(self) -> None:
         self.all: list[_Lease] = []
         self._now: dict[str, _Lease] = {}
@@ -149,7 +147,6 @@ def _take(books: _Books, record: Record, names: dict[str, str], periods: dict[st
 
 
 def _blob(record: Record) -> str:
-    """Return what names the blob in a record of this kind."""
     return record.text("blob") or record.text("name" if record.event == "request" else "lock")
 
 

@@ -95,7 +95,6 @@ def _strikes(history: History, records: Iterable[Record]) -> Iterator[Mark]:
 
 
 def _is_told(mark: Mark, faults: Iterable[Mark]) -> bool:
-    """Tell whether a fault tells of this already."""
     return any(
         fault.fault in _FAULTS.get(mark.kind, ())
         and abs(fault.at - mark.at) < _SAME
@@ -262,7 +261,6 @@ def _bare(history: History, verdict: Verdict) -> Iterator[Trouble]:
 
 
 def _past(history: History, verdict: Verdict) -> Iterator[Trouble]:
-    """Yield the invocations that met no guard."""
     past, unnamed = past_their_guard(history) if _complains(verdict, "guards") else ([], {})
     for each in past:
         if each.function not in unnamed:
@@ -284,7 +282,6 @@ def _during(history: History, deed: Section | Invocation, check: str, what: str)
 
 
 def _complains(verdict: Verdict, name: str) -> bool:
-    """Tell whether a check found a broken promise."""
     return any(check.violated for check in verdict.checks if check.name == name)
 
 

@@ -61,8 +61,6 @@ def written(trace: dict[str, Any]) -> str:
 
 
 class _Drawing:
-    """One run on its way into a trace."""
-
     def __init__(self, timeline: Timeline, history: History) -> None:
         self.sheet = Sheet()
         self._timeline = timeline

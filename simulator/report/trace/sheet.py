@@ -196,7 +196,7 @@ def pack(units: Iterable[Sequence[Slice]]) -> Iterator[tuple[int, Slice]]:
     its first start to its last end. What crosses the rest of its unit comes on another thread.
     """
     threads: list[_Thread] = []
-    for unit in sorted(map(_in_order, units), key=lambda unit: _place_in_time(unit[0])):
+    for unit in sorted((sorted(unit, key=_place_in_time) for unit in units), key=lambda unit: _place_in_time(unit[0])):
         start = unit[0].start
         free = [number for number, thread in enumerate(threads) if thread.free <= start]
         for each in unit:
@@ -206,10 +206,6 @@ def pack(units: Iterable[Sequence[Slice]]) -> Iterator[tuple[int, Slice]]:
                 threads[number].takes(each)
                 free.append(number)
             yield number, each
-
-
-def _in_order(unit: Sequence[Slice]) -> list[Slice]:
-    return sorted(unit, key=_place_in_time)
 
 
 def _place_in_time(each: Slice) -> tuple[int, int]:

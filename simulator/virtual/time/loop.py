@@ -16,10 +16,6 @@ cancelled there, and are gone at once. Wider shelves make long lists: with ten t
 
 **Order.** The first callback runs first. With ``shuffle`` a random host's next callback runs, but the callbacks of one
 host stay in order: asyncio promises that order, and the world does not promise an order among hosts.
-
-**Tasks.** The loop keeps its tasks from garbage collection, in three generations. A callback from each task that ends
-would take a tenth of the time. So tasks that have ended are looked for now and then; most tasks are short, so a task
-that is still there at a second look is seldom looked at again.
 """
 
 from __future__ import annotations
@@ -45,53 +41,11 @@ if TYPE_CHECKING:
 
     from simulator.virtual.time.machine import Machine
 
-
-if TYPE_CHECKING:
-    from simulator.virtual.time.machine import Machine
-
     Hosts: TypeAlias = "dict[asyncio.Task[Any], Machine | None]"
     """Tasks, each with its host; None: it has none."""
 
 _FEW: Final = 16
-
-
-class Tasks:
-    """Tasks that have not ended, and some that have."""
-
-    def __init__(self) -> None:
-        self._new: Hosts = {}
-        self._young: Hosts = {}
-        self._old: Hosts = {}
-        self._many_new = self._many_old = _FEW
-
-    def add(self, task: asyncio.Task[Any], host: Machine | None) -> None:
-        """Keep a task that has just been made, until it has ended and somebody looks."""
-        self._new[task] = host
-        if len(self._new) > self._many_new:
-            self._look()
-
-    def leftover(self) -> Hosts:
-        """Return the tasks that have not ended, in the order in which they began; drop the others.
-
-        What a task returned is nobody's any more when it is dropped.
-        """
-        self._old = _not_done(self._old | self._young | self._new)
-        self._young, self._new = {}, {}
-        return dict(self._old)
-
-    def _look(self) -> None:
-        self._old |= _not_done(self._young)
-        self._young, self._new = _not_done(self._new), {}
-        self._many_new = max(_FEW, 2 * len(self._young))
-        if len(self._old) > self._many_old:
-            self._old = _not_done(self._old)
-            self._many_old = max(_FEW, 2 * len(self._old))
-
-
-def _not_done(tasks: Hosts) -> Hosts:
-    return {task: host for task, host in tasks.items() if not task.done()}
-
-
+"""Tasks among which no ended ones are looked for."""
 _T = TypeVar("_T")
 _SHELVES_A_SECOND = 8
 """A power of two: the shelf of a time is exact."""
@@ -124,7 +78,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._far: dict[int, dict[Timer, _Due]] = {}
         self._shelves: list[int] = []
         self._order = 0
-        self._tasks = Tasks()
+        self._tasks: Hosts = {}
+        self._most_tasks = _FEW
         self._shuffle = shuffle
         self.nobody = contextvars.Context()  # one for all: code outside hosts may set no variable
         self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
@@ -220,12 +175,19 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[Any]:
         """Make a task of this loop, and keep it from garbage collection."""
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
-        self._tasks.add(task, HOST.get() if context is None else context.get(HOST))
+        self._tasks[task] = HOST.get() if context is None else context.get(HOST)
+        if len(self._tasks) > self._most_tasks:
+            self.leftover_tasks()
         return task
 
     def leftover_tasks(self) -> Hosts:
-        """Return the tasks that have not ended, each with its host, in order; drop the others. See ``Tasks``."""
-        return self._tasks.leftover()
+        """Return the tasks that have not ended, each with its host, in the order of their beginnings; drop the rest.
+
+        A callback from each task that ends would take a tenth of the time.
+        """
+        self._tasks = {task: host for task, host in self._tasks.items() if not task.done()}
+        self._most_tasks = max(_FEW, 2 * len(self._tasks))
+        return dict(self._tasks)
 
     def close_tasks(self) -> None:
         """Close the tasks that have not ended though they were cancelled, before they are collected as others run."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from simulator.bus.client import Bus
+from simulator.bus.server import Bus
 from simulator.host.app.hostjson import BusOptions, QueueOptions
 from simulator.host.app.model import HostConfig, IndexedFunction, Parameter
 from simulator.host.plan import Plan

@@ -16,7 +16,7 @@ from simulator.host.calls import Answer, Call
 from simulator.host.runner import Runner
 from simulator.host.triggers.queues import Message
 from simulator.host.triggers.timer import Tick
-from simulator.host.web.request import Request
+from simulator.host.web.site import Request
 from singleton.base.errors import ConfigurationError
 from tests.support.memory_queues import MemoryQueues
 from tests.support.virtual import run_virtual

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from simulator.bus.client import Bus
+from simulator.bus.server import Bus
 from simulator.history.journal import Journal, read_journal
 from simulator.real.supply import Supply
 from simulator.report.board import Board

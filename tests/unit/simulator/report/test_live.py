@@ -16,8 +16,7 @@ from simulator.history.journal import Record
 from simulator.history.names import readable
 from simulator.report.board import Board
 from simulator.report.files import KEPT, place_for_report
-from simulator.report.live.look import Look
-from simulator.report.live.strip import AROUND, strip
+from simulator.report.live.strip import AROUND, Look, strip
 from simulator.report.live.view import view
 from simulator.report.reporter import Progress
 from simulator.report.terminal import TerminalReporter, draws, last_screen

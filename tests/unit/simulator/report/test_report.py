@@ -15,7 +15,7 @@ from simulator.real.run import run
 from simulator.real.signals import Signals
 from simulator.report.board import Board
 from simulator.report.files import write_json
-from simulator.report.live.look import Look
+from simulator.report.live.strip import Look
 from simulator.report.live.view import view
 from simulator.report.reporter import Phase, PlainReporter, Progress, ReaderGone, Reporter, pulse
 from simulator.report.words import headline, summary

@@ -13,7 +13,7 @@ from simulator.expected.key import Declared, expected_key
 from simulator.host.app.model import Parameter
 from simulator.host.expecting import _delivered
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
-from simulator.host.web.request import Request
+from simulator.host.web.site import Request
 
 WHEN = datetime(2026, 11, 23, 12, tzinfo=UTC)
 

@@ -10,9 +10,8 @@ import pytest
 
 from simulator.host.app.model import Parameter
 from simulator.host.triggers.outputs import typed
-from simulator.host.web.request import REQUEST_ID, Request, Response, answered, http_input
 from simulator.host.web.routes import Route
-from simulator.host.web.site import Site
+from simulator.host.web.site import REQUEST_ID, Request, Response, Site, answered, http_input
 
 TRIGGER = Parameter(name="req", binding="httpTrigger", converter="httpTrigger")
 OUTPUT = Parameter(name="$return", binding="http", converter="http", annotation=func.HttpResponse)

@@ -12,15 +12,15 @@ from simulator.host.app.indexing import index_function
 from simulator.host.calls import Context, RetryContext
 from simulator.host.triggers.outputs import given_back
 from simulator.host.triggers.sources import source_of
-from simulator.host.web.request import Request, answered, http_input
 from simulator.host.web.routes import Route
+from simulator.host.web.site import Request, answered, http_input
 from singleton import singleton
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.host.app.model import IndexedFunction
-    from simulator.host.web.request import Response
+    from simulator.host.web.site import Response
 
 ASKED = Request(
     id="r",
