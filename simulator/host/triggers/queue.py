@@ -143,8 +143,7 @@ class QueueListener:
             await self._poison(message, undecodable)
             return
         if await self._run_renewing(message):
-            if await self._settle(message, lambda: self._service.delete(self.queue, message)):
-                self._write("message_completed", queue=self.queue, id=message.id, function=self._function)
+            await self._complete(message)
         elif message.dequeue_count >= self._options.max_dequeue_count:
             await self._poison(message, f"failed {message.dequeue_count} times")
         else:
@@ -177,6 +176,10 @@ class QueueListener:
                     return
                 _log.warning("message %s of queue %s can't be renewed: %s", message.id, self.queue, failure)
                 wait = min(self._visibility / 10, 1.0)
+
+    async def _complete(self, message: Message) -> None:
+        if await self._settle(message, lambda: self._service.delete(self.queue, message)):
+            self._write("message_completed", queue=self.queue, id=message.id, function=self._function)
 
     async def _retry_later(self, message: Message) -> None:
         if poison_queue(self.queue) is None:
