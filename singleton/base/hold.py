@@ -248,7 +248,7 @@ class Hold:
         if (reason := self.lost.reason) is not None:
             why = f"{reason}: its max_hold is over" if reason == "too long" else reason
             raise self._lost(f"is lost ({why})", reason)
-        if self.lost.ended:
+        if self.lost._ended:  # noqa: SLF001 - ``ended`` would read the reason again
             raise self._lost("was released", "released")
 
     def _lost(self, how: str, reason: str) -> LockLost:

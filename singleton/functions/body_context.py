@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from singleton.base.currenthold import current_hold, showing, shown_hold
+from singleton.base.currenthold import current_hold, shown_hold
 from singleton.base.invocation import Invocation, UnderWay
 from singleton.process.reentry import enter, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from contextvars import Token
 
     from singleton.base.events import Call
     from singleton.base.hold import Hold
@@ -30,20 +31,20 @@ def around(owner: str) -> Hold | None:
 class BodyContext:
     """A block in which this is the hold that ``current_hold`` returns."""
 
-    __slots__ = ("_entered", "_hold", "_showing")
+    __slots__ = ("_entered", "_hold", "_shown")
 
     def __init__(self, hold: Hold) -> None:
         self._hold = hold
-        self._showing = showing(hold)
+        self._shown: Token[Hold]
         self._entered: tuple[Nesting, ...]
 
     def __enter__(self) -> None:
-        self._showing.__enter__()
+        self._shown = shown_hold.set(self._hold)
         self._entered = enter(self._hold)
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         leave(self._entered)
-        self._showing.__exit__(*error)
+        shown_hold.reset(self._shown)
 
 
 def in_its_name(

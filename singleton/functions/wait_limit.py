@@ -149,16 +149,20 @@ def counted(
     invocation, blob, waiter = current(), address.blob, object()
 
     async def ask(registry: Registry) -> Hold:
-        loop, crowd = asyncio.get_running_loop(), registry.waiters
+        loop, waiters = asyncio.get_running_loop(), registry.waiters
         began = loop.time()
         if timeout != 0:
-            crowd.come(blob, waiter, owner, most)
+            waiters.come(blob, waiter, owner, most)
         try:
+            if limit.timeout is None:
+                return await acquire(registry, timeout)
             return await limit.within(registry, timeout, invocation, acquire)
-        finally:
-            crowd.go(blob, waiter)
+        except BaseException:
             if others is not None:
-                others.number = crowd.of(blob)
+                others.number = waiters.of(blob) - (timeout != 0)
                 others.seconds = loop.time() - began
+            raise
+        finally:
+            waiters.go(blob, waiter)
 
     return ask

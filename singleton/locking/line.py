@@ -160,7 +160,8 @@ class Line:
             if alarm is not None:
                 alarm.cancel()
             self._waiters.pop(waiter, None)
-            self._wake()
+            if self._waking is not None:
+                self._wake()
             del waiter  # of the error's traceback, which would be kept until a collection
 
     # --- for who serves -----------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ import asyncio
 import logging
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from singleton.base.double_hold import DoubleHold, parts_of
 from singleton.base.invocation import log as _log
@@ -41,7 +41,7 @@ from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
@@ -148,7 +148,7 @@ class Lock:
 
     # --- for the caller -----------------------------------------------------------------------------------------------
 
-    async def acquire(self, *, timeout: float | None = None, owner: str = "") -> Hold:
+    def acquire(self, *, timeout: float | None = None, owner: str = "") -> Coroutine[Any, Any, Hold]:
         """Wait in line for the lock; the hold must be given to ``release``, once its section has ended.
 
         Args:
@@ -161,7 +161,7 @@ class Lock:
             StorageUnavailable: the storage does not answer.
             LockClosed: the lock was closed.
         """
-        return await self._line.wait(timeout, owner, self._ensure_server)
+        return self._line.wait(timeout, owner, self._ensure_server)
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why a caller that has waited since then has not got it: others have it, or the storage does not answer.
@@ -262,7 +262,7 @@ class Lock:
 
     async def _wait_for_section(self) -> None:
         """Ask for no lease while another lock of this process on this blob has a section: it may have outlived its."""
-        while self._line.first() is not None and (record := self._guard.inside) is not None:
+        while (record := self._guard.inside) is not None and self._line.first() is not None:
             self._state.wait_for_section()
             self._line.entered()
             await self._line.wait_for(record.ended)
@@ -291,7 +291,7 @@ class Lock:
                 await record.until_ended()
                 await record.unused()
                 record.lost.freeze()
-                if self._stamps_again and self._line.first() is not None:
+                if self._line.first() is not None and self._stamps_again:
                     await self._acquisition.stamp_again(lease)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)

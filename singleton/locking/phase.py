@@ -97,7 +97,6 @@ class PhaseMachine:
         "_free",
         "_free_since",
         "_given_back",
-        "_loop",
         "_run_since",
         "_seen_taken",
         "_stood_behind",
@@ -105,13 +104,14 @@ class PhaseMachine:
         "_used",
         "_what",
         "asked",
+        "loop",
         "phase",
     )
 
     def __init__(self, what: str, timing: Timing) -> None:
         self.phase = Phase.IDLE
         self.asked = -math.inf
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop = asyncio.get_running_loop()
         self._failure: SingletonError | None = None
         self._what = what
         self._timing = timing
@@ -127,7 +127,7 @@ class PhaseMachine:
 
     def back_off(self) -> bool:
         """After its run, leave the lock to other processes: for callers here it is in use. Tell if that takes time."""
-        if not self.had_its_run or self._now() >= self.aside_until:
+        if not self.had_its_run or self.loop.time() >= self.aside_until:
             return False
         self._go(Phase.ASIDE)
         return True
@@ -165,16 +165,16 @@ class PhaseMachine:
                 *("%s: storage fails (%s); trying again", self._what, trouble.reason),
                 extra={**self._fields, "cause": trouble.reason},
             )
-            self._failing_since = self._now()
+            self._failing_since = self.loop.time()
         self._go(Phase.TROUBLE)
         self._failure = trouble
-        return self._now() - self._failing_since >= _PATIENCE
+        return self.loop.time() - self._failing_since >= _PATIENCE
 
     def win(self) -> None:
         """The lease is ours; a run of our own begins, unless others had no turn since the last."""
         self.answer()
         if self._others_had_theirs:
-            self._run_since, self._free = self._now(), 0.0
+            self._run_since, self._free = self.loop.time(), 0.0
         else:
             self._free += self._free_now
         self._used = False
@@ -208,7 +208,7 @@ class PhaseMachine:
 
     def see_taken(self) -> None:
         """Note that somebody else has it, or a part of it: evidence for those who wait now."""
-        self._seen_taken = self._now()
+        self._seen_taken = self.loop.time()
 
     @property
     def _fields(self) -> dict[str, object]:
@@ -218,7 +218,7 @@ class PhaseMachine:
     def _go(self, to: Phase) -> None:
         assert to in _MOVES[self.phase], f"{self._what}: from {self.phase.value} to {to.value}"
         if self.phase is Phase.BEHIND:
-            self._stood_behind = self._now()
+            self._stood_behind = self.loop.time()
         self.phase = to
 
     # --- what follows -------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class PhaseMachine:
     @property
     def had_its_run(self) -> bool:
         """Tell whether our run is over: this process has had the lock for so long that others should get their turn."""
-        return self._now() - self._run_since >= self._timing.handoff_window and not self._others_had_theirs
+        return self.loop.time() - self._run_since >= self._timing.handoff_window and not self._others_had_theirs
 
     @property
     def run_ends(self) -> float:
@@ -269,25 +269,15 @@ class PhaseMachine:
         """Tell whether others could have had the lock since our run began: by asking once, or most of the time."""
         if self.ours:
             return False
-        now = self._now()
+        now = self.loop.time()
         return now >= self.aside_until or self._free + self._free_now >= _MOSTLY * (now - self._run_since)
 
     @property
     def _free_now(self) -> float:
         """For how long others can have it by now."""
-        return max(0.0, self._now() - self._free_since)
+        return max(0.0, self.loop.time() - self._free_since)
 
     @property
     def aside_until(self) -> float:
         """When every waiter elsewhere has polled once since the lock became free."""
         return self._free_since + self._timing.poll_max * _TURN
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop on which it is used; to ask which one runs costs a system call (Python 3.11)."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        return self._loop
-
-    def _now(self) -> float:
-        return self.loop.time()

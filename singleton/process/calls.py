@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
@@ -118,15 +119,12 @@ class Calls:
     def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: CallResult[_T]) -> None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
         coro = work(self.registry)
-        with Asking():
-            begun = self._move(
-                Lifetime.OPEN,
-                Lifetime.OPEN,
-                then=lambda: self._soon(lambda: self._begin(coro, answer, undo=self._give_back)),
-            )
-        if not begun:
-            coro.close()
-            raise self._refusal()
+        with self._door, Asking():
+            if self.phase is Lifetime.OPEN:
+                self._soon(partial(self._begin, coro, answer, undo=self._give_back))
+                return
+        coro.close()
+        raise self._refusal()
 
     def _abandon(self, answer: CallResult[Any]) -> None:
         """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
@@ -141,13 +139,13 @@ class Calls:
         given_back: CallResult[None] = CallResult()
 
         def begin() -> None:
-            if dropped or not self.registry.end(hold, lambda: given_back.give(None)):
+            if dropped or not self.registry.end(hold, partial(given_back.give, None)):
                 self._begin((self.registry.drop if dropped else self.registry.release)(hold), given_back)
 
         with self._door:
             if self.phase is Lifetime.OVER:
                 return None
-            self._soon(lambda: self._loop.call_soon(begin))  # after what was asked for before, which began as a task
+            self._soon(partial(self._loop.call_soon, begin))  # after what was asked for before, which began as a task
         return given_back
 
     def _move(self, before: Lifetime, after: Lifetime, then: Callable[[], None] = lambda: None) -> bool:
@@ -181,7 +179,7 @@ class Calls:
         """Run this on the loop, and answer with what came of it."""
         task = self._begun(coro)
         answer.when_done(lambda: self._cancel(task) if answer.cancelled else None)
-        task.add_done_callback(lambda task: self._ended(task, answer, undo))
+        task.add_done_callback(partial(self._ended, answer, undo))
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and no task runs any more
@@ -189,9 +187,9 @@ class Calls:
 
     def _ended(
         self,
-        task: asyncio.Task[_T],
         answer: CallResult[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None,
+        task: asyncio.Task[_T],
     ) -> None:
         """Tell the caller what came of its work; undo it if the caller has gone."""
         error = self._refusal() if task.cancelled() else task.exception()

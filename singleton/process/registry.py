@@ -209,7 +209,7 @@ class Registry:
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
         release_if_dropped(hold)
-        return self.kept(hold, at_least, max_hold)
+        return self.kept(hold, at_least, max_hold) if at_least or max_hold is not None else hold
 
     def kept(self, hold: Hold, at_least: float, max_hold: float | None) -> Hold:
         """Return the hold, and see to it that it lasts so long at least, and at most, from now on. See ``acquire``."""

@@ -48,8 +48,7 @@ class WaiterCount:
         Raises:
             LockNotAcquired: ``most`` wait for it already, and it is not counted.
         """
-        waiting = self.of(blob)
-        if most is None or waiting < most:
+        if most is None or (waiting := self.of(blob)) < most:
             self._waiting.setdefault(blob, set()).add(who)
             return
         raise LockNotAcquired(

@@ -104,7 +104,7 @@ UNSAFE: list[Killed] = [
     (
         Mutant(
             "the loss of the old lock is not seen",
-            "base.both",
+            "base.double_hold",
             'LossSignal(_Either(first.lease_id or "", first.lost, other.lost))\n        for part in self.parts:',
             'LossSignal(_Either("", first.lost))\n        for part in self.parts[:1]:',
         ),
@@ -143,7 +143,7 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "the loss of the old lock is not told",
-            "base.both",
+            "base.double_hold",
             "for part in self.parts:",
             "for part in self.parts[:1]:",
         ),
@@ -152,7 +152,7 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "a process that slept does not know of the old lock",
-            "base.both",
+            "base.double_hold",
             "return any(signal.is_set() for signal in self._signals)",
             "return self._signals[0].is_set()",
         ),

@@ -48,7 +48,7 @@ def line(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
 
 
 def state(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
-    return Mutant(name, "locking.state", old, new), test
+    return Mutant(name, "locking.phase", old, new), test
 
 
 UNSAFE: list[Killed] = [
@@ -286,8 +286,8 @@ OTHERS: list[Killed] = [
     ),
     line(
         "those who leave wake nobody",
-        "            self._waiters.pop(waiter, None)\n            self._wake()",
-        "            self._waiters.pop(waiter, None)",
+        "            if self._waking is not None:\n                self._wake()\n",
+        "",
         cancel.test_waiters_that_leave_end_the_polling,
     ),
     (
