@@ -566,7 +566,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="endless patience",
         file=STATE,
-        old="        return self._now() - self._failing_since >= _PATIENCE\n",
+        old="        return self.loop.time() - self._failing_since >= _PATIENCE\n",
         new="        return False\n",
         breaks="storage without an answer is waited for for ever",
     ),
