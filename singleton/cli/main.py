@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from singleton.base.errors import ConfigurationError, ScopeError, SingletonError
-from singleton.cli.doctor import doctor
-from singleton.cli.ending import break_
-from singleton.cli.holding import hold
-from singleton.cli.keeping import state
-from singleton.cli.lifting import lift_epochs
-from singleton.cli.lines import say
-from singleton.cli.looking import list_, show, watch
-from singleton.cli.naming import name
-from singleton.cli.sweeping import sweep
-from singleton.cli.words import Told, write_json
+from singleton.cli.break_command import break_
+from singleton.cli.container_commands import lift_epochs, sweep
+from singleton.cli.doctor_command import doctor
+from singleton.cli.hold_command import hold
+from singleton.cli.name_command import name
+from singleton.cli.output import Told, say, write_json
+from singleton.cli.state_command import state
+from singleton.cli.view_commands import list_, show, watch
 from singleton.operating.container import NO_CONTAINER
 from singleton.settings.connection import redact
 

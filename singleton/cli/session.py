@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 import click
 
 from singleton.base.errors import StorageDenied
-from singleton.cli.hearing import Hearing
+from singleton.cli.silence import AnswerWatch
 from singleton.operating.container import keeping_of
 from singleton.operating.lock_names import layout_in
 from singleton.process.address import Address
@@ -77,7 +77,7 @@ class Session:
         self.options = options.replace(container=container or options.container, host_id=named)
         self._account = account
         self._connection = connection
-        self._hears: LeaseStore | None = None
+        self._watched_store: LeaseStore | None = None
 
     @functools.cached_property
     def place(self) -> LockContainer:
@@ -123,18 +123,18 @@ class Session:
         return None
 
     @functools.cached_property
-    def hearing(self) -> Hearing:
+    def answers(self) -> AnswerWatch:
         """What is known of whether the storage answers."""
-        return Hearing(self.place.account.endpoint or "the storage")
+        return AnswerWatch(self.place.account.endpoint or "the storage")
 
     def ask(self, work: Callable[[LockKeeping], Coroutine[Any, Any, _T]]) -> _T:
         """Ask for something of the container; as ``on_store``."""
-        return self.on_store(lambda store: work(self.hearing.hear(keeping_of(store))))
+        return self.on_store(lambda store: work(self.answers.watch(keeping_of(store))))
 
     def on_store(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
         """Do something with the locks' store, on the lock thread, and tell where no answer comes; Ctrl-C ends it."""
         with self._hint():
-            return runtime().call(lambda registry: work(self._heard(registry)))
+            return runtime().call(lambda registry: work(self._watched(registry)))
 
     @contextlib.contextmanager
     def _hint(self) -> Iterator[None]:
@@ -146,10 +146,10 @@ class Session:
                 error.args = (f"{error}{_SIGN_IN}", *error.args[1:])
             raise
 
-    def _heard(self, registry: Registry) -> LeaseStore:
+    def _watched(self, registry: Registry) -> LeaseStore:
         store = registry.store(self.place)
-        if store is not self._hears:
-            self._hears = self.hearing.hear(store)
+        if store is not self._watched_store:
+            self._watched_store = self.answers.watch(store)
         return store
 
     def acquire(self, name: str, *, timeout: float | None, owner: str) -> Hold:
@@ -159,7 +159,7 @@ class Session:
         address = Address.of(self.place, name, options, self.layout.stamp())
 
         async def acquired(registry: Registry) -> Hold:
-            self._heard(registry)  # also while it is waited for, and renewed
+            self._watched(registry)  # also while it is waited for, and renewed
             return await registry.acquire(address, timeout=timeout, owner=owner)
 
         with self._hint():

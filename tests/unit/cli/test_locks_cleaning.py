@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.cli import words
+from singleton.cli import output
 from singleton.operating.sweep import Sweep
 from singleton.stores.protocol import StoreFailure
 from tests.support.locks_command import stamped
@@ -70,7 +70,7 @@ def test_a_single_blob_is_counted_in_the_singular(
     stamped(thread, "locks/app/ship")
     assert locks("sweep", "--older-than", "7d") == 0
     assert locks.out.startswith("0 of 1 blob deleted, in ")
-    progress = words.Progress("blobs seen")
+    progress = output.Progress("blobs seen")
     for count, said in ((1, "1 blob seen, "), (2, "2 blobs seen, ")):
         monkeypatch.setattr(progress, "_last", float("-inf"))
         progress.show(count)
@@ -97,7 +97,7 @@ def test_a_sweep_may_be_told_not_to_rest(thread: LockThread, locks: Command, mon
     [(8, 19.5, "25 a minute"), (0, 5.0, "0 a second"), (3, 3.0, "1 a second"), (9000, 2.0, "4,500 a second")],
 )
 def test_what_is_slower_than_one_a_second_is_told_for_a_minute(many: int, seconds: float, said: str) -> None:
-    assert words.rate(many, seconds) == said
+    assert output.rate(many, seconds) == said
 
 
 def test_a_blob_without_an_epoch_may_be_a_lock_that_lost_it(thread: LockThread, locks: Command) -> None:

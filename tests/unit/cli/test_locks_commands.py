@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton.base.hold import LossSignal
-from singleton.cli import table, words
+from singleton.cli import output
 from singleton.layouts.blob_name import lock_name
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import FOREIGN, a_job, call
@@ -886,7 +886,7 @@ def test_what_nobody_expected_is_told_in_one_line_without_secrets(
     def crash(*_: object, **__: object) -> None:
         raise RuntimeError(f"AccountKey={KEY}")
 
-    monkeypatch.setattr("singleton.cli.looking.next_page", crash)
+    monkeypatch.setattr("singleton.cli.view_commands.next_page", crash)
     assert locks("list") == 3
     assert "unexpected RuntimeError: AccountKey=***" in locks.err
     log = Path(locks.err.rsplit(" ", 1)[1].strip())
@@ -953,4 +953,4 @@ def test_help_is_there_for_every_command(locks: Command) -> None:
 
 
 def test_what_is_said_of_time_spans() -> None:
-    assert doctest.testmod(words).failed == doctest.testmod(table).failed == 0
+    assert doctest.testmod(output).failed == 0

@@ -163,7 +163,7 @@ def test_an_outage_while_the_end_is_waited_for_leaves_it_open_who_has_the_lock_t
     def away(*_: object) -> None:
         raise StorageUnavailable("away")
 
-    monkeypatch.setattr("singleton.cli.ending._ended", away)
+    monkeypatch.setattr("singleton.cli.break_command._ended", away)
     told = locks.json("break", SHIP, "--wait", code=3)
     assert told["broken"]
     assert told["now"] is None
@@ -226,7 +226,7 @@ def test_that_a_lock_is_not_there_is_told_when_the_storage_has_answered(
 ) -> None:
     from singleton.stores.protocol import StoreFailure
 
-    monkeypatch.setattr("singleton.cli.looking.READING", 0.0)
+    monkeypatch.setattr("singleton.cli.view_commands.READING", 0.0)
     page, away = thread.memory.page, [True]
 
     async def maybe(prefix: str, marker: str | None = None, most: int = 5000) -> object:

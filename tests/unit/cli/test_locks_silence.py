@@ -11,8 +11,7 @@ import pytest
 
 from singleton.base.errors import StorageUnavailable
 from singleton.base.hold import LossSignal
-from singleton.cli.hearing import Hearing
-from singleton.cli.trouble import Outage
+from singleton.cli.silence import AnswerWatch, Outage
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import FOREIGN
 from tests.support.locks_command import stamped
@@ -44,20 +43,20 @@ class Store:
 
 
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> tuple[Hearing, Store]:
-    monkeypatch.setattr("singleton.cli.hearing.time", SimpleNamespace(monotonic=now))
-    hearing = Hearing("https://x")
-    return hearing, hearing.hear(Store())
+def heard(monkeypatch: pytest.MonkeyPatch) -> tuple[AnswerWatch, Store]:
+    monkeypatch.setattr("singleton.cli.silence.time", SimpleNamespace(monotonic=now))
+    answers = AnswerWatch("https://x")
+    return answers, answers.watch(Store())
 
 
 @virtual
 async def test_two_seconds_without_an_answer_are_told_and_then_how_long_it_lasted(
-    heard: tuple[Hearing, Store], capsys: pytest.CaptureFixture[str]
+    heard: tuple[AnswerWatch, Store], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hearing, store = heard
+    answers, store = heard
     for store.takes in (1.9, 2.1, 22.0):
         await store.read("a")
-        assert hearing.since is None
+        assert answers.since is None
     assert capsys.readouterr().err.splitlines() == [
         "https://x has not answered for 2 s; asking again",
         "the storage answers again, after 2 s",
@@ -68,41 +67,41 @@ async def test_two_seconds_without_an_answer_are_told_and_then_how_long_it_laste
 
 @virtual
 async def test_failures_that_come_at_once_are_silence_too_and_a_refusal_is_an_answer(
-    heard: tuple[Hearing, Store], capsys: pytest.CaptureFixture[str]
+    heard: tuple[AnswerWatch, Store], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hearing, store = heard
+    answers, store = heard
     store.failure = StoreFailure(503, "ServerBusy")
     for _ in range(5):
         with pytest.raises(StoreFailure):
             await store.read("a")
         await asyncio.sleep(1)
-    assert hearing.since is not None
-    assert now() - hearing.since == 5
+    assert answers.since is not None
+    assert now() - answers.since == 5
     assert capsys.readouterr().err == "https://x has not answered for 2 s; asking again\n"
     store.failure = StoreFailure(404, "BlobNotFound")
     with pytest.raises(StoreFailure):
         await store.read("a")
-    assert hearing.since is None
+    assert answers.since is None
     assert capsys.readouterr().err == "the storage answers again, after 5 s\n"
 
 
 @virtual
 async def test_a_request_that_times_out_is_silence_and_one_that_is_called_off_early_is_not(
-    heard: tuple[Hearing, Store], capsys: pytest.CaptureFixture[str]
+    heard: tuple[AnswerWatch, Store], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hearing, store = heard
+    answers, store = heard
     store.takes = 60
     for patience, silent in ((0.5, False), (1.5, True)):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(store.read("a"), patience)
-        assert (hearing.since is not None) is silent
+        assert (answers.since is not None) is silent
     await asyncio.sleep(3)
     assert capsys.readouterr().err == "https://x has not answered for 2 s; asking again\n"
 
 
 @virtual
 async def test_a_page_behind_the_first_one_may_take_ten_seconds(
-    heard: tuple[Hearing, Store], capsys: pytest.CaptureFixture[str]
+    heard: tuple[AnswerWatch, Store], capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, store = heard
     store.takes = 9
@@ -114,10 +113,10 @@ async def test_a_page_behind_the_first_one_may_take_ten_seconds(
 
 @virtual
 async def test_a_store_is_heard_once_whoever_heard_it_before(
-    heard: tuple[Hearing, Store], capsys: pytest.CaptureFixture[str]
+    heard: tuple[AnswerWatch, Store], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, store = heard
-    Hearing("https://y").hear(store)
+    AnswerWatch("https://y").watch(store)
     store.takes = 3
     await store.read("a")
     assert before.since is None
@@ -126,12 +125,12 @@ async def test_a_store_is_heard_once_whoever_heard_it_before(
 
 @virtual
 async def test_an_outage_counts_from_the_first_request_that_was_not_answered_and_is_told_by_one(
-    heard: tuple[Hearing, Store], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    heard: tuple[AnswerWatch, Store], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hearing, store = heard
-    monkeypatch.setattr("singleton.cli.trouble.time", SimpleNamespace(monotonic=now))
+    answers, store = heard
+    monkeypatch.setattr("singleton.cli.silence.time", SimpleNamespace(monotonic=now))
     store.takes = 14
-    outage = Outage(hearing)
+    outage = Outage(answers)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(store.read("a"), 13)
     outage.goes_on(StorageUnavailable("away"))
@@ -147,7 +146,7 @@ async def test_an_outage_counts_from_the_first_request_that_was_not_answered_and
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singleton.cli.hearing.SILENT", 0.05)
+    monkeypatch.setattr("singleton.cli.silence.SILENT", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton.base.errors import StorageUnavailable
-from singleton.cli import trouble
-from singleton.cli.trouble import Outage, Silence
+from singleton.cli import silence
+from singleton.cli.silence import Outage, Silence
 from singleton.locking.line import Line
 from singleton.operating import container as container_module
 from singleton.operating.container import keeping_of, next_page
@@ -52,8 +52,8 @@ class Service:
 @pytest.fixture
 def service(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> Service:
     """A service whose refusals are told at once: nobody waits for an answer."""
-    monkeypatch.setattr("singleton.cli.trouble.READING", 0.0)
-    for module in ("looking", "going"):
+    monkeypatch.setattr("singleton.cli.silence.READING", 0.0)
+    for module in ("view_commands", "container_commands"):
         monkeypatch.setattr(f"singleton.cli.{module}.READING", 0.0)
     monkeypatch.setitem(Line.__init__.__kwdefaults__ or {}, "try_once", 0.05)
     return Service(thread, monkeypatch)
@@ -84,7 +84,7 @@ async def test_a_command_that_reads_asks_for_fifteen_seconds_at_most() -> None:
 
     network.page = away  # type: ignore[assignment, method-assign]
     with pytest.raises(StorageUnavailable, match="does not answer as it should"):
-        await next_page(keeping_of(network), "webjobshost", "", None, answer=trouble.READING)
+        await next_page(keeping_of(network), "webjobshost", "", None, answer=silence.READING)
     assert 5 < now() <= 15
 
 
@@ -230,7 +230,7 @@ def test_what_is_logged_beneath_is_not_written_as_well(
         for name in ("singleton", "azure.identity"):
             logging.getLogger(name).warning("DefaultAzureCredential failed to retrieve a token")
 
-    monkeypatch.setattr("singleton.cli.looking.block", log)
+    monkeypatch.setattr("singleton.cli.view_commands.block", log)
     stamped(thread, SHIP)
     assert locks("show", SHIP) == 0
     assert locks.err == ""

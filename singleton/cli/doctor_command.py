@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from singleton.base.errors import StorageDenied
-from singleton.cli.lines import say
+from singleton.cli.output import counted, say, write_json
 from singleton.cli.session import Session, in_a_session
-from singleton.cli.trouble import READING, Silence
-from singleton.cli.words import counted, write_json
+from singleton.cli.silence import READING, Silence
 from singleton.operating.checks import MAY_BE_HIDDEN
 from singleton.operating.container import keeping_of, next_page
 from singleton.operating.examination import clean_up, examine, prepare

@@ -11,12 +11,11 @@ import click
 
 from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
 from singleton.base.words import quoted
-from singleton.cli.lines import say
-from singleton.cli.looking import lock_named
-from singleton.cli.mistyped import named_slots, tell_of_slots
+from singleton.cli.output import holder_dict, iso, plain, say, span, span_of, who, write_json
 from singleton.cli.session import Session, in_a_session
-from singleton.cli.trouble import Outage
-from singleton.cli.words import holder_dict, iso, plain, span, span_of, who, write_json
+from singleton.cli.silence import Outage
+from singleton.cli.suggestions import named_slots, tell_of_slots
+from singleton.cli.view_commands import lock_named
 from singleton.locking.holder import holder
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class _Asking:
         self._session = session
         self._name = name
         self._owner = owner
-        self._outage = Outage(session.hearing)
+        self._outage = Outage(session.answers)
         self._had = self._waiting = False
 
     def look(self, *, new: bool) -> None:
@@ -186,7 +185,7 @@ class _Asking:
     @property
     def silence(self) -> str:
         """For how long the storage has not answered, in words; empty where it does."""
-        since = self._session.hearing.since
+        since = self._session.answers.since
         return "" if since is None else f": the storage has not answered for {span(time.monotonic() - since)}"
 
     def say_lost(self, reason: LossReason | None, silence: str) -> None:

@@ -1,24 +1,61 @@
-"""What the commands write: locks as lines, as blocks and as JSON; time spans as people say them."""
+"""Output of the commands: lines as wide as the terminal, time spans, locks as blocks, as a table and as JSON.
+
+A name or an id is never cut, so that a user can copy it. Where the output is no terminal, no line is broken.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
+import textwrap
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from singleton.base.words import quoted
-from singleton.cli.lines import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.holder import Holder
     from singleton.operating.locks import LockInfo
+
+_INDENT: Final = 4
+
+
+def terminal_width(*, err: bool = False) -> int | None:
+    """Return how many characters a line of the terminal has; None where the output goes elsewhere."""
+    stream = sys.stderr if err else sys.stdout
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def say(text: str, *, first: str = "", indent: int = _INDENT, err: bool = False) -> None:
+    """Write a text, on a terminal in lines that fit.
+
+    Args:
+        text: words with spaces between them.
+        first: what stands before it, as it is.
+        indent: spaces before each line but the first.
+        err: on the error stream.
+    """
+    width = terminal_width(err=err)
+    if width is not None and len(first) + len(text) > width:
+        text = textwrap.fill(
+            text,
+            width,
+            initial_indent=first,
+            subsequent_indent=" " * indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        first = ""
+    click.echo(first + text, err=err)
+
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN: Final = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])\s*\Z")
@@ -238,3 +275,90 @@ class Progress:
         if self._shown:
             click.echo("\r\x1b[K", err=True, nl=False)
             self._shown = False
+
+
+HEADS: Final = ("STATE", "FUNCTION", "SCOPE", "FOR", "HOLDER", "NAME")
+_WIDEST: Final = 76
+"""Characters of a column: a long scope must not push the names out of sight."""
+_GAP: Final = "  "
+_SHORTEST: Final = 5
+"""Characters of an instance's name that are shown in any case."""
+
+
+def who_within(holder: Holder, room: int) -> str:
+    """Say who has a lock, in so many characters if that can be: the middle of the instance's name is left out."""
+    said = who(holder)
+    if holder.host is None or len(said) <= room:
+        return said
+    left = max(_SHORTEST, len(holder.host) - (len(said) - room))
+    return who(replace(holder, host=without_middle(holder.host, left)))
+
+
+def without_middle(text: str, length: int) -> str:
+    """Return a text in at most so many characters, with both its ends.
+
+    >>> without_middle("0123456789abcdef", 7), without_middle("short", 7)
+    ('012…def', 'short')
+    """
+    if len(text) <= length:
+        return text
+    end = (length - 1) // 2
+    return f"{text[: length - 1 - end]}…{text[len(text) - end :]}"
+
+
+class Table:
+    """Locks as lines. The first say how wide the columns are, so that the others need not be known."""
+
+    def __init__(self, first: list[tuple[LockInfo, float]]) -> None:
+        """Write these, each with the service's clock; and the heads, where there are columns."""
+        rows = [_cells(lock, now) for lock, now in first]
+        columns = zip(*[HEADS, *rows], strict=True)
+        self._widths = [min(_WIDEST, max(len(cell) for cell in column)) for column in columns]
+        self._width = terminal_width()
+        whole = max(sum(self._widths[:-1]) + len(_GAP) * (len(HEADS) - 1) + len(cells[-1]) for cells in [HEADS, *rows])
+        self._narrow = self._width is not None and whole > self._width
+        if not self._narrow:
+            self._line(HEADS)
+        for lock, now in first:
+            self.write(lock, now)
+
+    def write(self, lock: LockInfo, now: float) -> None:
+        """Write one more."""
+        cells = _cells(lock, now)
+        if not self._narrow:
+            self._line(cells)
+            return
+        *facts, _, name = cells
+        state, function, scope, held_for = facts
+        indent = " " * _INDENT
+        click.echo(name)
+        click.echo(indent + _GAP.join(fact for fact in (f"{state} {held_for}".strip(), function, scope) if fact))
+        if lock.holder:
+            click.echo(indent + who_within(lock.holder, (self._width or 0) - _INDENT))
+        elif had := _who_had(lock):
+            click.echo(indent + had)
+
+    def _line(self, cells: tuple[str, ...]) -> None:
+        *others, last = zip(cells, self._widths, strict=True)
+        line = _GAP.join([cell.ljust(width) for cell, width in others] + [last[0]])
+        click.echo(line.rstrip())
+
+
+def _who_had(lock: LockInfo) -> str:
+    """Say who let a lease run out, where that is recorded: as a rule it crashed."""
+    return f"was {who(lock.last)}" if lock.state == "expired" and lock.last.host else ""
+
+
+def _cells(lock: LockInfo, now: float) -> tuple[str, ...]:
+    since = lock.holder.since if lock.holder else None
+    held_for = "" if since is None else span(now - since.timestamp())
+    if lock.holder and lock.holder.renewed is False:
+        held_for = YOUNG
+    return (
+        state_of(lock),
+        function_of(lock),
+        scope_of(lock),
+        held_for,
+        who(lock.holder) if lock.holder else _who_had(lock),
+        plain(lock.name),
+    )

@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from singleton.base.errors import StorageDenied, StorageUnavailable
-from singleton.cli.lines import say, terminal_width
-from singleton.cli.mistyped import no_such_function, no_such_lock, no_such_prefix, tell_of_slots
-from singleton.cli.session import Session, in_a_session
-from singleton.cli.table import Table, who_within
-from singleton.cli.trouble import READING, Outage
-from singleton.cli.words import (
+from singleton.cli.output import (
     Progress,
+    Table,
     as_dict,
     block,
     counted,
     iso,
     moment,
     plain,
+    say,
     span,
     span_of,
+    terminal_width,
     who,
+    who_within,
     write_json,
 )
+from singleton.cli.session import Session, in_a_session
+from singleton.cli.silence import READING, Outage
+from singleton.cli.suggestions import no_such_function, no_such_lock, no_such_prefix, tell_of_slots
 from singleton.operating.container import find, next_page
 from singleton.operating.locks import Met, Wanted, lock_info
 from singleton.operating.missing_lock import is_slot
@@ -182,7 +184,7 @@ def watch(
     watching = _Watching(session, name, function, prefix)
     ends = None if length is None else time.monotonic() + length
     say(f"watching {plain(name or session.container)}, every {span(every)}; Ctrl-C ends it", err=True)
-    outage = Outage(session.hearing)
+    outage = Outage(session.answers)
     answered = False
     while True:
         began = time.monotonic()

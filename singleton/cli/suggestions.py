@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from singleton.cli.lines import say
-from singleton.cli.trouble import READING
-from singleton.cli.words import state_of
+from singleton.cli.output import say, state_of
+from singleton.cli.silence import READING
 from singleton.operating.missing_lock import (
     function_is_missing,
     lock_is_missing,

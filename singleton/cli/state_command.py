@@ -10,10 +10,9 @@ import click
 
 from singleton.base.errors import LockNotAcquired, StorageError
 from singleton.base.state import MOST_STATE, NOT_UNDERSTOOD, STATE_KEY, Kept, read_as
-from singleton.cli.lines import say
-from singleton.cli.looking import lock_named
+from singleton.cli.output import counted, holder_dict, say, span_of, write_json
 from singleton.cli.session import Session, in_a_session
-from singleton.cli.words import counted, holder_dict, span_of, write_json
+from singleton.cli.view_commands import lock_named
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.stores.protocol import ContentStore, StoreFailure

@@ -1,21 +1,25 @@
-"""Watches all requests of a store, also those of holds and waits, and says on the error stream if none is answered.
+"""Messages on the error stream while the storage does not answer, so that a user takes no silence for progress.
 
-A refusal is an answer. A request that was cancelled early, because nobody needs it any more, counts for nothing.
+A refusal is an answer. A request that was cancelled early counts neither as answered nor as silence.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from singleton.cli.lines import say
-from singleton.cli.words import span
+from singleton.base.errors import StorageUnavailable
+from singleton.cli.output import say, span
+from singleton.settings.connection import redact
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from singleton.base.errors import SingletonError
 
 _T = TypeVar("_T")
 
@@ -41,11 +45,11 @@ _REQUESTS: Final = (
 )
 
 
-class Hearing:
-    """What is known of whether the storage answers. It lives on the lock thread.
+class AnswerWatch:
+    """Watch all requests of a store, those of holds and waits too, on the lock thread.
 
     Attributes:
-        since: since when nothing was answered though something was asked, by the monotonic clock; None: all is well.
+        since: begin of a silence by the monotonic clock, in seconds; None: the storage answers, or nothing is asked.
     """
 
     def __init__(self, where: str) -> None:
@@ -59,15 +63,15 @@ class Hearing:
         """Say nothing more about this outage: another object reports it, and its end."""
         self._told, self._left_to_others = False, True
 
-    def hear(self, store: _T) -> _T:
-        """Hear the requests of this store from now on, in place of whoever heard them before; return it."""
+    def watch(self, store: _T) -> _T:
+        """Watch the requests of this store from now on, in place of an earlier watch; return the store."""
         for name in _REQUESTS:
             send = getattr(store, name, None)
             if send is not None:
-                setattr(store, name, self._heard(name, getattr(send, "unheard", send)))
+                setattr(store, name, self._watched(name, getattr(send, "unwatched", send)))
         return store
 
-    def _heard(self, name: str, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    def _watched(self, name: str, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         @functools.wraps(send)
         async def request(*args: Any, **kwargs: Any) -> Any:
             began = self._begin(_PAGE if name == "page" and len(args) > 1 and args[1] is not None else SILENT)
@@ -85,7 +89,7 @@ class Hearing:
                 self._end(began, answered=answered, called_off=called_off)
             return answer
 
-        request.unheard = send  # type: ignore[attr-defined] # for whoever hears it next
+        request.unwatched = send  # type: ignore[attr-defined] # for the next watch
         return request
 
     def _begin(self, patience: float) -> float:
@@ -125,3 +129,65 @@ class Hearing:
         if self.since is not None and not self._told and not self._left_to_others:
             self._told = True
             say(f"{self._where} has not answered for {span(time.monotonic() - self.since)}; asking again", err=True)
+
+
+READING: Final = 15.0
+"""Seconds for which a command that only reads asks for one answer."""
+_LONGEST_PAUSE: Final = 60.0
+
+
+class Silence:
+    """A block in which the storage is asked: if it has not answered after two seconds, this is said, once."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._told = False
+
+    def __enter__(self) -> Self:
+        self._timer = threading.Timer(SILENT, self._tell)
+        self._timer.daemon = True
+        self._timer.start()
+        return self
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        self._timer.cancel()
+        if not isinstance(error, StorageUnavailable):
+            self._told = False
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            say(f"{self._where} has not answered for {span(SILENT)}; asking again", err=True)
+
+
+class Outage:
+    """A time in which the storage does not answer: told at once, then after pauses that double, up to a minute.
+
+    It began with the first request that was not answered, as far as ``answers`` knows.
+    """
+
+    def __init__(self, answers: AnswerWatch | None = None) -> None:
+        self._answers = answers
+        self._began: float | None = None
+        self._due = self._pause = 0.0
+
+    def goes_on(self, error: SingletonError) -> None:
+        """Tell of it, if it is time."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began, self._due, self._pause = now, now, 1.0
+            if self._answers is not None:
+                self._began = now if self._answers.since is None else self._answers.since
+                self._answers.leave_telling()
+        if now < self._due:
+            return
+        self._pause = min(_LONGEST_PAUSE, 2 * self._pause)
+        self._due = now + self._pause
+        lasted = f" for {span(now - self._began)}" if now - self._began >= 1 else ""
+        say(f"{redact(str(error))}{lasted}; asking again, Ctrl-C ends it", err=True)
+
+    def is_over(self) -> None:
+        """Tell that the storage answers, if it did not."""
+        if self._began is not None:
+            say(f"the storage answers again, after {span(time.monotonic() - self._began)}", err=True)
+            self._began = None

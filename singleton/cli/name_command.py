@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from singleton.cli.lines import say
+from singleton.cli.output import plain, say, write_json
 from singleton.cli.session import Session, in_a_session
-from singleton.cli.words import plain, write_json
 from singleton.locking.semaphore import slot_name
 from singleton.operating.lock_names import dequeueable_name, may_be_dequeueable, name_in
 from singleton.operating.locks import parts_of

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from singleton.base.words import quoted
-from singleton.cli.lines import say
-from singleton.cli.looking import lock_named
-from singleton.cli.mistyped import tell_of_slots
+from singleton.cli.output import holder_dict, moment, plain, say, span, who, write_json
 from singleton.cli.session import Session, in_a_session
-from singleton.cli.words import holder_dict, moment, plain, span, who, write_json
+from singleton.cli.suggestions import tell_of_slots
+from singleton.cli.view_commands import lock_named
 from singleton.operating.lease_break import Passed, end_hold
 from singleton.stores.lock_keeping import LONGEST_BREAK
 

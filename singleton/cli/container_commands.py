@@ -1,0 +1,170 @@
+"""``sweep`` and ``lift-epochs``: the commands that go through a whole container, with their progress and result."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from singleton.cli.output import Progress, counted, rate, span_of, write_json
+from singleton.cli.session import Session, in_a_session
+from singleton.cli.silence import READING
+from singleton.cli.suggestions import no_such_function, no_such_prefix
+from singleton.operating.container import keeping_of
+from singleton.operating.container import next_page as first_page
+from singleton.operating.epoch_lift import Lift
+from singleton.operating.sweep import YOUNGEST, Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from singleton.cli.session import Session
+    from singleton.operating.container_pass import ContainerPass
+    from singleton.stores.protocol import LeaseStore
+
+_PassT = TypeVar("_PassT", bound="ContainerPass[Any]")
+
+
+def _go_through(
+    session: Session,
+    begin: Callable[[LeaseStore], _PassT],
+    did: str,
+    others: Mapping[str, str],
+    *,
+    dry_run: bool,
+    prefix: str = "",
+    mistake: Callable[[_PassT], str | None] = lambda _: None,
+) -> Any:
+    """Go through the container and report it, also if it ends early; return what became of all.
+
+    Args:
+        session: the container.
+        begin: makes what goes through it.
+        did: what is done to a blob: "deleted".
+        others: why the others were left, by the field that counts them.
+        dry_run: whether nothing is done.
+        prefix: with which the names begin.
+        mistake: says what was asked for and is not there, once all was seen: that is the user's mistake.
+
+    Raises:
+        UsageError: there are locks, and none that was asked for.
+    """
+    progress = Progress("blobs seen")
+    running: list[_PassT] = []
+
+    async def next_page(store: LeaseStore) -> bool:
+        if not running:
+            running.append(begin(store))
+        return await running[0].go_on()
+
+    page = session.ask(lambda keeping: first_page(keeping, session.container, prefix, None, 1, answer=READING))
+    if prefix and not page.entries and (wrong := no_such_prefix(session, prefix)) is not None:
+        raise click.UsageError(wrong)
+    ended, wrong = False, None
+    try:
+        while session.on_store(next_page):
+            progress.show(running[0].result.seen, f", {running[0].done:,} {did}")
+        ended, wrong = True, mistake(running[0])
+    finally:
+        progress.end()
+        if running and wrong is None:
+            _tell(session, running[0], progress.seconds, did, others, dry_run=dry_run, ended=ended)
+    if wrong is not None:
+        raise click.UsageError(wrong)
+    return running[0].result
+
+
+def _tell(
+    session: Session,
+    done_pass: ContainerPass[Any],
+    seconds: float,
+    did: str,
+    others: Mapping[str, str],
+    *,
+    dry_run: bool,
+    ended: bool,
+) -> None:
+    result, left = done_pass.result, done_pass.left
+    seen = result.seen + left
+    if session.as_json:
+        counts = {**asdict(result), "left": left, "seen": seen, "seconds": round(seconds, 3)}
+        write_json({**counts, "dry_run": dry_run, "complete": ended})
+        return
+    done = f"would be {did}" if dry_run else did
+    end = "" if ended else "; ended early, there may be more"
+    speed = rate(result.seen, seconds)
+    click.echo(f"{done_pass.done:,} of {counted(seen, 'blob')} {done}, in {seconds:.1f} s ({speed}){end}")
+    for many, why in ((left, "not worked on yet"), *((getattr(result, field), why) for field, why in others.items())):
+        if many:
+            click.echo(f"  {many:>9,}  {why}")
+
+
+_NOT_SWEPT: Final = {
+    "in_use": "somebody has the lease",
+    "changed": "written since they were listed",
+    "gone": "deleted by somebody else",
+    "young": "modified too recently",
+    "kept": "not empty, with state, or not a lock of this library",
+}
+
+
+@click.command()
+@click.option(
+    "--older-than",
+    type=span_of(YOUNGEST),
+    required=True,
+    metavar="SPAN",
+    help="Only blobs that were modified longer ago: 7d, 12h, 30m.",
+)
+@click.option("--prefix", default="", metavar="TEXT", help="Only names that begin with this text.")
+@click.option("--dry-run", is_flag=True, help="Delete nothing; show what would be deleted.")
+@click.option("--fast", is_flag=True, help="Without pauses: for a time at which nobody uses locks.")
+@in_a_session
+def sweep(session: Session, older_than: float, prefix: str, *, dry_run: bool, fast: bool) -> int:
+    """Delete the blobs of locks that were not written for a time.
+
+    Only blobs of this library that are empty, or whose state has expired. The service refuses each request while
+    somebody has the lease, or if the blob was written meanwhile. Last-Modified is no sign of use: leases don't change
+    it. So a lock in daily use may be deleted; its next user makes it again, and notices nothing.
+    """
+
+    def begin(store: LeaseStore) -> Sweep:
+        keeping = keeping_of(store)
+        return Sweep(keeping, session.container, older_than=older_than, prefix=prefix, dry_run=dry_run, fast=fast)
+
+    _go_through(session, begin, "deleted", _NOT_SWEPT, dry_run=dry_run, prefix=prefix)
+    return 0
+
+
+_NOT_LIFTED: Final = {
+    "held": "somebody has the lock: run this again when it is free",
+    "gone": "deleted by somebody else",
+    "kept": "not a lock with tokens, or a lock with a name of your own that lost its epoch",
+}
+_NOT_ASKED_FOR: Final = "not a lock of that function with tokens"
+
+
+@click.command("lift-epochs")
+@click.option("--function", metavar="NAME", help="Only locks of this function.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; show what would be written.")
+@in_a_session
+def lift_epochs(session: Session, function: str | None, *, dry_run: bool) -> int:
+    """Make all later tokens greater than any that was ever given.
+
+    For a storage account that went back in time, by a failover or a restore: its locks may have older numbers than were
+    given out, and tokens would repeat. Stop the app first. A lock that somebody has stays as it is; then the exit code
+    is 1, and you run the command again.
+    """
+
+    def begin(store: LeaseStore) -> Lift:
+        return Lift(store, session.container, function=function, dry_run=dry_run)
+
+    def mistake(lift: Lift) -> str | None:
+        if function is None or function in lift.functions or not lift.functions:
+            return None
+        return no_such_function(session, function, lift.functions)
+
+    others = _NOT_LIFTED if function is None else {**_NOT_LIFTED, "kept": _NOT_ASKED_FOR}
+    result = _go_through(session, begin, "lifted", others, dry_run=dry_run, mistake=mistake)
+    return 1 if result.held else 0
