@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     import threading
 
     from simulator.host.triggers.delivery import Delivery
-    from simulator.host.triggers.queues import QueueMessage
+    from simulator.host.triggers.queues import Message
     from simulator.host.triggers.timer import Tick
-    from simulator.host.web.site import HttpRequest, HttpResponse
+    from simulator.host.web.site import Request, Response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerCall:
+class Call:
     """The host asks for an invocation."""
 
     function: str
     invocation: str
-    cause: QueueMessage | Tick | Delivery | HttpRequest
+    cause: Message | Tick | Delivery | Request
     retry: RetryContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerAnswer:
+class Answer:
     """The worker's answer: an error as ``Type: text``, or None and the queue messages to send.
 
     Attributes:
@@ -45,11 +45,11 @@ class WorkerAnswer:
     error: str | None = None
     blames: str = ""
     messages: tuple[tuple[str, str], ...] = ()
-    response: HttpResponse | None = None
+    response: Response | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class AppRefusal:
+class Refusal:
     """The worker can't use the app."""
 
     message: str

@@ -1,4 +1,4 @@
-"""A guard: the work of a ``@singleton`` declaration around every invocation of the function.
+"""A guard: what one ``@singleton`` declaration does around each invocation of its function.
 
 The order is that of WebJobs (W-82): find the scope, acquire, run the body, release. A failure to acquire fails the
 invocation, so that its message is kept and tried again (W-84); only ``skip`` under contention ends it as a success.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from singleton.process.sync_locks import Locks, Work
 
 ONCE_MARK: Final = "__once__"
-"""The attribute of a function with ``@once``: the guard."""
+"""The attribute of a function with ``@once`` that has its guard."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Guard(Declaration):
         """Seconds of the first wait for the lock; 0 asks once; None waits for as long as it takes (W-26)."""
         if callable(self.on_contention):
             return 0
-        return self.waits if self.max_waiting is None else 0  # the first attempt tells whether a wait is needed
+        return self.waits if self.max_waiting is None else 0  # that it would have to wait is known once it has asked
 
     @cached_property
     def waits(self) -> float | None:
@@ -163,7 +163,7 @@ class Guard(Declaration):
                     hold.lost.freeze()
 
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
-        """Acquire the lock; under contention do as the policy says. None: the body is not to run."""
+        """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
         tell("waiting", call)
         _ = self._told
         # What is kept of an error has no traceback, whose frames would keep it until a collection.
@@ -238,7 +238,7 @@ class Guard(Declaration):
     def _acquisition(self, call: Call, timeout: float | None, others: WaitReport | None = None) -> Work[Hold]:
         """Acquire the lock, and wait no longer than the invocation may last, nor as one too many.
 
-        ``others`` gets the number of waiters after an attempt in vain.
+        ``others`` is told how many wait, where it was asked for in vain.
         """
         from singleton.functions.wait_limit import counted
 
@@ -310,12 +310,12 @@ class Guard(Declaration):
         return policy
 
     def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
-        """Tell events about the hold of this invocation."""
+        """Tell what became of the hold: of a lock that this invocation has for itself."""
         tell(kind, call, hold, reason)
 
 
 def _runtime() -> LockRuntime:
-    """Return the lock thread. Its modules are imported now, not when a worker starts."""
+    """Return the lock thread; what it needs is imported now, not when a worker starts."""
     from singleton.process.lock_thread import runtime
 
     return runtime()

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.base.invocation import log as _log
 from singleton.locking.lease import Lease, as_failure
+from singleton.locking.renewals import Renewals
 from singleton.locking.touch import Touches
-from singleton.locking.turns import Turns
-from singleton.locking.wheel import Patience
 from singleton.stores.mark import good_for
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
@@ -66,9 +65,9 @@ class Acquisition:
         "_name",
         "_period",
         "_renewal",
+        "_renewals",
         "_rng",
         "_store",
-        "_turns",
         "_unknown",
         "unusable",
     )
@@ -82,10 +81,10 @@ class Acquisition:
         rng: random.Random,
         fencing: FencingCounter | None,
         guess: Guess | None = None,
-        turns: Turns | None = None,
+        renewals: Renewals | None = None,
     ) -> None:
         self._store = store
-        self._turns = turns or Turns()
+        self._renewals = renewals or Renewals()
         self._guess: Guess | None = guess or Guess()
         self._name = name
         self._period = timing.period
@@ -107,7 +106,7 @@ class Acquisition:
             StoreFailure: the lease is not ours, or was given back because stamping failed (B6), or took so long that
                 the hold would be over soon.
         """
-        doubt, began = self._unknown, self._turns.wheel.now()
+        doubt, began = self._unknown, asyncio.get_running_loop().time()
         self._unknown, self.unusable = True, None
         try:
             lease, etag = await self._acquire(owner)
@@ -132,8 +131,7 @@ class Acquisition:
             if (took := asyncio.get_running_loop().time() - fencing.touched) > failover / 2:
                 raise StoreFailure(detail=f"its first touch took {took:.1f} s, over half of failover={failover:g}")
             lease.touched(fencing.touched, good)
-            touches = Touches(lease, fencing, failover)
-            lease.accompany(touches, touches.due)
+            lease.accompany(Touches(lease, fencing, failover))
             return
         if not fencing.spares_stamp(etag, owner):
             await within(_CALL, fencing.stamp_anew(lease.id, etag, owner))
@@ -187,9 +185,9 @@ class Acquisition:
             created = True
             guess.learn(await self._create(owner))
         while True:
-            sent = self._turns.wheel.now()
+            sent = asyncio.get_running_loop().time()
             try:
-                with Patience(self._turns.wheel, sent + _CALL):
+                async with asyncio.timeout_at(sent + _CALL):
                     etag = await self._store.acquire(self._name, self._id, round(self._period))
             except TimeoutError:
                 raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
@@ -209,9 +207,15 @@ class Acquisition:
         return await within(_CALL, self._store.create(self._name)) is not None
 
     def _leased(self, sent: float) -> Lease:
-        store, name, lease_id = self._store, self._name, self._id
-        turns = self._turns
-        return Lease(store, name, lease_id, sent=sent, period=self._period, renewal=self._renewal, turns=turns)
+        return Lease(
+            self._store,
+            self._name,
+            self._id,
+            sent=sent,
+            period=self._period,
+            renewal=self._renewal,
+            renewals=self._renewals,
+        )
 
     async def _release(self, lease_id: str) -> bool:
         """Release by id, trying for a few seconds; tell if it is. Gone or somebody else's is as good (W-78)."""
@@ -221,7 +225,7 @@ class Acquisition:
         failure = StoreFailure(detail="no answer")
         while loop.time() < ends:
             try:
-                with Patience(self._turns.wheel, min(ends, loop.time() + _RELEASE / 2)):
+                async with asyncio.timeout_at(min(ends, loop.time() + _RELEASE / 2)):
                     await self._store.release(self._name, lease_id)
                     return True
             except Exception as error:  # noqa: BLE001 - whatever a store raises, a release must end

@@ -5,8 +5,8 @@ The promise: at no instant does ``Lease`` claim a lease that the service has alr
 * The deadline is counted from before the *sending* of the last request that succeeded, less a margin of a fifteenth of
   the period for clocks that drift (B4). The service acts after the sending and before the reply, so the sending is the
   safe moment.
-* The deadline is kept by a timer, one hop on the loop (``wheel.py``): a renewal that hangs can't hold it up (B5).
-* A renewal that is due waits for its turn where many are (``turns.py``). It counts from when it is sent, as each does.
+* The deadline is kept by a timer, one hop on the loop: a renewal that hangs can't hold it up (B5).
+* If many renewals are due at once, the earliest deadlines go first (``renewals.py``). Each counts from its sending.
 * A lease that is touched, too (``touch.py``), has the earlier of two deadlines: no touch stands for a renewal.
 * A definitive answer (by error code) ends the lease at once. After anything else the request is sent again, faster and
   faster, until the deadline (B1, B2).
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from singleton.base.invocation import current, speaking_of
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import being_cancelled
-from singleton.locking.turns import Duty, Turns
+from singleton.locking.renewals import Renewable, Renewals
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from singleton.base.invocation import Invocation
     from singleton.base.kinds import LossReason
-    from singleton.locking.turns import Obliged
-
 
 MARGIN = 1 / 15
 """Part of the period by which we stop before the service does; also the clock drift that is tolerated."""
@@ -43,7 +41,7 @@ _SHORTEST_CALL = 0.5
 _LONGEST_CALL = 5.0
 
 
-class Lease:
+class Lease(Renewable):
     """A lease that was acquired by a request sent at ``sent`` (the loop's time, seconds).
 
     Create it on the loop that will renew it; call ``stop`` before giving the lease back.
@@ -53,28 +51,26 @@ class Lease:
         "_after",
         "_deadline",
         "_granted",
+        "_interval",
         "_loop",
         "_pause",
         "_period",
-        "_renewal",
         "_renewals",
         "_sent",
         "_stopped",
         "_store",
+        "_timer",
         "_touch_ends",
         "_touched",
         "_touches",
-        "_turns",
         "_watchers",
         "_written",
         "began",
         "cause",
-        "context",
         "id",
         "lost",
         "name",
         "owner",
-        "ticket",
         "whose",
     )
 
@@ -87,9 +83,11 @@ class Lease:
         sent: float,
         period: float,
         renewal: float | None = None,
-        turns: Turns | None = None,
+        renewals: Renewals | None = None,
     ) -> None:
-        """``turns``: of all leases of this process on the store, with the wheel that keeps their deadlines."""
+        """``renewal``: seconds between two renewals; ``renewals``: of all leases of this process on the store."""
+        self._interval = self._pause = period / 2 if renewal is None else renewal
+        super().__init__(sent + self._interval, contextvars.copy_context())
         self.name = name
         self.id = lease_id
         self.lost: LossReason | None = None
@@ -97,24 +95,21 @@ class Lease:
         self.whose: Invocation | None = current()
         self.owner = ""
         self.began = sent
-        self.ticket = 0
         self._store = store
         self._sent = sent
         self._period = period
-        self._renewal = self._pause = period / 2 if renewal is None else renewal
         self._stopped = False
         self._watchers: tuple[Callable[[LossReason], None], ...] = ()
         self._after: Callable[[str, str, float], Awaitable[None]] | None = None
         self._written: float | None = None
         self._loop = asyncio.get_running_loop()
-        self.context = contextvars.copy_context()
         self._touched = -math.inf
         self._touch_ends = math.inf
-        self._turns = turns or Turns()
-        self._renewals = Duty(self._turns, self, sent + self._renewal)
-        self._touches: Duty | None = None
+        self._renewals = renewals or Renewals()
+        self._touches: Renewable | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._extend(sent)
-        self.arm()
+        self.set_timer()
 
     @property
     def deadline(self) -> float:
@@ -164,12 +159,12 @@ class Lease:
             self.lose("expired")
         elif self.lost is None and not self._stopped:
             self._touched, self._touch_ends = sent, sent + good
-            self.arm()
+            self.set_timer()
 
-    def accompany(self, touches: Obliged, due: float) -> None:
-        """Have it touched beside the renewals when that is due, and when it is again; ``stop`` joins it."""
-        self._touches = Duty(self._turns, touches, due)
-        self.arm()
+    def accompany(self, touches: Renewable) -> None:
+        """Send the touches beside the renewals, until ``stop`` joins both."""
+        self._touches = touches
+        self.set_timer()
 
     def lose(self, reason: LossReason, cause: StoreFailure | None = None, *, quiet: bool = False) -> None:
         """Declare the lease lost. Only the first call, and none after ``stop``, has an effect.
@@ -180,7 +175,7 @@ class Lease:
             return
         self.lost = reason
         self.cause = cause or self.cause
-        self._turns.wheel.forget(self)
+        self.set_timer()
         for watcher in self._watchers:
             watcher(reason)
         with speaking_of(self.whose):
@@ -210,18 +205,16 @@ class Lease:
 
     async def stop(self) -> None:
         """End renewals and touches, and wait until none is under way, so that none can follow the release (B22)."""
+        requests: tuple[Renewable, ...] = (self,) if self._touches is None else (self._touches, self)
         self._stopped = True
-        self._turns.wheel.forget(self)
-        for duty in self._duties():
-            duty.end()
-        for duty in self._duties():
-            await duty.join()
-
-    def _duties(self) -> tuple[Duty, ...]:
-        return (self._renewals,) if self._touches is None else (self._touches, self._renewals)
+        self.set_timer()
+        for each in requests:
+            each.withdraw()
+        for each in requests:
+            await self._renewals.join(each)
 
     def _extend(self, sent: float) -> None:
-        """Move the deadline: a request sent at ``sent`` was granted. It is looked at anew when the old one comes."""
+        """Move the deadline: a request sent at ``sent`` was granted."""
         self._granted = sent
         self._deadline = sent + self._period * (1 - MARGIN)
 
@@ -230,42 +223,43 @@ class Lease:
         """The name of a renewal's task."""
         return f"renew {self.name}"
 
-    def arm(self) -> None:
-        """Be looked at when something is due."""
+    def set_timer(self) -> None:
+        """Set the timer for what is due next: a request, or the deadline; for nothing, if the lease has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self.lost is None and not self._stopped:
-            self._turns.wheel.look_at(self, self._next())
+            when = min(self._deadline, self.due)
+            if self._touches is not None:
+                when = min(when, self._touch_ends, self._touches.due)
+            self._timer = self._loop.call_at(when, self._look, when, context=self.context)
 
-    def _next(self) -> float:
-        """Return when something is due: as a rule the next renewal, and never later than the deadline."""
-        when = min(self._deadline, self._renewals.due, self._renewals.ends)
-        return when if self._touches is None else min(when, self._touch_ends, self._touches.due)
-
-    def look(self, now: float) -> float:
-        """Be lost at the deadline; ask for the turn of what is due; say when to look again. See ``Wheel``."""
+    def _look(self, when: float) -> None:
+        """Lose the lease at its deadline; queue the requests that are due."""
+        self._timer = None
+        now = max(self._loop.time(), when)  # asyncio's timers may come a hair too early
         if now >= self._deadline or now >= self._touch_ends:
-            self.context.copy().run(self.lose, "expired")
-            return math.inf
-        if (touches := self._touches) is not None and touches.due <= now:
-            self._turns.ask(touches, self.deadline, now)
-        if (renewals := self._renewals).due <= now:
-            self._turns.ask(renewals, self._deadline, now)
-        elif renewals.ends <= now:
-            renewals.cut_off()
-        return self._next()
+            self.lose("expired")
+            return
+        if self._touches is not None and self._touches.due <= now:
+            self._renewals.ask(self._touches, self.deadline)
+        if self.due <= now:
+            self._renewals.ask(self, self._deadline)
+        self.set_timer()
 
-    async def ask(self) -> float:
+    async def renew(self) -> float:
         """Renew at half the period (W-69); after a failure, sooner and sooner (W-71, and never later than that)."""
         sent = self._loop.time()
         if self.lost is not None or sent >= self._deadline or sent >= self._touch_ends:
             return math.inf
         before, self._sent = self._sent, sent
         try:
-            replied = await self._store.renew(self.name, self.id)
+            async with asyncio.timeout_at(self._limit(sent)):
+                replied = await self._store.renew(self.name, self.id)
         except (Exception, asyncio.CancelledError) as error:
-            late = self._renewals.answered() and isinstance(error, asyncio.CancelledError)
             if being_cancelled():
                 raise
-            failure = as_failure(TimeoutError() if late else error)
+            failure = as_failure(error)
             if failure.meaning != "transient":
                 self._sent = before  # it was not carried out
             if failure.loss is not None:
@@ -273,9 +267,8 @@ class Lease:
             self.note(failure)
             self._pause = self._sooner(self._pause, failure, sent)
         else:
-            self._renewals.answered()
             self._renewed(sent, replied)
-            self._pause = self._renewal
+            self._pause = self._interval
             if self._after is not None and self._written != self.began and self.alive():
                 await self._write(self._after)
         return sent + self._pause
@@ -285,7 +278,7 @@ class Lease:
         began = self.began
         try:
             with speaking_of(self.whose):
-                async with asyncio.timeout(min(_LONGEST_CALL, self._renewal / 2)):
+                async with asyncio.timeout(min(_LONGEST_CALL, self._interval / 2)):
                     await write(self.id, self.owner, self.served)
         except (Exception, asyncio.CancelledError) as error:
             if being_cancelled():
@@ -323,7 +316,7 @@ class Lease:
             )
         self.cause = failure
 
-    def limit(self, sent: float) -> float:
+    def _limit(self, sent: float) -> float:
         """Leave time for another try: no call takes more than half of what is left, or five seconds."""
         left = self._deadline - sent
         return min(self._deadline, sent + min(_LONGEST_CALL, max(_SHORTEST_CALL, left / 2)))

@@ -36,7 +36,6 @@ from singleton.locking.line import Line
 from singleton.locking.record import BlobGuard, SectionRecord
 from singleton.locking.section import Section
 from singleton.locking.takeover import Takeover
-from singleton.locking.turns import Turns
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from singleton.locking.lease import Lease
     from singleton.locking.line import Waiter
     from singleton.locking.phase import Timing
+    from singleton.locking.renewals import Renewals
 
 _CLOSE = 5.0
 """Seconds that closing waits for requests under way."""
@@ -97,7 +97,7 @@ class Lock:
         stamp: Stamp = "token",
         guard: BlobGuard | None = None,
         guess: Guess | None = None,
-        turns: Turns | None = None,
+        renewals: Renewals | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
@@ -110,8 +110,9 @@ class Lock:
             if stamp == "none"
             else FencingCounter(store, name, counts=counts, failover=failover, highest=self._guard.highest, wall=wall)
         )
-        turns = turns or Turns()
-        self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess, turns=turns)
+        self._acquisition = Acquisition(
+            store, name, timing, rng=rng, fencing=self._fencing, guess=guess, renewals=renewals
+        )
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._guard.holder)
         self._state = self._line.state

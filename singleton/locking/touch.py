@@ -16,6 +16,7 @@ from singleton.base.failover import TOUCHES
 from singleton.base.invocation import speaking_of
 from singleton.base.tasks import being_cancelled
 from singleton.locking.lease import as_failure
+from singleton.locking.renewals import Renewable
 from singleton.stores.mark import good_for
 
 if TYPE_CHECKING:
@@ -28,17 +29,13 @@ _SHORTEST_CALL: Final = 1 / 10
 """Parts of ``failover``."""
 
 
-class Touches:
+class Touches(Renewable):
     """The touches of one hold, for ``Lease.accompany``: a third of ``failover`` after the last one was sent.
 
     After a failure they come sooner and sooner, until the hold is lost.
-
-    Attributes:
-        due: when the first one is, by the loop's clock.
-        context: that of the lease.
     """
 
-    __slots__ = ("_failover", "_fencing", "_lease", "_trouble", "context", "due")
+    __slots__ = ("_failover", "_fencing", "_lease", "_trouble")
 
     def __init__(self, lease: Lease, fencing: FencingCounter, failover: float) -> None:
         """Take the stamp for the first touch.
@@ -48,8 +45,7 @@ class Touches:
             fencing: of the lock.
             failover: seconds.
         """
-        self.due = fencing.touched + failover / TOUCHES
-        self.context = lease.context
+        super().__init__(fencing.touched + failover / TOUCHES, lease.context)
         self._lease = lease
         self._fencing = fencing
         self._failover = failover
@@ -60,16 +56,11 @@ class Touches:
         """The name of a touch's task."""
         return f"touch {self._lease.name}"
 
-    def arm(self) -> None:
-        """See ``Obliged``."""
-        self._lease.arm()
+    def set_timer(self) -> None:
+        """Set the timer of the lease anew."""
+        self._lease.set_timer()
 
-    def limit(self, now: float) -> float:
-        """See ``Obliged``: ``ask`` sees to that."""
-        del now
-        return math.inf
-
-    async def ask(self) -> float:
+    async def renew(self) -> float:
         """Touch the lock; return when to do so again, infinite: never."""
         lease, failover = self._lease, self._failover
         begun = asyncio.get_running_loop().time()

@@ -11,8 +11,6 @@ most once a minute for each lock of this process.
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import math
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
     from singleton.base.holder import Holder
     from singleton.locking.record import BlobGuard
-    from singleton.locking.wheel import Wheel
     from singleton.process.address import Address
     from singleton.stores.protocol import LeaseStore
 
@@ -50,7 +47,6 @@ class LongWait:
         owner: who waits.
         who: returns what tells who has it; or words for that, which need no asking.
         accompany: keeps a task until the end of the process.
-        wheel: says when the wait has become long.
     """
 
     def __init__(
@@ -59,31 +55,24 @@ class LongWait:
         owner: str,
         who: Callable[[], WhoHas] | str,
         accompany: Callable[[asyncio.Task[None]], None],
-        wheel: Wheel,
     ) -> None:
         self._what = what
         self._owner = owner
         self._who = who
         self._accompany = accompany
-        self._wheel = wheel
-        self._context = contextvars.copy_context()
-        self.ticket = 0
+        self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Self:
-        self._wheel.look_at(self, asyncio.get_running_loop().time() + LONG)
+        self._timer = asyncio.get_running_loop().call_later(LONG, self._begin)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._wheel.forget(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._telling is not None:
             self._telling.cancel()
-
-    def look(self, now: float) -> float:
-        """Begin to tell of it. See ``Wheel``."""
-        del now
-        self._context.run(self._begin)
-        return math.inf
 
     def _begin(self) -> None:
         self._telling = asyncio.get_running_loop().create_task(self._tell(), name=f"long wait for {self._what}")

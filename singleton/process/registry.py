@@ -18,9 +18,9 @@ from singleton.base.invocation import log as _log
 from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
 from singleton.locking.record import BlobGuard
+from singleton.locking.renewals import Renewals
 from singleton.locking.section import Section, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
-from singleton.locking.turns import Turns
 from singleton.process.hold_end import give_back, lose_after, release_if_dropped, until_lost
 from singleton.process.holders import LongWait, WhoHas
 from singleton.process.reentry import refuse_reentry
@@ -163,7 +163,7 @@ class Registry:
         self._open_queue = open_queue
         self.rng = rng or random.SystemRandom()  # two clones of a process must not propose the same lease ids
         self._stores: dict[LockContainer, LeaseStore] = {}
-        self._turns: defaultdict[LockContainer, Turns] = defaultdict(Turns)
+        self._renewals: defaultdict[LockContainer, Renewals] = defaultdict(Renewals)
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: Remembered[Address, Lock] = Remembered(keep)
         self._guesses = Guesses()
@@ -230,15 +230,14 @@ class Registry:
         semaphore = self._semaphore(address, limit)
         if timeout == 0:
             return await semaphore.acquire(timeout=timeout, owner=owner)
-        taken, wheel = f"all of its {limit} slots are taken", self._turns[address.place].wheel
-        with LongWait(f"semaphore {address.name}", owner, taken, self.accompany, wheel):
+        taken = f"all of its {limit} slots are taken"
+        with LongWait(f"semaphore {address.name}", owner, taken, self.accompany):
             return await semaphore.acquire(timeout=timeout, owner=owner)
 
     def long_wait(self, address: Address, owner: str) -> LongWait:
         """Return a block in which somebody waits for a lock: if that gets long, it is logged."""
-        wheel = self._turns[address.place].wheel
         what, who = f"lock {address.name}", partial(self.who_has, address)
-        return LongWait(what, owner, who, self.accompany, wheel)
+        return LongWait(what, owner, who, self.accompany)
 
     def who_has(self, address: Address) -> WhoHas:
         """Return what tells who has a lock, and asks for that at most once a minute."""
@@ -347,7 +346,7 @@ class Registry:
                 del self._locks[address]
             for key in [each for each in self._semaphores if each[0].place == place]:
                 del self._semaphores[key]
-            self._turns.pop(place, None)
+            self._renewals.pop(place, None)
             if (store := self._stores.pop(place, None)) is not None:
                 await closed([store])
 
@@ -367,7 +366,7 @@ class Registry:
                 stamp=address.stamp,
                 guard=guard,
                 guess=self._guesses.of(address.place, address.name),
-                turns=self._turns[address.place],
+                renewals=self._renewals[address.place],
                 wall=self.wall,
             )
 

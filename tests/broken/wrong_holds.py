@@ -85,7 +85,7 @@ def leases_are_given_back_as_soon_as_they_are_got(patch: Patch) -> None:
         async def ask(self: Any, owner: str) -> Any:
             lease = await real(self, owner)
             await self._store.release(self._name, lease.id)
-            lease._renewals.end()
+            lease.withdraw()
             return lease
 
         return ask
@@ -98,7 +98,7 @@ def leases_are_never_renewed(patch: Patch) -> None:
     async def never(self: Any) -> float:
         return math.inf
 
-    patch.setattr(Lease, "ask", never)
+    patch.setattr(Lease, "renew", never)
 
 
 @broken("not renewed in time", options="--kill 1")
@@ -122,7 +122,7 @@ def leases_are_renewed_once(patch: Patch) -> None:
 
         return renew
 
-    around(patch, Lease, "ask", once)
+    around(patch, Lease, "renew", once)
     patch.setattr(Lease, "lose", lambda *_: None)
     patch.setattr(Lease, "overdue", lambda _: False)
 

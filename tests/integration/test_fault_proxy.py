@@ -23,7 +23,8 @@ from azure.storage.blob import BlobClient, BlobLeaseClient, ContainerClient
 from azure.storage.blob.aio import BlobClient as AsyncBlobClient
 from azure.storage.queue import QueueClient
 
-from simulator.proxy.actions import (
+from simulator.proxy.proxy import FaultProxy, ProxyThread
+from simulator.proxy.rules import (
     Answer,
     Delay,
     DelayReply,
@@ -35,7 +36,6 @@ from simulator.proxy.actions import (
     everything,
     on,
 )
-from simulator.proxy.proxy import FaultProxy, ProxyThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -15,11 +15,10 @@ from tests.simulation.planted.names import NAMES
 from tests.simulation.planted.once import ONCE
 from tests.simulation.planted.patterns import PATTERNS
 from tests.simulation.planted.remembered import REMEMBERED
+from tests.simulation.planted.renewals import RENEWALS, RENEWALS_FILE
 from tests.simulation.planted.states import STATES
-from tests.simulation.planted.wheels import WHEELS
 
 LEASE = "singleton/locking/lease.py"
-TURNS = "singleton/locking/turns.py"
 ACQUISITION = "singleton/locking/acquisition.py"
 LOCK = "singleton/locking/lock.py"
 LINE = "singleton/locking/line.py"
@@ -52,8 +51,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline ignored",
         file=LEASE,
-        old='            self.context.copy().run(self.lose, "expired")\n',
-        new="",
+        old='            self.lose("expired")\n            return\n',
+        new="            return\n",
         breaks="nobody declares a lease lost whose renewals hang",
     ),
     Mutant(
@@ -131,8 +130,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="renewals come too late",
         file=LEASE,
-        old="Duty(self._turns, self, sent + self._renewal)\n",
-        new="Duty(self._turns, self, sent + self._period * 0.95)\n",
+        old="super().__init__(sent + self._interval, contextvars.copy_context())\n",
+        new="super().__init__(sent + period * 0.95, contextvars.copy_context())\n",
         breaks="the first renewal is due after the deadline",
     ),
     Mutant(
@@ -179,14 +178,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="renewer not stopped",
         file=LEASE,
-        old="        self._stopped = True\n        self._turns.wheel.forget(self)\n"
-        "        for duty in self._duties():\n            duty.end()\n",
+        old="        self._stopped = True\n        self.set_timer()\n"
+        "        for each in requests:\n            each.withdraw()\n",
         new="",
         breaks="a lease that was released is renewed for ever",
     ),
     Mutant(
         name="renewer not joined",
-        file=TURNS,
+        file=RENEWALS_FILE,
         old="            await asyncio.wait({task})\n",
         new="",
         breaks="a renewal may be on its way when the lease is released (B22)",
@@ -196,7 +195,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="fence left armed",
         file=LEASE,
-        old="        self._stopped = True\n        self._turns.wheel.forget(self)\n",
+        old="        self._stopped = True\n        self.set_timer()\n",
         new="        self._stopped = True\n",
         breaks="a timer outlives its lease",
         by=("tests/unit/locking/test_lease_stop.py",),
@@ -219,7 +218,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="renewed once only",
         file=LEASE,
-        old="            self._renewed(sent, replied)\n            self._pause = self._renewal\n",
+        old="            self._renewed(sent, replied)\n            self._pause = self._interval\n",
         new="            self._renewed(sent, replied)\n            self._pause = math.inf\n",
         breaks="a hold ends in the middle of a long body",
     ),
@@ -232,7 +231,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "        except StoreFailure as error:\n",
         breaks="one lost message ends a hold that was good",
     ),
-    *WHEELS,
+    *RENEWALS,
     *STATES,
     # --- asking for it and giving it back ---
     Mutant(
@@ -566,7 +565,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="endless patience",
         file=STATE,
-        old="        return self.loop.time() - self._failing_since >= _PATIENCE\n",
+        old="        return self._now() - self._failing_since >= _PATIENCE\n",
         new="        return False\n",
         breaks="storage without an answer is waited for for ever",
     ),

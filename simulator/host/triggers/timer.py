@@ -59,7 +59,7 @@ class Tick:
     adjusts: bool = True
 
 
-RunTick = Callable[[Tick], Awaitable[None]]
+Run = Callable[[Tick], Awaitable[None]]
 
 
 class TimerListener:
@@ -73,7 +73,7 @@ class TimerListener:
         *,
         function: str,
         schedule: Schedule,
-        run: RunTick,
+        run: Run,
         run_on_startup: bool = False,
         store: StatusStore | None = None,
         clock: WallClock | None = None,

@@ -208,15 +208,16 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="touches go on after the release",
         file=LEASE,
-        old="        for duty in self._duties():\n            duty.end()\n        for duty in self._duties():\n",
-        new="        self._stopped = False\n        self._renewals.end()\n        for duty in (self._renewals,):\n",
+        old="        for each in requests:\n            each.withdraw()\n        for each in requests:\n",
+        new="        self._stopped = False\n        self.withdraw()\n        self.set_timer()\n"
+        "        for each in (self,):\n",
         breaks="requests are sent under a lease that was released",
     ),
     Mutant(
         name="touched as seldom as looked at",
         file=TOUCH,
-        old="        self.due = fencing.touched + failover / TOUCHES\n",
-        new="        self.due = fencing.touched + failover * 0.9\n",
+        old="super().__init__(fencing.touched + failover / TOUCHES, lease.context)\n",
+        new="super().__init__(fencing.touched + failover * 0.9, lease.context)\n",
         breaks="one lost request loses the hold",
     ),
     Mutant(

@@ -142,7 +142,7 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "renewals that are not joined",
-            "locking.turns",
+            "locking.renewals",
             "task.cancel()\n            await asyncio.wait({task})",
             "await asyncio.sleep(0)",
         ),
@@ -151,7 +151,7 @@ OTHERS: list[Killed] = [
     lease(
         "calls without a time limit",
         "return min(self._deadline, sent + min(_LONGEST_CALL, max(_SHORTEST_CALL, left / 2)))",
-        "return math.inf",
+        "return self._deadline + self._period",
         deadline.test_no_renewal_is_waited_for_past_the_deadline,
     ),
     acquisition(

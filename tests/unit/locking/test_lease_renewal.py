@@ -12,7 +12,7 @@ import pytest
 from singleton.locking.lease import Lease
 from singleton.stores.protocol import StoreFailure
 from tests.support.network import FINE, LOST_REQUEST, Fate, Network, answered, raising
-from tests.support.world import NAME, foreign_id, now, until, virtual
+from tests.support.world import NAME, foreign_id, now, until, virtual, virtual_loop
 
 if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
@@ -336,11 +336,12 @@ async def test_a_stop_that_meets_a_renewal_as_it_is_cut_off_joins_it() -> None:
     network = Network()
     lease = await take(network)
     network.plan("renew", LOST_REQUEST)
-    await until(7.5)
-    renewals = lease._renewals
-    assert renewals.task is not None
-    task = renewals.task
-    await asyncio.sleep(0)
-    renewals.cut_off()
+    await until(7.6)
+    task = lease.task
+    assert task is not None
+    ends = network.sent("renew")[0].sent + 3.25
+    virtual_loop().call_at(ends, task.cancel)  # as the stop does; it comes right after the time-out of the request
+    await until(ends)
     await lease.stop()
     assert task.cancelled()
+    assert lease.lost is None

@@ -88,7 +88,7 @@ async def test_a_renewal_that_is_cancelled_from_outside_ends() -> None:
     network = Network()
     lease = await taken(network)
     await until(7.505)  # its first renewal is under way
-    renewal = lease._renewals.task
+    renewal = lease.task
     assert renewal is not None
     renewal.cancel()
     await asyncio.wait({renewal})

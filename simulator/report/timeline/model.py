@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.checks.failover import TakeoverState
-    from simulator.checks.messages import MessageState
+    from simulator.checks.failover import State
+    from simulator.checks.messages import State as MessageEnd
     from simulator.history.facts import Ending
     from simulator.history.functions import Mode
-
 
 LeaseEnd = Literal["released", "expired", "broken", "taken", "open"]
 """How a lease ended. ``taken``: somebody else got it before its end. ``open``: it went on when the run ended."""
@@ -65,7 +64,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BodySpan(Span):
+class Body(Span):
     """A guarded body that ran. ``held``: under its lock."""
 
     token: int | None
@@ -73,7 +72,7 @@ class BodySpan(Span):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldSpan(Span):
+class Holding(Span):
     """A lock that was held."""
 
     token: int | None
@@ -81,7 +80,7 @@ class HoldSpan(Span):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitSpan(Span):
+class Waiting(Span):
     """Somebody waited for a lock."""
 
 
@@ -136,7 +135,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverlapSpan:
+class Together:
     """Two bodies that were inside one lock at the same time. ``caught``: nobody can prevent it, and it was told."""
 
     lock: str
@@ -154,7 +153,7 @@ class Takeover:
     lock: str
     victim: str
     at: float
-    state: TakeoverState
+    state: State
     by: str
     taken: float | None
     bound: float | None
@@ -183,13 +182,13 @@ class MessageLine:
     sent: float
     received: tuple[tuple[float, str], ...]
     done: float | None
-    state: MessageState
+    state: MessageEnd
     dequeued: int
     deferred: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenPromise:
+class Trouble:
     """A promise that was broken, and where to look for it.
 
     Attributes:
@@ -225,16 +224,16 @@ class Timeline:
     duration: float
     hosts: tuple[HostLane, ...]
     locks: tuple[LockLane, ...]
-    bodies: tuple[BodySpan, ...] = ()
-    holdings: tuple[HoldSpan, ...] = ()
+    bodies: tuple[Body, ...] = ()
+    holdings: tuple[Holding, ...] = ()
     leases: tuple[LeaseSpan, ...] = ()
-    waits: tuple[WaitSpan, ...] = ()
+    waits: tuple[Waiting, ...] = ()
     marks: tuple[Mark, ...] = ()
-    overlaps: tuple[OverlapSpan, ...] = ()
+    overlaps: tuple[Together, ...] = ()
     takeovers: tuple[Takeover, ...] = ()
     handovers: tuple[Handover, ...] = ()
     messages: tuple[MessageLine, ...] = ()
-    troubles: tuple[BrokenPromise, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
     notes: tuple[Note, ...] = ()
     calls: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Of each host, how many requests of each kind it sent to the storage."""
