@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from singleton.operating.epoch_lift import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import LockInfo
-    from singleton.process.sync_locks import Work
+    from singleton.process.calls import Work
 
 _T = TypeVar("_T")
 

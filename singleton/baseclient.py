@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from singleton.operating.epoch_lift import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import Met, Wanted
+    from singleton.process.calls import Work
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Work
     from singleton.settings.accounts import GivenAccount, GivenClients
     from singleton.settings.connection import StorageAccount
     from singleton.stores.lock_keeping import Page

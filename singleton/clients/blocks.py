@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from singleton.base.hold import Hold
-    from singleton.process.calls import LockRuntime
+    from singleton.process.calls import LockRuntime, Work
     from singleton.process.reentry import Nesting
-    from singleton.process.sync_locks import Work
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

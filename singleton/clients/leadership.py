@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing
+    from singleton.process.calls import Work
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Work
 
 
 class Leadership:

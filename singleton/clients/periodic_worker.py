@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.hold import Hold
-    from singleton.process.sync_locks import Work
+    from singleton.process.calls import Work
 
 
 class PeriodicWorker(Running):

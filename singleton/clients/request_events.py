@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
     from singleton.locking.record import SectionRecord
+    from singleton.process.calls import Work
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Work
 
 
 async def told(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: str) -> Hold:

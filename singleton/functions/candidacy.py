@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
     from singleton.locking.record import SectionRecord
     from singleton.process.address import Address
+    from singleton.process.calls import Work
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Work
 
 _DRAIN: Final = 5.0
 """Seconds that the end of the process waits for bodies to end."""

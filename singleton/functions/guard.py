@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
     from singleton.functions.wait_limit import Acquire, WaitLimit
     from singleton.process.address import Address
-    from singleton.process.calls import LockRuntime
-    from singleton.process.sync_locks import Locks, Work
+    from singleton.process.calls import LockRuntime, Locks, Work
 
 ONCE_MARK: Final = "__once__"
 """The attribute of a function with ``@once`` that has its guard."""
@@ -84,7 +83,7 @@ class Guard(Declaration):
             with AlwaysAnswered(call.function):  # here, as no coroutine lets a StopIteration through
                 return self._finished(call, body())
 
-        from singleton.process.sync_locks import SyncLocks, at_once
+        from singleton.process.calls import SyncLocks, at_once
 
         return at_once(self._run(call, on_this_thread, lambda: SyncLocks(_runtime()), cancel=False))
 

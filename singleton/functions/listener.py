@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Mode
     from singleton.functions.triggers import Trigger
     from singleton.process.address import Address
+    from singleton.process.calls import Locks
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Locks
     from singleton.settings.options import SingletonOptions
 
 _UNKNOWN: Final = (

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
+    from singleton.process.calls import Locks
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Locks
     from singleton.settings.accounts import LockContainer
 
 _T = TypeVar("_T")

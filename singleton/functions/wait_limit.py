@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.invocation import Invocation
     from singleton.process.address import Address
+    from singleton.process.calls import Work
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Work
     from singleton.process.waiter_count import WaitReport
 
 _T = TypeVar("_T")

@@ -1,7 +1,7 @@
-"""Calls from any thread and loop to the registry of a process, which lives on its own loop.
+"""Calls from any thread and any loop to the registry of a process, on the loop of the lock thread.
 
-Sync callers block on a future, async callers await it; a caller that goes away (cancelled, interrupted) leaves nothing
-behind: what it would have got is undone.
+Sync callers block until there is a result, async callers await the result. A caller that is cancelled or interrupted
+leaves nothing behind: a lock that the caller would have got is released.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import enum
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from singleton.process.registry import Registry
 
 _T = TypeVar("_T")
+
+Work: TypeAlias = "Callable[[Registry], Coroutine[Any, Any, _T]]"
+"""Something to be done on the lock thread. The holds in its result are released if the caller is gone by then."""
 
 CLOSING = 12.0
 """Seconds that closing takes at most: bodies of listeners end (5), leases are given back (5)."""
@@ -57,7 +60,7 @@ class Calls:
         self._loop = loop
         self._door = threading.RLock()
 
-    def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+    def call(self, work: Work[_T]) -> _T:
         """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
         self._refuse_itself("acquire")
         answer: CallResult[_T] = CallResult()
@@ -70,7 +73,7 @@ class Calls:
         finally:
             del answer  # of the error's traceback, which would be kept until a collection
 
-    async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+    async def call_async(self, work: Work[_T]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
         answer: CallResult[_T] = CallResult()
         try:
@@ -116,7 +119,7 @@ class Calls:
         for hold in (*self.registry.acquired,):
             hold.lost.forget()
 
-    def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: CallResult[_T]) -> None:
+    def _ask(self, work: Work[_T], answer: CallResult[_T]) -> None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
         coro = work(self.registry)
         with self._door, Asking():
@@ -225,10 +228,10 @@ class Calls:
 class LockRuntime(Protocol):
     """What a guard needs of the place where its locks live. ``Runtime`` is the real one."""
 
-    def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+    def call(self, work: Work[_T]) -> _T:
         """See ``Runtime.call``."""
 
-    async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+    async def call_async(self, work: Work[_T]) -> _T:
         """See ``Runtime.call_async``."""
 
     def release(self, hold: Hold) -> None:
@@ -236,3 +239,34 @@ class LockRuntime(Protocol):
 
     async def release_async(self, hold: Hold) -> None:
         """See ``Runtime.release_async``."""
+
+
+Locks: TypeAlias = "LockRuntime | SyncLocks"
+"""Where a guard's locks live, for coroutines."""
+
+
+class SyncLocks:
+    """The half of ``LockRuntime`` for coroutines; its calls block the thread.
+
+    So a guard is written once, as a coroutine: for a sync body ``at_once`` runs the coroutine without an event loop.
+    """
+
+    def __init__(self, locks: LockRuntime) -> None:
+        self._locks = locks
+
+    async def call_async(self, work: Work[_T]) -> _T:
+        """See ``Runtime.call``."""
+        return self._locks.call(work)
+
+    async def release_async(self, hold: Hold) -> None:
+        """See ``Runtime.release``."""
+        self._locks.release(hold)
+
+
+def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine that waits for nothing to its end, on this thread, whether or not a loop runs on it."""
+    try:
+        coro.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError(f"{coro!r} waited")

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from singleton.base.double_hold import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lease import Lease
-from singleton.process.calls import Calls
+from singleton.process.calls import Calls, at_once
 from singleton.process.lock_thread import Runtime, provide_runtime
-from singleton.process.sync_locks import at_once
 from singleton.settings.accounts import GivenClients
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.clock import VirtualLoop

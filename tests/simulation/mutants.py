@@ -37,7 +37,7 @@ FENCING = "singleton/locking/fencing.py"
 STAMPS = "singleton/stores/stamps.py"
 DECLARATION = "singleton/functions/declaration.py"
 GUARD = "singleton/functions/guard.py"
-ONTHREAD = "singleton/process/sync_locks.py"
+ONTHREAD = "singleton/process/calls.py"
 CANCELLING = "singleton/process/cancellation.py"
 DECORATOR = "singleton/decorator.py"
 REGISTRY = "singleton/process/registry.py"
@@ -565,7 +565,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="endless patience",
         file=STATE,
-        old="        return self._now() - self._failing_since >= _PATIENCE\n",
+        old="        return self.loop.time() - self._failing_since >= _PATIENCE\n",
         new="        return False\n",
         breaks="storage without an answer is waited for for ever",
     ),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from singleton.base.state import Crossing
     from singleton.client import AsyncLockClient, LockClient
     from singleton.patterns.once.outcome import Look
-    from singleton.process.sync_locks import Work
+    from singleton.process.calls import Work
 
 _ClientT = TypeVar("_ClientT", "LockClient", "AsyncLockClient")
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Level
     from singleton.patterns.once.outcome import Look
     from singleton.patterns.once.results import Outcome
+    from singleton.process.calls import Locks
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Locks
 
 _TAKEN: Final = (
     "@once keeps its result there. For your own state put @singleton below @once: then this is the hold of @singleton"

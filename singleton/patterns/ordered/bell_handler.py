@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from singleton.patterns.ordered.bells import Bell
     from singleton.patterns.ordered.service import Service
+    from singleton.process.calls import Locks
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Locks
 
 INSURED: Final = 20
 """Seconds after which another bell rings where the process that was at a key has died: a lease, and some."""

@@ -15,8 +15,8 @@ from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.entries import Entry, checked_body
 from singleton.patterns.ordered.service import Service
 from singleton.patterns.ordered.visit import OnPoison, Rules
+from singleton.process.calls import SyncLocks, at_once
 from singleton.process.lock_thread import runtime
-from singleton.process.sync_locks import SyncLocks, at_once
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from singleton.patterns.ordered.inbox_worker import InboxWorker
     from singleton.patterns.ordered.stopped_keys import StoppedKey
     from singleton.patterns.ordered.visit import InboxMessage
-    from singleton.process.sync_locks import Locks, Work
+    from singleton.process.calls import Locks, Work
 
 _T = TypeVar("_T")
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from singleton.defer.queue_account import Encoding
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Store
+    from singleton.process.calls import Work
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Work
     from singleton.settings.accounts import LockContainer
     from singleton.settings.options import SingletonOptions
     from singleton.stores.lock_keeping import Listed

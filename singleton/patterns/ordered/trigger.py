@@ -25,15 +25,15 @@ from singleton.patterns.handler_call import call
 from singleton.patterns.ordered.bell_handler import SpareBell, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
+from singleton.process.calls import SyncLocks, at_once
 from singleton.process.lock_thread import runtime
-from singleton.process.sync_locks import SyncLocks, at_once
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from singleton.functions.triggers import Trigger
     from singleton.patterns.ordered.visit import InboxMessage, OnPoison, Rules
-    from singleton.process.sync_locks import Locks
+    from singleton.process.calls import Locks
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 

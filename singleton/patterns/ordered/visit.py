@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from singleton.base.state import Kept
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Names, Store
+    from singleton.process.calls import Locks, Work
     from singleton.process.registry import Registry
-    from singleton.process.sync_locks import Locks, Work
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from singleton import Hold
     from singleton.clients.leadership import Leadership
-    from singleton.process.sync_locks import Work
+    from singleton.process.calls import Work
 
 JOB = "poller"
 
