@@ -20,7 +20,7 @@ _NAMES = {
     "singleton.clients.leadership": "Leadership",
     "singleton.clients.periodic_worker": "PeriodicWorker",
     "singleton.decorator": "singleton",
-    "singleton.defer.queue_account": "Encoding",
+    "singleton.defer.trigger_queue": "Encoding",
     "singleton.functions.arguments": "OldLock",
     "singleton.functions.contention": "Contention OnContention Policy",
     "singleton.functions.durable": "Started start_singleton",

@@ -39,7 +39,7 @@ from singleton.clients.blocks import (
 from singleton.clients.leadership import Leadership as Leadership
 from singleton.clients.periodic_worker import PeriodicWorker as PeriodicWorker
 from singleton.decorator import singleton as singleton
-from singleton.defer.queue_account import Encoding as Encoding
+from singleton.defer.trigger_queue import Encoding as Encoding
 from singleton.functions.arguments import OldLock as OldLock
 from singleton.functions.contention import Contention as Contention, OnContention as OnContention, Policy as Policy
 from singleton.functions.durable import Started as Started, start_singleton as start_singleton

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from simulator.checks.excuses.causes import behind_failure, behind_return
 from simulator.checks.excuses.hindrance import hindering
 from simulator.checks.findings import Finding, count, note, unproven, violation
-from singleton.defer.queue_account import poison_queue
+from singleton.defer.trigger_queue import poison_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

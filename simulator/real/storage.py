@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from simulator.host.triggers.queues import encode
 from simulator.work.scenario import ScenarioError
 from singleton.base.errors import ConfigurationError
-from singleton.defer.queue_account import poison_queue
+from singleton.defer.trigger_queue import poison_queue
 from singleton.settings.connection import redact
 from singleton.settings.storagestring import development_storage, parse_connection_string
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from singleton.defer.queue_account import Encoding
+    from singleton.defer.trigger_queue import Encoding
 
 PATIENCE: Final = 120.0
 

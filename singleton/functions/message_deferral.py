@@ -19,8 +19,8 @@ from singleton.base.events import tell
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
-from singleton.defer.queue_account import QueuePlace, queue_place
-from singleton.defer.strikes import Strikes, key_of, key_of_copy, note_strikes, strikes_of
+from singleton.defer.failure_count import FailureCount, failures_of, key_of, key_of_copy, note_failures
+from singleton.defer.trigger_queue import TriggerQueue, trigger_queue
 from singleton.functions.message_properties import is_damaged, is_whole, received
 from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.triggers import QUEUE
@@ -98,7 +98,7 @@ class Deferring:
     app_dir: Path | None
     delay: float
     notes: Callable[[], LockContainer]
-    _places: dict[bool, QueuePlace] = field(default_factory=dict, init=False, repr=False)
+    _places: dict[bool, TriggerQueue] = field(default_factory=dict, init=False, repr=False)
 
     async def put_back(self, call: Call, contended: LockNotAcquired, locks: Locks) -> None:
         """Put the message of a call back; afterwards the invocation may end as a success.
@@ -152,22 +152,22 @@ class Deferring:
         struck = received(call.function, trigger, message, place.encoding)
         return await _Unfinished().done_by(locks, partial(self._struck, call=call, place=place, message=struck))
 
-    def _place(self, trigger: Trigger) -> QueuePlace:
+    def _place(self, trigger: Trigger) -> TriggerQueue:
         """Return where its queue is: where locks live elsewhere, queues do."""
         from singleton.process.lock_thread import provided_account
 
         elsewhere = provided_account(DEFAULT_CONNECTION) is not None
         if elsewhere not in self._places:
-            self._places[elsewhere] = queue_place(trigger.settings, os.environ, self.app_dir, _account_named)
+            self._places[elsewhere] = trigger_queue(trigger.settings, os.environ, self.app_dir, _account_named)
         return self._places[elsewhere]
 
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
     async def _deferred(
-        self, registry: Registry, unfinished: _Unfinished, *, call: Call, place: QueuePlace, message: Received
+        self, registry: Registry, unfinished: _Unfinished, *, call: Call, place: TriggerQueue, message: Received
     ) -> None:
         store, key = registry.store(self.notes()), key_of(message)
-        strikes = await strikes_of(store, place.queue, key)
+        strikes = await failures_of(store, place.queue, key)
         failures = strikes.before + (strikes.here if message.dequeue_count is None else message.dequeue_count - 1)
         # Messages that were refused together would come back together.
         seconds = round(self.delay * registry.rng.uniform(1 - JITTER, 1 + JITTER))
@@ -192,18 +192,18 @@ class Deferring:
         copys_key = key_of_copy(message, moved.copy)
         unfinished.moved = moved
         if strikes:
-            await note_strikes(store, place.queue, key, Strikes())
+            await note_failures(store, place.queue, key, FailureCount())
         if failures:
-            await note_strikes(store, place.queue, copys_key, Strikes(failures))
-            unfinished.notes.append(partial(note_strikes, store, place.queue, copys_key, Strikes()))
+            await note_failures(store, place.queue, copys_key, FailureCount(failures))
+            unfinished.notes.append(partial(note_failures, store, place.queue, copys_key, FailureCount()))
         if strikes:
-            unfinished.notes.append(partial(note_strikes, store, place.queue, key, strikes))
+            unfinished.notes.append(partial(note_failures, store, place.queue, key, strikes))
 
     async def _struck(
-        self, registry: Registry, unfinished: _Unfinished, *, call: Call, place: QueuePlace, message: Received
+        self, registry: Registry, unfinished: _Unfinished, *, call: Call, place: TriggerQueue, message: Received
     ) -> bool:
         store, key, most = registry.store(self.notes()), key_of(message), place.max_dequeue_count
-        noted = await strikes_of(store, place.queue, key)
+        noted = await failures_of(store, place.queue, key)
         counted = noted if message.dequeue_count is None else replace(noted, here=message.dequeue_count)
         if message.dequeue_count is None and not (call.owner and call.owner == noted.last):
             counted = replace(noted, here=noted.here + 1, last=call.owner)
@@ -213,14 +213,14 @@ class Deferring:
         unfinished.moved = moved
         if moved is not None or counted.here >= most:
             if noted:
-                await note_strikes(store, place.queue, key, Strikes())
-                unfinished.notes.append(partial(note_strikes, store, place.queue, key, noted))
+                await note_failures(store, place.queue, key, FailureCount())
+                unfinished.notes.append(partial(note_failures, store, place.queue, key, noted))
         elif message.dequeue_count is None:
-            await note_strikes(store, place.queue, key, counted)
+            await note_failures(store, place.queue, key, counted)
         return moved is not None and moved.by_host
 
     async def _poisoned(
-        self, registry: Registry, call: Call, place: QueuePlace, message: Received, *, failures: int
+        self, registry: Registry, call: Call, place: TriggerQueue, message: Received, *, failures: int
     ) -> Moved | None:
         """Move a message to the poison queue; None: it is not there."""
         by_host = may_end_as_success(self.trigger)

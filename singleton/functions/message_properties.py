@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from singleton.defer.deferral import Received
-    from singleton.defer.queue_account import Encoding
+    from singleton.defer.trigger_queue import Encoding
     from singleton.functions.triggers import Trigger
 
 _NAMES = (

@@ -213,7 +213,7 @@ async def _renewal_of_the_expired(scratch: ScratchBlobs) -> str:
 
 
 async def _hierarchy(scratch: ScratchBlobs) -> str:
-    from singleton.stores.azure_container import is_hierarchical
+    from singleton.operating.azure_container import is_hierarchical
 
     if await is_hierarchical(_azure(scratch).container):
         raise CheckNote("hierarchical namespace: a sweep leaves empty folders behind; locks work the same")
@@ -221,7 +221,7 @@ async def _hierarchy(scratch: ScratchBlobs) -> str:
 
 
 async def _versions(scratch: ScratchBlobs) -> str:
-    from singleton.stores.azure_container import keeps_versions
+    from singleton.operating.azure_container import keeps_versions
 
     if await keeps_versions(_azure(scratch).container, f"{scratch.prefix}traits"):
         raise CheckNote(
@@ -232,7 +232,7 @@ async def _versions(scratch: ScratchBlobs) -> str:
 
 
 async def _soft_delete(scratch: ScratchBlobs) -> str:
-    from singleton.stores.azure_container import keeps_deleted
+    from singleton.operating.azure_container import keeps_deleted
 
     days = await keeps_deleted(_azure(scratch).container, f"{scratch.prefix}traits")
     if days is not None:

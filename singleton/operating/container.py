@@ -33,7 +33,7 @@ def keeping_of(store: LeaseStore) -> LockKeeping:
     if isinstance(store, LockKeeping):
         return store
     if isinstance(store, AzureBlobLeaseStore):
-        from singleton.stores.azure_container import AzureKeeping
+        from singleton.operating.azure_container import AzureKeeping
 
         return counted(AzureKeeping(store.container), "blob")
     raise ConfigurationError(

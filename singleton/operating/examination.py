@@ -91,7 +91,7 @@ async def prepare(store: LeaseStore, seconds: float) -> None:
     """
     if not isinstance(store, AzureBlobLeaseStore):
         return
-    from singleton.stores.azure_container import make
+    from singleton.operating.azure_container import make
 
     container = store.container
     try:
@@ -109,7 +109,7 @@ async def clean_up(store: LeaseStore, prefix: str, *, container: bool) -> None:
         StoreFailure: something was left behind, and why.
     """
     if container and isinstance(store, AzureBlobLeaseStore):
-        from singleton.stores.azure_container import drop
+        from singleton.operating.azure_container import drop
 
         await drop(store.container)
         return

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from singleton.base.errors import ConfigurationError
@@ -39,20 +39,21 @@ class Request:
     length: int = field(default=0, repr=False)
 
 
-class Access(Protocol):
-    """A way in."""
+class Access:
+    """How requests are authorised."""
 
     async def grant(self, request: Request) -> None:
         """Complete the request, so that the service lets it in. May raise ``StoreFailure``."""
+        raise NotImplementedError
 
     def refused(self) -> None:
-        """Hear that the service did not know who asked (401)."""
+        """Note that the service did not know who asked (401)."""
 
     async def aclose(self) -> None:
-        """End what is under way."""
+        """Cancel what is under way, and close what is ours."""
 
 
-class AccountKey:
+class AccountKey(Access):
     """Signs each request with the account's key."""
 
     def __init__(self, named_key: Callable[[], tuple[str, str]]) -> None:
@@ -75,12 +76,6 @@ class AccountKey:
         signature = keyed.copy()
         signature.update(text_to_sign(request, name).encode())
         request.headers["Authorization"] = f"SharedKey {name}:{base64.b64encode(signature.digest()).decode()}"
-
-    def refused(self) -> None:
-        """See ``Access.refused``."""
-
-    async def aclose(self) -> None:
-        """See ``Access.aclose``."""
 
 
 def text_to_sign(request: Request, account: str) -> str:
@@ -123,7 +118,7 @@ def http_date(second: int) -> str:
     return formatdate(second, usegmt=True)
 
 
-class Signature:
+class Signature(Access):
     """Sends a shared access signature along."""
 
     def __init__(self, signature: Callable[[], str]) -> None:
@@ -134,9 +129,3 @@ class Signature:
         """See ``Access.grant``."""
         signature = self._signature().lstrip("?")
         request.query = f"{request.query}&{signature}" if request.query else signature
-
-    def refused(self) -> None:
-        """See ``Access.refused``."""
-
-    async def aclose(self) -> None:
-        """See ``Access.aclose``."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.stores.access import http_date
+from singleton.stores.access import Access, http_date
 from singleton.stores.azure_blob import judged
 from singleton.stores.protocol import StoreFailure, within
 
@@ -23,7 +23,7 @@ _PATIENCE: Final = 60.0
 """Seconds for a new token. All requests wait for the same one, so one that never comes must be asked for anew."""
 
 
-class Token:
+class Token(Access):
     """Sends a token along, from a credential of azure-core's kind for asyncio.
 
     It is replaced five minutes before its end, or when the credential says, while requests go on with the old one.

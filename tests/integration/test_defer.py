@@ -13,7 +13,7 @@ from azure.storage.queue.aio import QueueClient
 
 from singleton.base.errors import StorageError
 from singleton.defer.deferral import MessageElsewhere, put_back
-from singleton.defer.strikes import Strikes, key_of, key_of_copy, note_strikes, strikes_of
+from singleton.defer.failure_count import FailureCount, failures_of, key_of, key_of_copy, note_failures
 from singleton.functions.message_properties import received
 from singleton.functions.triggers import Trigger
 from singleton.process.accounts.stores import open_container, open_queue
@@ -145,12 +145,12 @@ async def test_a_messages_failures_are_noted_on_a_blob(connection_string: str, c
     store = open_container(StorageAccount(connection_string), container_name)
     try:
         await store.create("locks/made-with-its-container")
-        assert not await strikes_of(store, "orders", "m-1")
-        for strikes in (Strikes(3), Strikes(4), Strikes(0, 1, "inv-1"), Strikes(4, 2, "inv-2")):
-            await note_strikes(store, "orders", "m-1", strikes)
-            assert await strikes_of(store, "orders", "m-1") == strikes
-        await note_strikes(store, "orders", "m-1", Strikes())
-        assert not await strikes_of(store, "orders", "m-1")
+        assert not await failures_of(store, "orders", "m-1")
+        for strikes in (FailureCount(3), FailureCount(4), FailureCount(0, 1, "inv-1"), FailureCount(4, 2, "inv-2")):
+            await note_failures(store, "orders", "m-1", strikes)
+            assert await failures_of(store, "orders", "m-1") == strikes
+        await note_failures(store, "orders", "m-1", FailureCount())
+        assert not await failures_of(store, "orders", "m-1")
     finally:
         await store.aclose()
 

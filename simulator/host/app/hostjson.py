@@ -16,7 +16,7 @@ from singleton.base.appsettings import section, setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import FOREVER, parse_timespan
 from singleton.base.words import as_json
-from singleton.defer.queue_account import Encoding, max_dequeue_count, message_encoding
+from singleton.defer.trigger_queue import Encoding, max_dequeue_count, message_encoding
 from singleton.settings.hostid import in_development
 from singleton.settings.hostjson import as_text, queue_values, read_object, section_entries, whole_number
 

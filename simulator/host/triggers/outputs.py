@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from simulator.host.app.model import IndexedFunction
     from simulator.host.triggers.bindings import Out
-    from singleton.defer.queue_account import Encoding
+    from singleton.defer.trigger_queue import Encoding
 
 
 def written(data: Typed) -> list[bytes]:

@@ -10,7 +10,7 @@ from hashlib import blake2s
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.triggers.queues import MESSAGE_GONE, QUEUE_GONE, Backoff, HostQueues, Message, decode
-from singleton.defer.queue_account import poison_queue
+from singleton.defer.trigger_queue import poison_queue
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

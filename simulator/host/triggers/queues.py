@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from azure.storage.queue.aio import QueueServiceClient
 
-    from singleton.defer.queue_account import Encoding
+    from singleton.defer.trigger_queue import Encoding
 
 
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9](?:-?[a-z0-9])*\Z")

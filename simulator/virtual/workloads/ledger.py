@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from simulator.virtual.storage.queue_service import QueueRequest
-from singleton.defer.queue_account import poison_queue
+from singleton.defer.trigger_queue import poison_queue
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from singleton.locking.holder import answered
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from singleton.defer.queue_account import Encoding
+    from singleton.defer.trigger_queue import Encoding
     from singleton.stores.message_store import MessageStore, Sent
 
 _LONGEST_DELAY: Final = 604_000

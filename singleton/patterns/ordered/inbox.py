@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from singleton.base.kinds import Seconds
     from singleton.base.state import Json
-    from singleton.defer.queue_account import Encoding
+    from singleton.defer.trigger_queue import Encoding
     from singleton.patterns.ordered.aside_messages import AsideMessage
     from singleton.patterns.ordered.inbox_worker import InboxWorker
     from singleton.patterns.ordered.stopped_keys import StoppedKey

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from singleton.base.hold import Hold
-    from singleton.defer.queue_account import Encoding
+    from singleton.defer.trigger_queue import Encoding
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Store
     from singleton.process.calls import Work

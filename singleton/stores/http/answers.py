@@ -104,7 +104,7 @@ class Reader:
         self._body = bytearray()
         self._status = 0
         self._to_end = False  # of the connection
-        self._reading: Reading | None = None
+        self._reading = self._read()
 
     def answer(self) -> Answer:
         """Return the answer when all of it is read."""
@@ -116,28 +116,9 @@ class Reader:
         Raises:
             Nonsense: it is no answer.
         """
-        if self._reading is None:
-            if self._is_whole(data):
-                return True
-            self._reading = self._read()
         self._bytes += data
         for _ in self._reading:
             return False
-        return True
-
-    def _is_whole(self, data: bytes) -> bool:
-        """Read an answer that is here with its first bytes, and nothing after it, as nearly all are; False: it is not.
-
-        It is for speed only: what it leaves is read from the beginning.
-        """
-        found = _HEAD.match(data)
-        if found is None or found.end() > _LINE or found[2] < b"200":
-            return False
-        lasts, length = self._understood(found)
-        if not 0 <= length <= self._most or len(data) != found.end() + length:
-            return False
-        self._body += data[found.end() :]
-        self.lasts = lasts
         return True
 
     def end(self) -> bool:

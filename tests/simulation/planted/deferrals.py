@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.simulation.planted.mutant import Mutant
 
 _DEFERRAL = "singleton/defer/deferral.py"
-_STRIKES = "singleton/defer/strikes.py"
+_STRIKES = "singleton/defer/failure_count.py"
 _DEFERRING = "singleton/functions/message_deferral.py"
 _MESSAGE = "singleton/functions/message_properties.py"
-_PLACE = "singleton/defer/queue_account.py"
+_PLACE = "singleton/defer/trigger_queue.py"
 _OWN = "singleton/functions/message_properties.py"
 _PAYLOAD = "singleton/functions/payload.py"
 

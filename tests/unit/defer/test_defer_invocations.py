@@ -13,7 +13,7 @@ import pytest
 
 from singleton import ConfigurationError, LockEvent, LockNotAcquired, holds, singleton, subscribe
 from singleton.decorator import guards_of
-from singleton.defer.queue_account import message_encoding
+from singleton.defer.trigger_queue import message_encoding
 from singleton.settings.connection import StorageAccount, resolve_queue_account
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import memory_locks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.host.triggers.queues import decode, encode, is_queue_name
-from singleton.defer.queue_account import poison_queue
+from singleton.defer.trigger_queue import poison_queue
 
 
 @pytest.mark.parametrize(

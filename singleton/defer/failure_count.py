@@ -32,7 +32,7 @@ _ANSWER: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Strikes:
+class FailureCount:
     """The failures of a message.
 
     Attributes:
@@ -74,21 +74,21 @@ def note_name(queue: str, key: str) -> str:
     return f"{_PREFIX}/{quote(queue, safe='')}/{quote(key, safe='')}"
 
 
-async def strikes_of(store: object, queue: str, key: str) -> Strikes:
+async def failures_of(store: object, queue: str, key: str) -> FailureCount:
     """Return how often this message failed, as far as the host can't tell."""
     if not isinstance(store, NoteStore):
-        return Strikes()
+        return FailureCount()
     try:
         noted = await within(_ANSWER, store.noted(note_name(queue, key)))
         before, here = (max(0, int(noted.get(name, "0"))) for name in (_BEFORE, _HERE))
-        return Strikes(before, here, noted.get(_LAST, ""))
+        return FailureCount(before, here, noted.get(_LAST, ""))
     except (StoreFailure, ValueError) as error:
         if not (isinstance(error, StoreFailure) and error.meaning == "missing"):
             _log.warning("message %s: its earlier failures could not be read (%s)", key, error)
-        return Strikes()
+        return FailureCount()
 
 
-async def note_strikes(store: object, queue: str, key: str, strikes: Strikes) -> None:
+async def note_failures(store: object, queue: str, key: str, strikes: FailureCount) -> None:
     """Note how often a message failed; without a failure take the note away."""
     if not isinstance(store, NoteStore):
         return

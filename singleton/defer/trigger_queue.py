@@ -28,7 +28,7 @@ _LONGEST_NAME: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePlace:
+class TriggerQueue:
     """A queue of a storage account, how the host encodes bodies in it, and how often it tries a message (H-33)."""
 
     account: StorageAccount
@@ -48,12 +48,12 @@ def poison_queue(queue: str) -> str | None:
     return None if queue.endswith("-poison") or len(name) > _LONGEST_NAME else name
 
 
-def queue_place(
+def trigger_queue(
     trigger: Mapping[str, Any],
     settings: Mapping[str, str],
     app_dir: Path | None,
     account_named: Callable[[str], StorageAccount],
-) -> QueuePlace:
+) -> TriggerQueue:
     """Return the queue that a trigger with these settings listens to; ``account_named`` resolves its connection.
 
     Raises:
@@ -62,7 +62,7 @@ def queue_place(
     queue = _resolved(str(trigger.get("queueName") or ""), "queueName", settings).lower()  # as the host does
     connection = _resolved(str(trigger.get("connection") or ""), "connection", settings)
     account = account_named(connection.strip() or DEFAULT_CONNECTION)
-    return QueuePlace(account, queue, message_encoding(app_dir, settings), max_dequeue_count(app_dir, settings))
+    return TriggerQueue(account, queue, message_encoding(app_dir, settings), max_dequeue_count(app_dir, settings))
 
 
 def message_encoding(app_dir: Path | None, settings: Mapping[str, str]) -> Encoding:
