@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
+from singleton.base.failover_mark import good_for
 from singleton.base.invocation import log as _log
+from singleton.locking.failover import Touches
 from singleton.locking.lease import Lease, as_failure
 from singleton.locking.renewals import Renewals
-from singleton.locking.touch import Touches
-from singleton.stores.mark import good_for
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
 if TYPE_CHECKING:

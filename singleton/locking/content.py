@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from singleton.base.failover import TOUCHES
+from singleton.base.failover_mark import TOUCHES, good_for
 from singleton.base.invocation import speaking_of
 from singleton.base.state import MOST_STATE, Kept
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
-from singleton.stores.mark import good_for
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

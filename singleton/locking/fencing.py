@@ -23,8 +23,8 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from singleton.base.failover_mark import MARK_KEY, written_mark
 from singleton.base.state import MOST_STATE
-from singleton.stores.mark import MARK_KEY, written_mark
 from singleton.stores.protocol import NOTHING, BlobState, ContentStore, LeaseStore, StoreFailure
 from singleton.stores.stamps import (
     EPOCH_KEY,

@@ -7,7 +7,7 @@ The promise: at no instant does ``Lease`` claim a lease that the service has alr
   safe moment.
 * The deadline is kept by a timer, one hop on the loop: a renewal that hangs can't hold it up (B5).
 * If many renewals are due at once, the earliest deadlines go first (``renewals.py``). Each counts from its sending.
-* A lease that is touched, too (``touch.py``), has the earlier of two deadlines: no touch stands for a renewal.
+* A lease that is touched, too (``failover.py``), has the earlier of two deadlines: no touch stands for a renewal.
 * A definitive answer (by error code) ends the lease at once. After anything else the request is sent again, faster and
   faster, until the deadline (B1, B2).
 * Lost and stopped are final. Nothing revives the lease, whatever reply still arrives (B22).

@@ -31,11 +31,11 @@ from singleton.base.invocation import log as _log
 from singleton.base.invocation import speak_of
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import Acquisition
+from singleton.locking.failover import Takeover
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.line import Line
 from singleton.locking.record import BlobGuard, SectionRecord
 from singleton.locking.section import Section
-from singleton.locking.takeover import Takeover
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:

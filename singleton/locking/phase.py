@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.failover import LOOKS
+from singleton.base.failover_mark import LOOKS
 from singleton.base.invocation import log as _log
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
-from singleton.base.failover import LONGEST, LOOKS, SHORTEST
+from singleton.base.failover_mark import LONGEST, LOOKS, SHORTEST
 from singleton.base.names import check_container_name
 from singleton.base.timespan import FOREVER, bare_number_refused, host_json_timespan, parse_timespan
 from singleton.base.words import as_json, did_you_mean, quoted

@@ -8,9 +8,9 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from singleton.base.failover_mark import MARK_KEY
 from singleton.base.invocation import current
 from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept
-from singleton.stores.mark import MARK_KEY
 from singleton.stores.protocol import NOTHING, StoreFailure
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from singleton.base.failover_mark import MARK_KEY
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of
-from singleton.stores.mark import MARK_KEY
 from singleton.stores.stamps import EPOCH_KEY
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 from tests.worlds import failovers

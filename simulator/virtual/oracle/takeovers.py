@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.stores.mark import MARK_KEY
+from singleton.base.failover_mark import MARK_KEY
 from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:

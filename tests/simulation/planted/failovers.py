@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from tests.simulation.planted.mutant import Mutant
 
-MARK = "singleton/stores/mark.py"
-SUSPICION = "singleton/stores/suspicion.py"
-TAKEOVER = "singleton/locking/takeover.py"
-TOUCH = "singleton/locking/touch.py"
+MARK = "singleton/base/failover_mark.py"
+FAILOVER = "singleton/locking/failover.py"
 FENCING = "singleton/locking/fencing.py"
 LEASE = "singleton/locking/lease.py"
 ACQUISITION = "singleton/locking/acquisition.py"
@@ -32,21 +30,21 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="silence measured from the sending of the first reading",
-        file=SUSPICION,
+        file=FAILOVER,
         old="else replied + silent_for(failover)",
         new="else sent + silent_for(failover)",
         breaks="a first reading that took long makes a holder silent too soon",
     ),
     Mutant(
         name="silence measured to the reply to the second reading",
-        file=SUSPICION,
+        file=FAILOVER,
         old="return state.etag if sent >= self.due else None",
         new="return state.etag if replied >= self.due else None",
         breaks="a touch that came after the second reading is not seen",
     ),
     Mutant(
         name="its own failover in the place of the holder's",
-        file=TAKEOVER,
+        file=FAILOVER,
         old="        return state, self._suspicion.read(state, sent=sent, replied=loop.time())\n",
         new="        silent = self._suspicion.read(state, sent=sent, replied=loop.time())\n"
         "        if self._suspicion.due < sent + 1000:\n"
@@ -63,21 +61,21 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="ETag not looked at",
-        file=SUSPICION,
+        file=FAILOVER,
         old="        if state.etag == self.etag:\n",
         new="        if self.etag is not None:\n",
         breaks="a holder that touches loses its lock all the same",
     ),
     Mutant(
         name="break without a condition",
-        file=TAKEOVER,
+        file=FAILOVER,
         old="self._store.break_(self._name, etag)",
         new="self._store.break_(self._name)",
         breaks="a touch on its way does not save its holder",
     ),
     Mutant(
         name="reading not forgotten after a break",
-        file=TAKEOVER,
+        file=FAILOVER,
         old='that follows tells."""\n        self._suspicion.forget()\n',
         new='that follows tells."""\n',
         breaks="the next holder loses the lease before it can touch the lock",
@@ -116,7 +114,7 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch counted from its reply",
-        file=TOUCH,
+        file=FAILOVER,
         old="        lease.touched(sent, good_for(failover))\n",
         new="        lease.touched(asyncio.get_running_loop().time(), good_for(failover))\n",
         breaks="a touch whose reply was late is good for too long",
@@ -193,14 +191,14 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="first failed touch is the last",
-        file=TOUCH,
+        file=FAILOVER,
         old='        lease.note(trouble, "touch")\n',
         new='        lease.note(trouble, "touch")\n        return math.inf\n',
         breaks="one lost request loses the hold",
     ),
     Mutant(
         name="loss at a touch not told",
-        file=TOUCH,
+        file=FAILOVER,
         old="        if trouble.loss is not None:\n            lease.lose(trouble.loss, trouble)\n",
         new="",
         breaks="a holder that lost its lock is told later than possible",
@@ -215,7 +213,7 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touched as seldom as looked at",
-        file=TOUCH,
+        file=FAILOVER,
         old="super().__init__(fencing.touched + failover / TOUCHES, lease.context)\n",
         new="super().__init__(fencing.touched + failover * 0.9, lease.context)\n",
         breaks="one lost request loses the hold",
@@ -237,14 +235,14 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="waiter never looks",
-        file=TAKEOVER,
+        file=FAILOVER,
         old='            if failure.meaning == "held" and self._suspicion.etag is None:\n',
         new='            if failure.meaning == "held" and self._suspicion.etag is not None:\n',
         breaks="nobody takes a dead holder's lock over",
     ),
     Mutant(
         name="own lease waited out",
-        file=TAKEOVER,
+        file=FAILOVER,
         old="await self._is_taken() and not self._acquisition.in_doubt:",
         new="await self._is_taken():",
         breaks="a lease that was granted without our knowing blocks everybody",
@@ -255,7 +253,7 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="lease without end broken",
-        file=SUSPICION,
+        file=FAILOVER,
         old="        if not state.held or state.endless:\n",
         new="        if not state.held:\n",
         breaks="a lease that somebody acquired by hand is broken",
@@ -264,7 +262,7 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="blob that is gone taken for held",
-        file=TAKEOVER,
+        file=FAILOVER,
         old='            if failure.meaning not in ("missing", "deleting"):\n                raise\n',
         new="            raise\n",
         breaks="a waiter whose lock was deleted waits for ever",
@@ -281,7 +279,7 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="failed touches are made at the same pace",
-        file="singleton/locking/touch.py",
+        file=FAILOVER,
         old="min(left / 4, failover / TOUCHES / 2)",
         new="failover / TOUCHES",
         breaks="one more lost message ends a hold that was good",

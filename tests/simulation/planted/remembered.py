@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.planted.mutant import Mutant
 
 FENCING = "singleton/locking/fencing.py"
-TAKEOVER = "singleton/locking/takeover.py"
+TAKEOVER = "singleton/locking/failover.py"
 CALLS = "singleton/process/calls.py"
 
 REMEMBERED: tuple[Mutant, ...] = (

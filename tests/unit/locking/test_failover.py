@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import LockNotAcquired
+from singleton.base.failover_mark import MARK_KEY, read_mark
+from singleton.locking.failover import Suspicion
 from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
 from singleton.locking.lock import Lock, release
@@ -22,9 +24,7 @@ from singleton.process.address import Address
 from singleton.process.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
-from singleton.stores.mark import MARK_KEY, read_mark
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
-from singleton.stores.suspicion import Suspicion
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import (

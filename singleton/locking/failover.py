@@ -1,0 +1,226 @@
+"""Failover: a holder touches its lock to show that it lives, and a waiter takes the lock of a silent holder over.
+
+**Touches.** A touch writes the stamp again, under the lease and on condition of the ETag of the last touch. So a touch
+that comes late, or twice, changes nothing: not after another touch, and not in another hold. A touch is good for less
+than ``failover``, counted from before it was *sent*, and it never extends the lease: the hold is over at the earlier of
+both deadlines (``Lease.touched``).
+
+**Silence.** Every touch changes the blob's ETag. A waiter that reads the same ETag twice knows that no touch has
+reached the blob in between: from the *reply* to the first reading to the *sending* of the second reading, by the
+waiter's own clock. No clock is compared with another clock.
+
+**Takeover.** Once a waiter knows that the lease is held, it reads the blob before it asks. If the holder was silent for
+longer than *the holder's own* ``failover`` allows, the waiter breaks the lease on condition of the ETag that it read.
+So a touch on its way wins. The waiter forgets what it read before that: the next holder has not touched the lock yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Final, Protocol
+
+from singleton.base.failover_mark import MARK_KEY, TOUCHES, good_for, read_mark, silent_for
+from singleton.base.invocation import log as _log
+from singleton.base.invocation import speaking_of
+from singleton.base.tasks import being_cancelled
+from singleton.locking.lease import as_failure
+from singleton.locking.renewals import Renewable
+from singleton.stores.protocol import LeaseStore, StoreFailure, within
+from singleton.stores.stamps import EPOCH_KEY, metadata_value, written_epoch
+
+if TYPE_CHECKING:
+    from singleton.locking.fencing import FencingCounter
+    from singleton.locking.lease import Lease
+    from singleton.stores.protocol import BlobState
+
+_FASTEST_RETRY: Final = 1 / 20
+_SHORTEST_TOUCH: Final = 1 / 10
+"""Parts of ``failover``: the shortest pause before another touch, and the shortest time-out of a touch."""
+_SHORTEST_LOOK: Final = 1.0
+"""Seconds that a request of a waiter may take, at least."""
+_OF_USE: Final = 60.0
+"""Seconds for which an idle lock is kept, when its holder might be found to be silent."""
+
+
+class Touches(Renewable):
+    """The touches of one hold, for ``Lease.accompany``: a third of ``failover`` after the last one was sent.
+
+    After a failure they come sooner and sooner, until the hold is lost.
+    """
+
+    __slots__ = ("_failover", "_fencing", "_lease", "_trouble")
+
+    def __init__(self, lease: Lease, fencing: FencingCounter, failover: float) -> None:
+        """Take the stamp for the first touch.
+
+        Args:
+            lease: was stamped.
+            fencing: of the lock.
+            failover: seconds.
+        """
+        super().__init__(fencing.touched + failover / TOUCHES, lease.context)
+        self._lease = lease
+        self._fencing = fencing
+        self._failover = failover
+        self._trouble: StoreFailure | None = None
+
+    @property
+    def task_name(self) -> str:
+        """The name of a touch's task."""
+        return f"touch {self._lease.name}"
+
+    def set_timer(self) -> None:
+        """Set the timer of the lease anew."""
+        self._lease.set_timer()
+
+    async def renew(self) -> float:
+        """Touch the lock; return when to do so again, infinite: never."""
+        lease, failover = self._lease, self._failover
+        begun = asyncio.get_running_loop().time()
+        left = lease.deadline - begun
+        if lease.lost is not None or left <= 0:
+            return math.inf
+        try:
+            with speaking_of(lease.whose):
+                async with asyncio.timeout(min(left, max(failover * _SHORTEST_TOUCH, left / 2))):
+                    sent = await self._fencing.touch(lease.id, lease.owner, lease.served)
+        except (Exception, asyncio.CancelledError) as error:
+            if being_cancelled():
+                raise
+            return begun + self._sooner(as_failure(error), left)
+        lease.touched(sent, good_for(failover))
+        lease.end_of(self._trouble)
+        return sent + failover / TOUCHES
+
+    def _sooner(self, trouble: StoreFailure, left: float) -> float:
+        """Note that a touch failed; return how long after it the next one is due."""
+        lease, failover = self._lease, self._failover
+        self._trouble = trouble
+        if trouble.loss is not None:
+            lease.lose(trouble.loss, trouble)
+        lease.note(trouble, "touch")
+        delay = max(failover * _FASTEST_RETRY, min(left / 4, failover / TOUCHES / 2))
+        last_try = left - failover * _SHORTEST_TOUCH
+        return min(max(delay, trouble.retry_after or 0.0), max(last_try, failover * _FASTEST_RETRY))
+
+
+class Suspicion:
+    """What was read of one lock, while somebody else had it.
+
+    Attributes:
+        etag: the ETag as of the last reading; None: nothing is known.
+        due: when a second reading may be sent that shows the holder's silence; infinite where its silence says nothing.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self.etag: str | None = None
+        self.due = math.inf
+
+    def read(self, state: BlobState, *, sent: float, replied: float) -> str | None:
+        """Take what was read by a request of these times; return the ETag on whose condition to break the lease.
+
+        None: nobody has it, or its holder has given a sign of life, or gives none ever.
+        """
+        if not state.held or state.endless:
+            self.forget()
+            self.etag = state.etag if state.held else None
+            return None
+        if state.etag == self.etag:
+            return state.etag if sent >= self.due else None
+        failover = failover_of_holder(state)
+        self.etag = state.etag
+        self.due = math.inf if failover is None else replied + silent_for(failover)
+        return None
+
+
+def failover_of_holder(state: BlobState) -> float | None:
+    """Return the ``failover`` of the hold that was stamped last; None where that one is not touched."""
+    return read_mark(metadata_value(state, MARK_KEY) or "", written_epoch(metadata_value(state, EPOCH_KEY) or ""))
+
+
+class _Acquisition(Protocol):
+    """The part of an ``Acquisition`` that a takeover needs: ``acquisition.py`` imports this module."""
+
+    @property
+    def in_doubt(self) -> bool: ...
+
+    async def ask(self, owner: str) -> Lease: ...
+
+
+class Takeover:
+    """Asks as an ``Acquisition`` does. What it has read is remembered from one attempt to the next."""
+
+    def __init__(self, acquisition: _Acquisition, store: LeaseStore, name: str, failover: float) -> None:
+        self._acquisition = acquisition
+        self._store = store
+        self._name = name
+        self._call = max(_SHORTEST_LOOK, failover / 2)
+        self._suspicion = Suspicion()
+
+    @property
+    def due(self) -> float:
+        """When the next look may show that the holder is silent, by the loop's clock; infinite: not to be said."""
+        return self._suspicion.due
+
+    @property
+    def remembers(self) -> bool:
+        """Tell whether what was read of the holder may still be of use: to a single attempt within a minute."""
+        return asyncio.get_running_loop().time() - _OF_USE < self.due < math.inf
+
+    async def ask(self, owner: str) -> Lease:
+        """Ask for the lease once. See ``Acquisition.ask``."""
+        if self._suspicion.etag is not None and await self._is_taken() and not self._acquisition.in_doubt:
+            raise StoreFailure(409, "LeaseAlreadyPresent", "as was read")
+        try:
+            lease = await self._acquisition.ask(owner)
+        except StoreFailure as failure:
+            if failure.meaning == "held" and self._suspicion.etag is None:
+                await self._begin_to_watch()
+            raise
+        self._suspicion.forget()
+        return lease
+
+    async def _begin_to_watch(self) -> None:
+        """Read who has it, for the next attempt; the answer to this one is known."""
+        try:
+            await self._look()
+        except StoreFailure as failure:
+            _log.debug("lock %s: not read: %s", self._name, failure)
+
+    async def _is_taken(self) -> bool:
+        """Look whether somebody has it. One who has been silent for too long has it no more."""
+        try:
+            state, silent = await self._look()
+        except StoreFailure as failure:
+            if failure.meaning not in ("missing", "deleting"):
+                raise
+            self._suspicion.forget()
+            return False
+        if silent is not None:
+            await self._break(silent)
+            return False
+        return state.held
+
+    async def _look(self) -> tuple[BlobState, str | None]:
+        loop = asyncio.get_running_loop()
+        sent = loop.time()
+        state = await within(self._call, self._store.read(self._name))
+        return state, self._suspicion.read(state, sent=sent, replied=loop.time())
+
+    async def _break(self, etag: str) -> None:
+        """End the lease of the holder that left this ETag. Whatever comes of that, the acquire that follows tells."""
+        self._suspicion.forget()
+        try:
+            await within(self._call, self._store.break_(self._name, etag))
+        except StoreFailure as failure:
+            _log.debug("lock %s: the lease of its silent holder was not broken: %s", self._name, failure)
+        else:
+            _log.warning(
+                *("lock %s: its holder was silent for too long, so its lease was broken", self._name),
+                extra={"lock": self._name},
+            )
