@@ -10,10 +10,10 @@ import concurrent.futures
 import contextlib
 import contextvars
 import threading
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
 _T = TypeVar("_T")
 
@@ -86,10 +86,17 @@ class CallResult(Generic[_T]):
 
     async def awaited(self) -> _T:
         """Wait until it is done, as ``result``. A cancellation of the caller leaves it as it is."""
-        waking = _Waking(asyncio.get_running_loop())
-        self.when_done(waking)
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[None] = loop.create_future()
+        here = contextvars.copy_context()  # of the task: the call that wakes the task is part of the task's work
+
+        def done() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and no task waits any more
+                loop.call_soon_threadsafe(_wake, waiting, context=here)
+
+        self.when_done(done)
         try:
-            await waking
+            await waiting
             return self.result()
         finally:
             del self  # of the error's traceback
@@ -118,56 +125,6 @@ class CallResult(Generic[_T]):
                 raise
 
 
-class _Waking:
-    """What a task waits for: a future of another kind (see ``asyncio.isfuture``).
-
-    asyncio's own would be told on its loop, which would wake the task a round later.
-    """
-
-    __slots__ = ("_asyncio_future_blocking", "_context", "_here", "_is_cancelled", "_loop", "_message", "_wake_task")
-
-    _context: contextvars.Context
-    _message: object
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._asyncio_future_blocking = False
-        self._here = contextvars.copy_context()  # of the task: what wakes it is part of what it does
-        self._is_cancelled = False
-        self._loop = loop
-        self._wake_task: Callable[[_Waking], object] | None = None
-
-    def __call__(self) -> None:
-        """The answer is there; it was given on whichever thread."""
-        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - get_running_loop raises where there is none
-            self._loop.call_soon(self._wake, context=self._here)
-        else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-                self._loop.call_soon_threadsafe(self._wake, context=self._here)
-
-    def _wake(self) -> None:
-        if self._wake_task is not None:
-            self._context.run(self._wake_task, self)
-
-    # --- what a task asks of a future ---------------------------------------------------------------------------------
-
-    def __await__(self) -> Generator[Any, None, None]:
-        self._asyncio_future_blocking = True
-        yield self
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self._loop
-
-    def add_done_callback(self, wake: Callable[[_Waking], object], *, context: contextvars.Context) -> None:
-        self._wake_task, self._context = wake, context
-
-    def cancel(self, msg: object = None) -> bool:
-        if self._wake_task is None:  # a signal's handler cancels the task as it wakes: it sees to that itself
-            return False
-        self._is_cancelled, self._message = True, msg
-        self._loop.call_soon(self._wake, context=self._here)
-        return True
-
-    def result(self) -> None:
-        self._wake_task = None  # it wakes
-        if self._is_cancelled:
-            raise asyncio.CancelledError() if self._message is None else asyncio.CancelledError(self._message)
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():  # as it is where the task was cancelled meanwhile
+        waiting.set_result(None)

@@ -12,7 +12,7 @@ import pytest
 
 from simulator.virtual.time.loop import VirtualLoop
 from simulator.virtual.time.machine import Machine
-from singleton.process.call_result import CallResult, _Waking
+from singleton.process.call_result import CallResult
 
 
 def given(value: int) -> CallResult[int]:
@@ -137,29 +137,6 @@ def test_a_coroutine_that_is_cancelled_leaves_it_as_it_is_however_soon_it_was_th
     asyncio.run(main())
 
 
-def test_a_coroutine_is_awake_in_the_round_in_which_its_loop_hears_of_the_answer() -> None:
-    async def main() -> list[str]:
-        answer: CallResult[None] = CallResult()
-        assert answer.claim()
-        order: list[str] = []
-
-        async def wait() -> None:
-            await answer.awaited()
-            order.append("awake")
-
-        waiting = asyncio.create_task(wait())
-        await asyncio.sleep(0)
-        thread = threading.Thread(target=answer.give, args=(None,))
-        thread.start()
-        thread.join()
-        asyncio.get_running_loop().call_soon(order.append, "what came after it")
-        await waiting
-        await asyncio.sleep(0)
-        return order
-
-    assert asyncio.run(main()) == ["awake", "what came after it"]
-
-
 def test_a_coroutine_goes_on_in_its_own_context_whoever_answers_or_cancels() -> None:
     whose: contextvars.ContextVar[str] = contextvars.ContextVar("whose", default="nobody's")
     seen: list[str] = []
@@ -246,16 +223,6 @@ def test_a_coroutine_that_is_cancelled_as_the_answer_is_on_its_way_hears_of_the_
         await waiting
         assert woken == [("enough",), "not again"]
         assert answer.result() == 7
-
-    asyncio.run(main())
-
-
-def test_a_cancellation_by_a_signals_handler_as_the_task_wakes_is_left_to_the_task() -> None:
-    async def main() -> None:
-        waking = _Waking(asyncio.get_running_loop())
-        waking.add_done_callback(lambda _: None, context=contextvars.copy_context())
-        waking.result()
-        assert not waking.cancel()
 
     asyncio.run(main())
 
