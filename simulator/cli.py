@@ -22,12 +22,12 @@ from simulator.check_cli import check
 from simulator.explore_cli import explore, replay
 from simulator.faults.real import ALL
 from simulator.program import PROGRAM, called_as, version
-from simulator.real.run import Outcome, Trouble, run
+from simulator.real.run import RunOutcome, RunTrouble, run
 from simulator.real.signals import Interrupt, Signals
 from simulator.report.files import TRACE, OutFile, OutFileError, opened_with, write_json
-from simulator.report.html.document import as_page, of_run
+from simulator.report.html.html_report import as_page, of_run
 from simulator.report.reporter import PlainReporter, Reporter
-from simulator.report.trace.document import write_trace
+from simulator.report.trace.drawing import write_trace
 from simulator.storage_cli import storage
 from simulator.work.scenario import EVERY, LEAST_HOSTS, LOAD, Scenario, ScenarioError, default_app, in_seconds
 
@@ -189,7 +189,7 @@ def _simulate(
     page = None if report is None else OutFile("--report", report)
     if page is None and reporter.stays and not as_json:
         page = _place(seed)
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
     unwritten = ""
     with Signals() as signals, contextlib.closing(reporter):
         try:
@@ -206,7 +206,7 @@ def _simulate(
         except ScenarioError as error:
             reporter.close()
             return _complain(str(error), USAGE)
-        except Trouble as error:
+        except RunTrouble as error:
             reporter.close()
             return _complain(str(error), ENVIRONMENT)
         except Interrupt:
@@ -245,7 +245,7 @@ def _reporter(*, as_json: bool) -> Reporter:
 
 
 def _write(
-    page: OutFile | None, trace: OutFile | None, scenario: Scenario, outcome: Outcome
+    page: OutFile | None, trace: OutFile | None, scenario: Scenario, outcome: RunOutcome
 ) -> tuple[dict[str, OutFile], str]:
     """Write the report and the trace. Return what was written, and what could not be: the verdict is shown anyway."""
     assert outcome.verdict is not None
@@ -262,7 +262,7 @@ def _write(
     return written, unwritten
 
 
-def _hints(scenario: Scenario, outcome: Outcome, written: dict[str, OutFile]) -> list[str]:
+def _hints(scenario: Scenario, outcome: RunOutcome, written: dict[str, OutFile]) -> list[str]:
     """Say what might be tried next, and at the end where the report is."""
     again = f"{called_as()} {scenario.options()}"
     hints = []

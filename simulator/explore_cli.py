@@ -21,7 +21,7 @@ from singleton.base.errors import SingletonError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from simulator.report.html.document import Subject
+    from simulator.report.html.html_report import ReportContent
     from simulator.virtual.search.exploration import Exploration, Summary
     from simulator.virtual.search.world_scenario import WorldScenario
     from simulator.virtual.worlds.outcome import Run
@@ -182,10 +182,10 @@ def explore(
     return 1
 
 
-def _write(page: OutFile | None, make: Callable[[], Subject]) -> None:
+def _write(page: OutFile | None, make: Callable[[], ReportContent]) -> None:
     """Write the report, if one is asked for, and say where it is."""
     if page is not None:
-        from simulator.report.html.document import as_page
+        from simulator.report.html.html_report import as_page
 
         page.write(as_page(make()))
         click.echo(f"The report is in {page.given}")
@@ -267,7 +267,7 @@ def _check_app(app: str) -> tuple[str, ...]:
     Raises:
         UsageError: the app has nothing to explore; the message says why.
     """
-    from simulator.host.app.model import HostError
+    from simulator.host.app.app_model import HostError
     from simulator.host.worker import describe, unflushed
     from simulator.virtual.search.user_app import load
 

@@ -71,7 +71,7 @@ class Item:
 
 
 @dataclass(slots=True)
-class _Held:
+class _LockedItem:
     entity: Entity
     items: list[Item] = field(default_factory=list)
     dead: list[Item] = field(default_factory=list)
@@ -84,13 +84,13 @@ class Broker:
         """Start without entities; ``on_dead`` hears of each message that is dead-lettered as its lock expired."""
         self._clock = clock
         self._on_dead = on_dead
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _LockedItem] = {}
         self._locked: dict[str, Item] = {}
         self._numbers = itertools.count(1)
 
     def open(self, entity: Entity) -> None:
         """Create an entity; if it is there already, nothing happens."""
-        self._held.setdefault(entity.name, _Held(entity))
+        self._held.setdefault(entity.name, _LockedItem(entity))
 
     def send(self, entity: str, body: str, metadata: Mapping[str, Any], name: str = "") -> str:
         """Put a message into an entity; return its id, which is ``name`` if that is given."""
@@ -168,7 +168,7 @@ class Broker:
         """Return when the next lock expires; None: nothing is locked."""
         return min((item.until for item in self._locked.values()), default=None)
 
-    def _available(self, held: _Held) -> Iterator[Item]:
+    def _available(self, held: _LockedItem) -> Iterator[Item]:
         busy: set[str] = set()
         for item in held.items:
             if not item.token and item.session not in busy:

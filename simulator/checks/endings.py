@@ -187,7 +187,7 @@ _STALE: Final = 2.0
 _KEPT: Final = 3.0
 """Seconds in which a lock is released after its body has ended."""
 
-Span = tuple[float, float]
+TimeSpan = tuple[float, float]
 
 
 def judge_accounts(history: History) -> Iterator[Finding]:
@@ -208,12 +208,12 @@ def judge_accounts(history: History) -> Iterator[Finding]:
         yield from _left_free(history, taken)
 
 
-def _taken(history: History) -> dict[str, list[Span]]:
+def _taken(history: History) -> dict[str, list[TimeSpan]]:
     """Return when each lock was held, or may have been held, in order.
 
     It may be held for one more lease if its holder died or stood still, and after an attempt that was given up.
     """
-    spans: dict[str, list[Span]] = defaultdict(list)
+    spans: dict[str, list[TimeSpan]] = defaultdict(list)
     for got in history.acquisitions:
         lease = history.function(got.function).lease_in(got.mode)
         lapses = got.ending != "ok" or history.paused(got.host, got.t, got.until)
@@ -261,7 +261,7 @@ def _not_allowed(history: History) -> Iterator[Finding]:
         )
 
 
-def _alone(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
+def _alone(history: History, taken: dict[str, list[TimeSpan]]) -> Iterator[Finding]:
     """If a lock is refused, somebody has it or has asked for it: a lease begins before its holder knows."""
     known = {lock: [*spans] for lock, spans in taken.items()}
     for wait in history.waits:
@@ -332,7 +332,7 @@ def _kept(history: History) -> Iterator[Finding]:
         yield violation(f"{label(lock)} was kept by {host} for {kept:.1f} s after its body had ended")
 
 
-def _left_free(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
+def _left_free(history: History, taken: dict[str, list[TimeSpan]]) -> Iterator[Finding]:
     """A waiter acquires a free lock within a poll."""
     worst: dict[str, tuple[float, str]] = {}
     for wait in history.waits:
@@ -348,7 +348,7 @@ def _left_free(history: History, taken: dict[str, list[Span]]) -> Iterator[Findi
         yield violation(f"{label(lock)} was free for {free:.1f} s while {host} waited for it")
 
 
-def _gaps(spans: list[Span], start: float, end: float) -> Iterator[Span]:
+def _gaps(spans: list[TimeSpan], start: float, end: float) -> Iterator[TimeSpan]:
     """Yield the times between ``start`` and ``end`` that no span covers. The spans are in order of their starts."""
     for begins, ends in spans:
         if begins > start:

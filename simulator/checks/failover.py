@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SLACK = 1.5
 
-State = Literal["in time", "late", "never", "cut short", "unwanted"]
+TakeoverState = Literal["in time", "late", "never", "cut short", "unwanted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class TakeOver:
     lock: str
     function: str
     token: int | None
-    state: State
+    state: TakeoverState
     lease: float
     by: str | None = None
     token_after: int | None = None
@@ -133,7 +133,7 @@ def _measure(history: History, held: Held, free: float) -> TakeOver:
         asked.append(got.t)
         deadlines = deadlines or [max(free, got.t)]  # nobody had to acquire it sooner
     deadline = min(deadlines, default=None)
-    state: State
+    state: TakeoverState
     if not asked:
         state = "unwanted"
     elif deadline is None:

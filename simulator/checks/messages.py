@@ -35,11 +35,11 @@ _NAMED: Final = 5
 AFTERWARDS = 2.0
 """Seconds in which a host deletes a message after its function has ended."""
 
-State = Literal["completed", "skipped", "poisoned", "stuck", "lost", "open"]
+MessageState = Literal["completed", "skipped", "poisoned", "stuck", "lost", "open"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class MessageTrouble:
     """One message with which something went wrong."""
 
     id: str
@@ -67,13 +67,13 @@ class Messages:
     redelivered: int = 0
     deferred: int = 0
     deferrals: int = 0
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[MessageTrouble, ...] = ()
 
 
 def check_messages(history: History) -> tuple[Messages, list[Finding]]:
     """Follow every message that was sent; return the counts, and what is wrong."""
     states: Counter[str] = Counter()
-    troubles: list[Trouble] = []
+    troubles: list[MessageTrouble] = []
     findings: list[Finding] = []
     refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
     sent = [message for message in history.messages.values() if message.sent is not None]
@@ -86,14 +86,14 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
         states["deferrals"] += message.deferred
         states["duplicated"] += len(ran) > 1
         wrong = _troubles(history, message, state, ran)
-        troubles += [Trouble(id=message.id, queue=message.queue, key=message.key, what=what) for what in wrong]
+        troubles += [MessageTrouble(id=message.id, queue=message.queue, key=message.key, what=what) for what in wrong]
         if state == "poisoned":
             findings.append(_judge_poison(history, message, refused))
     messages = Messages(**states, troubles=tuple(troubles))
     return messages, [*_judge(messages), *_merged(findings), *_outgoing(unread)]
 
 
-def final_states(history: History) -> Iterator[tuple[Message, State, list[Invocation]]]:
+def final_states(history: History) -> Iterator[tuple[Message, MessageState, list[Invocation]]]:
     """Yield each message that was sent to a function of the app, how it ended, and the calls whose bodies ran."""
     bodies = {(section.host, section.owner) for section in history.sections}
     refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
@@ -130,7 +130,7 @@ def _dropped(message: Message, away: set[tuple[str, str]]) -> bool:
     return bool(succeeded) and all((call.host, call.id) in away for call in succeeded)
 
 
-def _state(history: History, message: Message, *, ran: bool, dropped: bool) -> State:
+def _state(history: History, message: Message, *, ran: bool, dropped: bool) -> MessageState:
     succeeded = [call for call in message.invocations if call.ending == "ok"]
     unlogged = any(call.host in history.deaths for call in succeeded)  # died between deleting and saying so
     if message.poisoned:
@@ -157,7 +157,7 @@ def _given_up(message: Message) -> bool:
     )
 
 
-def _troubles(history: History, message: Message, state: State, ran: list[Invocation]) -> Iterator[str]:
+def _troubles(history: History, message: Message, state: MessageState, ran: list[Invocation]) -> Iterator[str]:
     if len(ran) > 1 and not _excused(history, message, ran):
         yield "ran twice without a kill"
     if _at_once(history, message):
@@ -166,7 +166,7 @@ def _troubles(history: History, message: Message, state: State, ran: list[Invoca
         yield _why(history, message, state)
 
 
-def _why(history: History, message: Message, state: State) -> str:
+def _why(history: History, message: Message, state: MessageState) -> str:
     calls = len(message.invocations)
     last = message.receipts[-1][1] if message.receipts else ""
     if state == "lost" and any(call.ending == "ok" for call in message.invocations):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckResult:
     """One check of the verdict.
 
     Attributes:
@@ -117,9 +117,9 @@ _CHECKS: Final[dict[str, tuple[str, Callable[[History], dict[str, int]]]]] = {
 }
 
 
-def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -> tuple[CheckReport, ...]:
+def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -> tuple[CheckResult, ...]:
     """Say of each check what it looked at and what it found."""
     return tuple(
-        CheckReport(name=name, promise=promise, looked_at=look(history), findings=tuple(findings[name]))
+        CheckResult(name=name, promise=promise, looked_at=look(history), findings=tuple(findings[name]))
         for name, (promise, look) in _CHECKS.items()
     )

@@ -14,19 +14,19 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from simulator.checks.callers import Requests, check_requests
+from simulator.checks.coverage import Exercised, ExerciseLevel, count_exercised, judge_activity, reach_of, untried
 from simulator.checks.endings import judge_accounts, judge_endings
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
-from simulator.checks.exercised import Exercised, How, count_exercised, judge_activity, reach_of, untried
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
-from simulator.checks.faulted import FaultReport, report_faults
+from simulator.checks.fault_report import FaultReport, report_faults
 from simulator.checks.liveness import judge_faults, judge_liveness
 from simulator.checks.losses import judge_losses, judge_renewals, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
-from simulator.checks.reports import CheckReport, report_checks
-from simulator.checks.requests import Requests, check_requests
+from simulator.checks.reports import CheckResult, report_checks
 from simulator.checks.sessions import judge_sessions
+from simulator.checks.sights_check import judge_witnessed
 from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
-from simulator.checks.witnessed import judge_witnessed
 from simulator.history.historian import read_history
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class HostReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionReport:
+class FunctionResult:
     """One function of the app: whether it is guarded, and how often it ran.
 
     Attributes:
@@ -77,7 +77,7 @@ class FunctionReport:
     skipped: int
     failed: int
     exercised: bool
-    how: How
+    how: ExerciseLevel
     why: str
 
 
@@ -126,10 +126,10 @@ class Verdict:
     requests: Requests
     tokens: Tokens
     hosts: tuple[HostReport, ...]
-    functions: tuple[FunctionReport, ...]
+    functions: tuple[FunctionResult, ...]
     faults: tuple[FaultReport, ...]
     start: float
-    checks: tuple[CheckReport, ...]
+    checks: tuple[CheckResult, ...]
 
     @property
     def holds(self) -> bool:
@@ -266,14 +266,14 @@ def _hosts(history: History) -> Iterator[HostReport]:
         )
 
 
-def _functions(history: History) -> Iterator[FunctionReport]:
+def _functions(history: History) -> Iterator[FunctionResult]:
     calls = Counter(call.function for call in history.invocations)
     bodies = Counter(section.function for section in history.bodies)
     skipped = Counter(refusal.function for refusal in history.refusals)
     failed = Counter(call.function for call in history.invocations if call.ending == "error")
     reach = reach_of(history)
     for name, function in sorted(history.functions.items()):
-        yield FunctionReport(
+        yield FunctionResult(
             name=name,
             trigger=function.trigger,
             queue=function.queue,

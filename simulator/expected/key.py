@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.expected.template import CantTell, NoKey, Refused, Unclear, folded, setting, with_names, with_settings
+from simulator.expected.template import CantTell, KeyRefused, NoKey, Unclear, folded, setting, with_names, with_settings
 from simulator.expected.values import document, printed, value_at
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def expected_key(declared: Declared, delivered: Delivered, settings: Mapping[str
             .encode(errors="backslashreplace")
             .decode()
         )
-    except Refused as refused:
+    except KeyRefused as refused:
         return NoKey(str(refused))
     except Unclear as unclear:
         return CantTell(str(unclear))
@@ -110,7 +110,7 @@ def expected_key(declared: Declared, delivered: Delivered, settings: Mapping[str
 
 def _key(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) -> list[str]:
     if not declared.host_id.strip():
-        raise Refused("there is no host id")  # W-31
+        raise KeyRefused("there is no host id")  # W-31
     if declared.layout == "dequeueable":
         return [declared.layout, _dequeueable_value(declared, delivered, settings)]
     place = [declared.layout, declared.host_id, *(["semaphore"] if declared.several else [])]
@@ -120,7 +120,7 @@ def _key(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) 
     if declared.level == "function":
         return [*place, "function", declared.function, *values]
     if not values:
-        raise Refused("level 'host' needs a scope")  # W-10
+        raise KeyRefused("level 'host' needs a scope")  # W-10
     return [*place, "host", *values]
 
 
@@ -147,10 +147,10 @@ def _listeners_values(declared: Declared, settings: Mapping[str, str]) -> list[s
     """A listener is chosen before there is a message: its scope has values of settings only (W-44)."""
 
     def no_value(name: str) -> object:
-        raise Refused(f"{{{name}}} means nothing to a listener")
+        raise KeyRefused(f"{{{name}}} means nothing to a listener")
 
     if declared.scope is not None or declared.level == "host":
-        raise Refused("a listener has neither a scope in messages nor level 'host'")  # W-11
+        raise KeyRefused("a listener has neither a scope in messages nor level 'host'")  # W-11
     if not declared.scope_id:
         return []
     text = with_names(with_settings(declared.scope_id, settings), no_value, printed)
@@ -163,10 +163,10 @@ def _dequeueable_value(declared: Declared, delivered: Delivered, settings: Mappi
     if scope is None and not declared.scope_id:
         scope = setting(settings, _SECTION_SCOPE)
     if declared.mode == "listener" or (scope is None) == (not declared.scope_id):
-        raise Refused("the layout dequeueable locks one value around each invocation")
+        raise KeyRefused("the layout dequeueable locks one value around each invocation")
     (value,) = _values(replace(declared, scope=scope), delivered, settings)
     if len(value) > _MOST_CHARACTERS or value.count("/") >= _MOST_SEGMENTS or _NO_NAME.search(value):
-        raise Refused("the value is no name of a blob that storage keeps as it is")
+        raise KeyRefused("the value is no name of a blob that storage keeps as it is")
     return value
 
 
@@ -175,13 +175,13 @@ def _not_blank(value: str, layout: str) -> str:
         return value
     if layout == "webjobs":
         raise Unclear("an empty value in the layout webjobs")
-    raise Refused("the scope comes to nothing")  # D-14
+    raise KeyRefused("the scope comes to nothing")  # D-14
 
 
 def _look_into(delivered: Delivered) -> None:
     """Refuse a timer, which has no payload; leave payloads alone that this reading does not know."""
     if delivered.trigger == "timerTrigger":
-        raise Refused("a timer has no payload")
+        raise KeyRefused("a timer has no payload")
     if delivered.trigger not in _READ:
         raise Unclear(f"payloads of a {delivered.trigger} are not read here")
 
@@ -200,7 +200,7 @@ class _Names:
         if folded(name) in {folded(each) for each in self._delivered.unclear}:
             raise Unclear(f"the text of {{{name}}} is not read here")
         if folded(name) not in self._names:
-            raise Refused(f"there is no value for {{{name}}}")  # W-39
+            raise KeyRefused(f"there is no value for {{{name}}}")  # W-39
         return self._names[folded(name)]
 
 
@@ -221,7 +221,7 @@ def _names(delivered: Delivered) -> dict[str, object]:
         return names | over
     try:
         properties = document(body)
-    except Refused:
+    except KeyRefused:
         return names | over
     kept = frozenset(names) if delivered.binary and delivered.own is not None else frozenset()
     for spelt, value in properties.items() if isinstance(properties, dict) else ():

@@ -25,7 +25,7 @@ class CantTell:
     reason: str
 
 
-class Refused(Exception):
+class KeyRefused(Exception):
     """The specification lets the invocation fail."""
 
 
@@ -55,11 +55,11 @@ def with_settings(text: str, settings: Mapping[str, str]) -> str:
     """Fill in ``%NAME%``, once: the value of a setting is not searched for another name (W-41)."""
     parts = text.split("%")
     if len(parts) % 2 == 0:
-        raise Refused(f"scope_id {text!r} has a % without another")
+        raise KeyRefused(f"scope_id {text!r} has a % without another")
     for at in range(1, len(parts), 2):
         value = setting(settings, parts[at]) if parts[at] else None
         if value is None:
-            raise Refused(f"there is no app setting {parts[at]!r}")
+            raise KeyRefused(f"there is no app setting {parts[at]!r}")
         parts[at] = value
     return "".join(parts)
 
@@ -78,7 +78,7 @@ def with_names(text: str, value_of: Callable[[str], object], printed: Callable[[
             path, _, pattern = token[1].partition(":")
             filled += printed(_value(path, value_of), pattern if pattern.strip() else "")
         elif token[0] in ("{", "}"):
-            raise Refused(f"scope_id {text!r} has a bracket without another")
+            raise KeyRefused(f"scope_id {text!r} has a bracket without another")
         else:
             filled += token[0][0] if token[0] in ("{{", "}}") else token[0]
     return filled
@@ -87,7 +87,7 @@ def with_names(text: str, value_of: Callable[[str], object], printed: Callable[[
 def _value(path: str, value_of: Callable[[str], object]) -> object:
     first, *later = path.split(".")
     if not _is_identifier(first) or not all(name and _is_identifier(f"_{name.replace('-', '_')}") for name in later):
-        raise Refused(f"{{{path}}} names no property")
+        raise KeyRefused(f"{{{path}}} names no property")
     value = value_of(first)
     for name in later:
         value = _property(value, name)
@@ -102,7 +102,7 @@ def _property(value: object, name: str) -> object:
         for spelt in value:
             if folded(spelt) == folded(name):
                 return value[spelt]
-    raise Refused(f"there is no property {name!r}")
+    raise KeyRefused(f"there is no property {name!r}")
 
 
 def _is_identifier(name: str) -> bool:

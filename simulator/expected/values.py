@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from simulator.expected.template import Refused, Unclear
+from simulator.expected.template import KeyRefused, Unclear
 
 _HEX: Final = "[0-9a-fA-F]"
 _HYPHENED: Final = f"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
@@ -44,7 +44,7 @@ def printed(value: object, pattern: str = "") -> str:
     if value is None:
         return ""
     if isinstance(value, dict | list):
-        raise Refused("the value is an object or a list")
+        raise KeyRefused("the value is an object or a list")
     if isinstance(value, datetime):
         return _written(value, f"{value.microsecond:06}0", pattern or _DEFAULT)
     if pattern:
@@ -63,7 +63,7 @@ def _formatted(value: object, pattern: str) -> str:
     if date is None and any(char.isdigit() for char in text):
         raise Unclear("it may be a date or a GUID in another notation")
     if date is None or pattern in ("N", "B", "P"):
-        raise Refused(f"the value is nothing for the format {pattern!r}")
+        raise KeyRefused(f"the value is nothing for the format {pattern!r}")
     *numbers, fraction, utc, sign, hours, minutes = date.groups()
     offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0)) * (-1 if sign == "-" else 1)
     year, month, day, hour, minute, second = (int(number or 0) for number in numbers)
@@ -80,7 +80,7 @@ def _guid(text: str, pattern: str) -> str:
     hyphened = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
     written = {"N": digits, "D": hyphened, "B": f"{{{hyphened}}}", "P": f"({hyphened})"}
     if pattern not in written:
-        raise Refused(f"a GUID has no format {pattern!r}")
+        raise KeyRefused(f"a GUID has no format {pattern!r}")
     return written[pattern]
 
 
@@ -158,7 +158,7 @@ def document(body: bytes | str) -> object:
             text.removeprefix(_BOM), parse_int=Number, parse_float=Number, parse_constant=_refuse_constant
         )
     except ValueError as error:
-        raise Refused("the body is no JSON") from error
+        raise KeyRefused("the body is no JSON") from error
     except RecursionError as error:
         raise Unclear("the body is nested too deeply") from error
 
@@ -167,11 +167,11 @@ def value_at(path: str, body: bytes | str) -> object:
     """Return the value at ``My:Nested:Property``: objects only, case-sensitive (D-10, D-13, D-16)."""
     names = path.split(":")
     if not all(name.strip() for name in names):
-        raise Refused(f"scope {path!r} has a blank segment")
+        raise KeyRefused(f"scope {path!r} has a blank segment")
     value = document(body)
     for name in names:
         if not isinstance(value, dict) or name not in value:
-            raise Refused(f"scope {path!r}: the body has no such property")
+            raise KeyRefused(f"scope {path!r}: the body has no such property")
         value = value[name]
     return value
 

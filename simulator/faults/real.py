@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 from urllib.parse import unquote
 
 from simulator.faults import effects
-from simulator.faults.fault import Fault, drawn
+from simulator.faults.fault_record import Fault, drawn
 
 if TYPE_CHECKING:
     import random
@@ -34,7 +34,7 @@ KINDS: dict[str, type[RealFault]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Victims:
     """The hosts that a fault strikes, the lock that the fault is about ("" for none), and the aim in the end."""
 
     hosts: tuple[str, ...]
@@ -142,7 +142,7 @@ class RealFault(Fault):
         return self.seconds
 
     @abstractmethod
-    def words(self, mark: Mark, seconds: float | None) -> str:
+    def words(self, mark: Victims, seconds: float | None) -> str:
         """Tell the fault in one plain sentence without a full stop."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class RealFault(Fault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kill(RealFault, kind="kill"):
+class HostKill(RealFault, kind="kill"):
     """SIGKILL: nothing of the process runs again."""
 
     effects: ClassVar[Effects] = effects.KILL
@@ -164,7 +164,7 @@ class Kill(RealFault, kind="kill"):
     lasts: ClassVar[bool] = False
     stops: ClassVar[bool] = True
 
-    def words(self, mark: Mark, seconds: float | None) -> str:  # noqa: ARG002 - an instant
+    def words(self, mark: Victims, seconds: float | None) -> str:  # noqa: ARG002 - an instant
         return f"{mark.who} is killed{mark.moment}"
 
 
@@ -177,19 +177,19 @@ class Freeze(RealFault, kind="pause"):
     stops: ClassVar[bool] = True
     leases: float = drawn(0.0, lambda rng: rng.choice((0.4, 1.2, 1.4, 1.6)))
 
-    def words(self, mark: Mark, seconds: float | None) -> str:
+    def words(self, mark: Victims, seconds: float | None) -> str:
         return f"{mark.who} stands still for {seconds:g} s{mark.moment}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drain(RealFault, kind="drain"):
+class ScaleIn(RealFault, kind="drain"):
     """SIGTERM, as when the platform takes an instance away: its bodies get some seconds to end."""
 
     effects: ClassVar[Effects] = effects.DRAIN
     aims: ClassVar[tuple[Aim, ...]] = ("holder", "renewal", "release", "anybody")
     lasts: ClassVar[bool] = False
 
-    def words(self, mark: Mark, seconds: float | None) -> str:  # noqa: ARG002 - it ends when the host has ended
+    def words(self, mark: Victims, seconds: float | None) -> str:  # noqa: ARG002 - it ends when the host has ended
         return f"{mark.who} is told to end, as at a scale-in{mark.moment}"
 
 
@@ -213,7 +213,7 @@ class LeaseBreak(RealFault, kind="break"):
     def easiest(self) -> Aim:
         return "holder"
 
-    def words(self, mark: Mark, seconds: float | None) -> str:  # noqa: ARG002 - an instant
+    def words(self, mark: Victims, seconds: float | None) -> str:  # noqa: ARG002 - an instant
         return f"an operator {ACTIONS[self.action]} of {short(mark.lock)}, which {mark.who} has"
 
 
@@ -253,7 +253,7 @@ class RequestFault(RealFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition(RequestFault, kind="partition"):
+class HostPartition(RequestFault, kind="partition"):
     """Nothing gets through, or only one way: requests are carried out, and the host never gets the replies."""
 
     effects: ClassVar[Effects] = effects.PARTITION
@@ -271,7 +271,7 @@ class Partition(RequestFault, kind="partition"):
         # Where only requests get lost, replies to requests that were sent before still come.
         return "end" if self.way == "requests" else "both"
 
-    def words(self, mark: Mark, seconds: float | None) -> str:
+    def words(self, mark: Victims, seconds: float | None) -> str:
         are = "is" if len(mark.hosts) == 1 else "are"
         ways = {"requests": ": requests are lost", "replies": ": requests are carried out, and replies are lost"}
         return f"{mark.who} {are} cut off from the storage for {seconds:g} s{ways.get(self.way, ', both ways')}"
@@ -314,7 +314,7 @@ class Loss(ShareFault, kind="lose"):
     def cut(self) -> str:
         return "end"
 
-    def words(self, mark: Mark, seconds: float | None) -> str:
+    def words(self, mark: Victims, seconds: float | None) -> str:
         how = "without a sign" if self.silent else "by a reset"
         return f"the replies to {self.share}{mark.who}'s requests are lost for {seconds:g} s, {how}"
 
@@ -338,7 +338,7 @@ class Lateness(ShareFault, kind="delay"):
     def fate_seconds(self) -> float:
         return self.late
 
-    def words(self, mark: Mark, seconds: float | None) -> str:
+    def words(self, mark: Victims, seconds: float | None) -> str:
         what = "requests are answered" if self.way == "replies" else "requests arrive"
         return f"{self.share}{mark.who}'s {what} {self.late:g} s late, for {seconds:g} s"
 
@@ -364,13 +364,13 @@ class Doubling(ShareFault, kind="duplicate"):
     def fate_seconds(self) -> float:
         return self.late
 
-    def words(self, mark: Mark, seconds: float | None) -> str:
+    def words(self, mark: Victims, seconds: float | None) -> str:
         again = f"{self.late:g} s later" if self.late else "at once"
         return f"{self.share}{mark.who}'s requests arrive a second time, {again}, for {seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal(ShareFault):
+class ErrorAnswer(ShareFault):
     """The service answers with an error, and does not carry the request out."""
 
     lengths: ClassVar[tuple[float, float]]
@@ -383,17 +383,17 @@ class Refusal(ShareFault):
         seconds = round(rng.uniform(*cls.lengths), 1)
         percent = 50 if everybody else rng.choice((50, 100))
         # No zero-argument super(): the class is made once more for its slots.
-        rest = super(Refusal, cls).details(rng)
+        rest = super(ErrorAnswer, cls).details(rng)
         return {"seconds": seconds, "percent": percent, "everybody": everybody, **rest}
 
-    def words(self, mark: Mark, seconds: float | None) -> str:
+    def words(self, mark: Victims, seconds: float | None) -> str:
         whose = "everybody's" if self.everybody else f"{mark.who}'s"
         again = f" and Retry-After {self.fate_seconds}" if self.fate_seconds else ""
         return f"the storage answers {self.share}{whose} requests with {self.fate}{again} for {seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throttle(Refusal, kind="throttle"):
+class Throttle(ErrorAnswer, kind="throttle"):
     """The account is over its limits: 503 or 429, with Retry-After."""
 
     effects: ClassVar[Effects] = effects.THROTTLE
@@ -414,7 +414,7 @@ class Throttle(Refusal, kind="throttle"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerError(Refusal, kind="error"):
+class ServerError(ErrorAnswer, kind="error"):
     """The service fails: 500."""
 
     effects: ClassVar[Effects] = effects.ERROR

@@ -16,7 +16,7 @@ from simulator.history.outages import covered
 from simulator.history.traffic import Traffic
 
 if TYPE_CHECKING:
-    from simulator.history.outages import Pause, Standstill, Strike
+    from simulator.history.outages import PauseSpan, Standstill, Strike
 
 Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "acquired", "contended", "open"]
 """How a body, a call or a wait ended: by itself, or with its host's death or the run."""
@@ -241,7 +241,7 @@ class History:
     sights: list[Sight] = field(default_factory=list)
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
-    pauses: list[Pause] = field(default_factory=list)
+    pauses: list[PauseSpan] = field(default_factory=list)
     # When somebody asked the body of an invocation of a host to end.
     asked: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     standstills: list[Standstill] = field(default_factory=list)

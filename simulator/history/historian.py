@@ -24,8 +24,8 @@ from simulator.history.facts import (
 )
 from simulator.history.journal import Record, in_order
 from simulator.history.outages import standstill
+from simulator.history.sights import bear_witness
 from simulator.history.strikes import Strikes, holds_of
-from simulator.history.witnessed import bear_witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -46,7 +46,7 @@ class Strike:
 
 
 @dataclass(slots=True, kw_only=True)
-class Pause:
+class PauseSpan:
     """A host stood still for a time, and went on."""
 
     host: str

@@ -10,7 +10,7 @@ from simulator.faults.real import KINDS
 from simulator.history.deeds import about_of
 from simulator.history.facts import Drain, Held
 from simulator.history.journal import Record
-from simulator.history.outages import Pause, Strike
+from simulator.history.outages import PauseSpan, Strike
 
 if TYPE_CHECKING:
     from simulator.history.facts import History
@@ -27,7 +27,7 @@ class Strikes:
         getattr(self, f"_on_{record.event}", lambda _: None)(record)
 
     def _on_pause(self, record: Record) -> None:
-        self._history.pauses.append(Pause(host=record.host, start=record.t))
+        self._history.pauses.append(PauseSpan(host=record.host, start=record.t))
 
     def _on_resume(self, record: Record) -> None:
         for pause in self._history.pauses:

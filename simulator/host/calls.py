@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     import threading
 
     from simulator.host.triggers.delivery import Delivery
-    from simulator.host.triggers.queues import Message
+    from simulator.host.triggers.queues import QueueMessage
     from simulator.host.triggers.timer import Tick
-    from simulator.host.web.site import Request, Response
+    from simulator.host.web.site import HttpRequest, HttpResponse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class WorkerCall:
     """The host asks for an invocation."""
 
     function: str
     invocation: str
-    cause: Message | Tick | Delivery | Request
+    cause: QueueMessage | Tick | Delivery | HttpRequest
     retry: RetryContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WorkerAnswer:
     """The worker's answer: an error as ``Type: text``, or None and the queue messages to send.
 
     Attributes:
@@ -45,11 +45,11 @@ class Answer:
     error: str | None = None
     blames: str = ""
     messages: tuple[tuple[str, str], ...] = ()
-    response: Response | None = None
+    response: HttpResponse | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AppRefusal:
     """The worker can't use the app."""
 
     message: str

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from simulator.history.journal import Journal
-from simulator.host.app.model import REFUSED, STOPPED, HostConfig, HostError
+from simulator.host.app.app_model import REFUSED, STOPPED, HostConfig, HostError
 
 _USAGE: Final = "usage: python -m simulator.host CONFIG.json | --describe APP"
 _PARENT_CHECK: Final = 0.25
@@ -41,11 +41,11 @@ def _run(path: Path) -> int:
     except HostError as error:
         sys.stderr.write(f"{error}\n")
         return REFUSED
-    from simulator.host.process import STOPS, Host
+    from simulator.host.process import STOPS, FakeHost
 
     parent = config.parent or os.getppid()
     with Journal(config.journal, config.name) as journal:
-        host = Host(config, journal)
+        host = FakeHost(config, journal)
         for number in STOPS:
             signal.signal(number, lambda *_: host.stop())
         host.start()

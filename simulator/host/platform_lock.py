@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.history.journal import Write
-    from simulator.host.app.model import HostConfig
+    from simulator.host.app.app_model import HostConfig
     from singleton.base.hold import Hold
     from singleton.settings.options import SingletonOptions
 

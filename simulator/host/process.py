@@ -16,8 +16,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from simulator.bus.server import Bus
-from simulator.host.app.model import FAILED, REFUSED, STOPPED, HostError
+from simulator.bus.bus_server import Bus
+from simulator.host.app.app_model import FAILED, REFUSED, STOPPED, HostError
 from simulator.host.platform_lock import Listener, LockedListener
 from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, set_up_logging
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from simulator.history.journal import Journal, Write
+    from simulator.host.app.app_model import HostConfig
     from simulator.host.app.hostjson import BusOptions, QueueOptions
-    from simulator.host.app.model import HostConfig
-    from simulator.host.plan import Plan
+    from simulator.host.function_plan import Plan
     from simulator.host.triggers.queues import HostQueues
     from simulator.host.triggers.schedule import Schedule
-    from simulator.host.web.site import Request, Response
+    from simulator.host.web.site import HttpRequest, HttpResponse
     from singleton.settings.options import SingletonOptions
 
 
@@ -114,7 +114,7 @@ def make_site(plans: Iterable[Plan], prefix: str, runner: Runner, write: Write) 
         (Route.parse(source.route or ""), frozenset(source.methods), name) for name, (_, source) in functions.items()
     ]
 
-    async def run(name: str, request: Request) -> Response:
+    async def run(name: str, request: HttpRequest) -> HttpResponse:
         return await runner.on_request(functions[name][0], request)
 
     return Site(served, prefix, run, write) if served else None
@@ -127,7 +127,7 @@ STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 _log = logging.getLogger(__name__)
 
 
-class Host:
+class FakeHost:
     """One fake host. `start` it, then `run` it. `run` lasts until the host was told to stop and has stopped."""
 
     def __init__(self, config: HostConfig, journal: Journal) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.host.app.retries import NO_RETRY, RetryPolicy
-from simulator.host.calls import Answer, Call, RetryContext
+from simulator.host.calls import RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.triggers.queues import Backoff
 from simulator.host.web.site import FAILED, NOTHING
 from singleton.stores.protocol import StoreFailure
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from random import Random
 
     from simulator.history.journal import Write
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction
     from simulator.host.triggers.delivery import Delivery
-    from simulator.host.triggers.queues import HostQueues, Message
+    from simulator.host.triggers.queues import HostQueues, QueueMessage
     from simulator.host.triggers.timer import Tick
-    from simulator.host.web.site import Request, Response
+    from simulator.host.web.site import HttpRequest, HttpResponse
 
 LAST_WORDS: Final = 0.2
 """Seconds for what the host does after a body's end, such as writing a timer's status."""
@@ -32,7 +32,7 @@ LAST_WORDS: Final = 0.2
 class Callee(Protocol):
     """Who runs functions: the workers."""
 
-    async def invoke(self, call: Call, limit: float | None) -> Answer:
+    async def invoke(self, call: WorkerCall, limit: float | None) -> WorkerAnswer:
         """Run a function; return its answer, or what happened to it."""
 
 
@@ -65,7 +65,7 @@ class Runner:
             await asyncio.wait(self._running, timeout=seconds)
             await asyncio.sleep(LAST_WORDS)
 
-    async def on_message(self, function: IndexedFunction, message: Message) -> bool:
+    async def on_message(self, function: IndexedFunction, message: QueueMessage) -> bool:
         """Run a queue-triggered function on a message; tell whether it succeeded."""
         return await self._on_received(function, message)
 
@@ -73,13 +73,13 @@ class Runner:
         """Run a function on a message, event, blob or document; tell whether it succeeded."""
         return await self._on_received(function, delivery)
 
-    async def on_request(self, function: IndexedFunction, request: Request) -> Response:
+    async def on_request(self, function: IndexedFunction, request: HttpRequest) -> HttpResponse:
         """Run an HTTP function; return what its caller gets."""
         self._run_to_the_end()
         answer = await self._tries(function, request, shown=0, told={"request": request.id})
         return FAILED if answer.error is not None else answer.response or NOTHING
 
-    async def _on_received(self, function: IndexedFunction, message: Message | Delivery) -> bool:
+    async def _on_received(self, function: IndexedFunction, message: QueueMessage | Delivery) -> bool:
         await self._unless_stopping()
         self._run_to_the_end()
         answer = await self._tries(function, message, shown=0, told={"message": message.id})
@@ -117,25 +117,27 @@ class Runner:
     async def _tries(
         self,
         function: IndexedFunction,
-        cause: Message | Tick | Delivery | Request,
+        cause: QueueMessage | Tick | Delivery | HttpRequest,
         *,
         shown: int,
         told: dict[str, object],
-    ) -> Answer:
+    ) -> WorkerAnswer:
         """Run it until it succeeds or its policy ends: one invocation, and one failure in the end (H-82)."""
         policy = self._policy(function)
         growing = Backoff(policy.longest, self._random, policy.least)
         invocation = str(uuid.uuid4())
         count = 0
         while True:
-            call = Call(function=function.name, invocation=invocation, cause=cause, retry=RetryContext(count, shown))
+            call = WorkerCall(
+                function=function.name, invocation=invocation, cause=cause, retry=RetryContext(count, shown)
+            )
             answer = await self._invoke(call, told)
             if answer.error is None or not policy.allows(count):
                 return answer
             await asyncio.sleep(growing.next() if policy.fixed is None else policy.fixed)
             count += 1
 
-    async def _invoke(self, call: Call, more: dict[str, object]) -> Answer:
+    async def _invoke(self, call: WorkerCall, more: dict[str, object]) -> WorkerAnswer:
         told: dict[str, object] = {"function": call.function, "invocation": call.invocation, **more}
         self._write("invocation_started", **told)
         answer = await self._workers.invoke(call, self._limit)

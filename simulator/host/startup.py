@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from simulator.host.app.app_loader import check_folder, load_functions
+from simulator.host.app.app_model import AppError, HostConfig, SettingsError
 from simulator.host.app.hostjson import (
     BusOptions,
     QueueOptions,
@@ -20,11 +22,9 @@ from simulator.host.app.hostjson import (
     queue_options,
     route_prefix,
 )
-from simulator.host.app.loading import check_folder, load_functions
-from simulator.host.app.model import AppError, HostConfig, SettingsError
 from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
 from simulator.host.app.settings import prepare, redirect
-from simulator.host.plan import Plan, connections, make_plans, missing_connections, unguarded, uses_queues
+from simulator.host.function_plan import Plan, connections, make_plans, missing_connections, unguarded, uses_queues
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.settings.options import SingletonOptions, load_options

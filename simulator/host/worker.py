@@ -28,7 +28,7 @@ from singleton.settings.connection import redact
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 
-    from simulator.host.app.model import IndexedFunction, Parameter
+    from simulator.host.app.app_model import IndexedFunction, Parameter
     from simulator.host.triggers.outputs import Typed
     from simulator.witness.witness import Witness
 
@@ -43,7 +43,7 @@ _invocation_id: ContextVar[str | None] = ContextVar("invocation_id", default=Non
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class BodyOutcome:
     """How an invocation ended: an error as ``Type: text``, or None and what the function returned.
 
     ``blames`` is the error's class if it is an error of the lock; ``remark`` is what the app's user should know.
@@ -92,7 +92,7 @@ class Worker:
         invocation: str,
         value: Callable[[], Any],
         retry: RetryContext,
-        answer: Callable[[Outcome], Awaitable[None]],
+        answer: Callable[[BodyOutcome], Awaitable[None]],
         *,
         told: Mapping[str, object],
     ) -> None:
@@ -115,7 +115,7 @@ class Worker:
 
     async def _invoke(
         self, function: IndexedFunction, context: Context, value: Callable[[], Any], told: Mapping[str, object]
-    ) -> Outcome:
+    ) -> BodyOutcome:
         try:
             arguments: dict[str, Any] = {function.trigger.name: value()}
             outputs = {name: Out() for name in function.outputs}
@@ -132,13 +132,13 @@ class Worker:
                 self._witness.returned(context.invocation_id, result)
             given = given_back(function, outputs, result)
             if (error := unflushed()) is not None:
-                return Outcome(error=describe(error), remark=_NO_STDOUT.format(describe(error)))
-            return Outcome(outputs=given)
+                return BodyOutcome(error=describe(error), remark=_NO_STDOUT.format(describe(error)))
+            return BodyOutcome(outputs=given)
         except Exception as error:  # noqa: BLE001 - whatever a function raises is its answer
             _log.error("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
             closed = unflushed()
             remark = "" if closed is None else _NO_STDOUT.format(describe(closed))
-            return Outcome(error=describe(error), blames=blames(error), remark=remark)
+            return BodyOutcome(error=describe(error), blames=blames(error), remark=remark)
         except BaseException as error:
             _log.error(
                 "function %s (invocation %s) ended with %s, which the worker never answers",

@@ -17,15 +17,15 @@ from multiprocessing import Pipe, get_context
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.model import HostError
-from simulator.host.calls import Answer, Call, Refusal
+from simulator.host.app.app_model import HostError
+from simulator.host.calls import AppRefusal, WorkerAnswer, WorkerCall
 from simulator.host.workprocess import work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from simulator.history.journal import Write
-    from simulator.host.app.model import HostConfig
+    from simulator.host.app.app_model import HostConfig
     from simulator.host.startup import Prepared
 
 DEATHS_EACH: Final = 3
@@ -53,7 +53,7 @@ class WorkerProcess:
         """The process's id."""
         return self._process.pid or 0
 
-    def send(self, call: Call) -> None:
+    def send(self, call: WorkerCall) -> None:
         """Hand a call over. A worker that has ended does not get it."""
 
         def hand_over() -> None:
@@ -62,10 +62,10 @@ class WorkerProcess:
 
         self._sending.submit(hand_over)
 
-    async def messages(self) -> AsyncIterator[Answer | Prepared | Refusal]:
+    async def messages(self) -> AsyncIterator[WorkerAnswer | Prepared | AppRefusal]:
         """Yield what the worker says, until it has ended."""
         loop = asyncio.get_running_loop()
-        heard: asyncio.Queue[Answer | Prepared | Refusal | None] = asyncio.Queue()
+        heard: asyncio.Queue[WorkerAnswer | Prepared | AppRefusal | None] = asyncio.Queue()
 
         # A process that the app has forked keeps the pipe open when the worker has ended, so wait for the worker's end.
         alive, theirs = Pipe(duplex=False)
@@ -105,7 +105,7 @@ class Slot:
         self.number = number
         self.process: WorkerProcess | None = None
         self.ready = asyncio.Event()
-        self.calls: dict[str, asyncio.Future[Answer]] = {}
+        self.calls: dict[str, asyncio.Future[WorkerAnswer]] = {}
         self.late: dict[str, str] = {}
         """Calls that took too long, with their errors: the worker is ended for them."""
 
@@ -159,10 +159,10 @@ class Workers:
         await self._over.wait()
         return self._trouble
 
-    async def invoke(self, call: Call, limit: float | None) -> Answer:
+    async def invoke(self, call: WorkerCall, limit: float | None) -> WorkerAnswer:
         """Let a worker run a function, for ``limit`` seconds at most; return its answer, or what happened to it."""
         slot = await self._next()
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[WorkerAnswer] = asyncio.get_running_loop().create_future()
         slot.calls[call.invocation] = answer
         assert slot.process is not None
         slot.process.send(call)
@@ -212,12 +212,12 @@ class Workers:
                 return
             self._open(slot)
 
-    def _take(self, slot: Slot, message: Answer | Prepared | Refusal) -> None:
-        if isinstance(message, Answer):
+    def _take(self, slot: Slot, message: WorkerAnswer | Prepared | AppRefusal) -> None:
+        if isinstance(message, WorkerAnswer):
             answer = slot.calls.pop(message.invocation, None)
             if answer is not None and not answer.done():
                 answer.set_result(message)
-        elif isinstance(message, Refusal):
+        elif isinstance(message, AppRefusal):
             self._give_up(message.message)
         else:
             self._prepared = self._prepared or message
@@ -236,7 +236,7 @@ class Workers:
         for invocation, answer in calls.items():
             error = late.get(invocation, f"WorkerProcessExitException: the worker that ran it ended: {why}")
             if not answer.done():
-                answer.set_result(Answer(invocation=invocation, error=error))
+                answer.set_result(WorkerAnswer(invocation=invocation, error=error))
         if not self._known.is_set():
             self._give_up(f"its worker ended with exit code {code} while it read the app")
         elif self._deaths >= DEATHS_EACH * len(self._slots):

@@ -12,15 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.journal import Journal
-from simulator.host.app.model import HostError
-from simulator.host.calls import Answer, Refusal
-from simulator.host.expecting import expected_keys
+from simulator.host.app.app_model import HostError
+from simulator.host.calls import AppRefusal, WorkerAnswer
+from simulator.host.expected_keys import expected_keys
 from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindings import binding_data, queue_input, timer_input
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
 from simulator.host.triggers.outputs import Outputs
-from simulator.host.triggers.queues import Message
-from simulator.host.web.site import Request, answered, http_input, request_names
+from simulator.host.triggers.queues import QueueMessage
+from simulator.host.web.site import HttpRequest, answered, http_input, request_names
 from simulator.host.worker import Worker, describe
 from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from simulator.history.journal import Write
-    from simulator.host.app.model import HostConfig, IndexedFunction, Parameter
-    from simulator.host.calls import Call
+    from simulator.host.app.app_model import HostConfig, IndexedFunction, Parameter
+    from simulator.host.calls import WorkerCall
     from simulator.host.triggers.timer import Tick
-    from simulator.host.worker import Outcome
+    from simulator.host.worker import BodyOutcome
 
 ENDED: Final = 1
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     try:
         prepared = prepare_app(config)
     except HostError as error:
-        connection.send(Refusal(str(error)))
+        connection.send(AppRefusal(str(error)))
         return
 
     def on_lock_event(event: LockEvent) -> None:
@@ -105,7 +105,7 @@ class _Answering:
                 self._start(self._connection.recv())
         os._exit(ENDED)
 
-    def _start(self, call: Call) -> None:
+    def _start(self, call: WorkerCall) -> None:
         plan = self._plans[call.function]
         function = plan.function
         if plan.guards:
@@ -120,14 +120,14 @@ class _Answering:
             told=_told(call),
         )
 
-    async def _send(self, call: Call, outcome: Outcome) -> None:
+    async def _send(self, call: WorkerCall, outcome: BodyOutcome) -> None:
         if outcome.remark:
             self._write("note", message=outcome.remark)
         trigger, cause = self._plans[call.function].function.trigger, call.cause
         http = [(parameter, value) for parameter, value in outcome.outputs if parameter.binding.lower() == "http"]
         others = [output for output in outcome.outputs if output not in http]
         messages, failed = self._outputs.messages(call.function, others, lambda: _names(trigger, cause))
-        answer = Answer(
+        answer = WorkerAnswer(
             invocation=call.invocation,
             error=outcome.error or failed,
             blames=outcome.blames,
@@ -137,35 +137,35 @@ class _Answering:
         self._connection.send(answer)
 
 
-def _told(call: Call) -> dict[str, object]:
+def _told(call: WorkerCall) -> dict[str, object]:
     told: dict[str, object] = {"attempt": call.retry.retry_count}
     match call.cause:
-        case Message():
+        case QueueMessage():
             told |= {"message": call.cause.id, "dequeue_count": call.cause.dequeue_count}
         case Delivery():
             told |= {"message": call.cause.id, "dequeue_count": call.cause.count}
-        case Request():
+        case HttpRequest():
             told |= {"request": call.cause.id}
     return told
 
 
-def _names(trigger: Parameter, cause: Message | Tick | Delivery | Request) -> Mapping[str, object]:
+def _names(trigger: Parameter, cause: QueueMessage | Tick | Delivery | HttpRequest) -> Mapping[str, object]:
     """Return the names that the ``{names}`` of an output may use."""
     match cause:
         case Delivery():
             return output_names(trigger, cause)
-        case Request():
+        case HttpRequest():
             return request_names(cause)
         case _:
             return binding_data(trigger, cause)
 
 
-def _value(function: IndexedFunction, cause: Message | Tick | Delivery | Request) -> Any:
+def _value(function: IndexedFunction, cause: QueueMessage | Tick | Delivery | HttpRequest) -> Any:
     match cause:
-        case Message():
+        case QueueMessage():
             return queue_input(function.trigger, cause)
         case Delivery():
             return delivered_input(function.trigger, cause)
-        case Request():
+        case HttpRequest():
             return http_input(function.trigger, cause)
     return timer_input(function.trigger, cause.status, past_due=cause.past_due, adjusts=cause.adjusts)

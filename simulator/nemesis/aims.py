@@ -13,8 +13,8 @@ import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from simulator.faults.real import REQUESTS, Aim, Mark, RealFault
-from simulator.proxy.rules import PassOn
+from simulator.faults.real import REQUESTS, Aim, RealFault, Victims
+from simulator.proxy.actions import PassOn
 
 if TYPE_CHECKING:
     import random
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from simulator.nemesis.field import Field
     from simulator.nemesis.wires import Wire
-    from simulator.proxy.exchange import Exchange, Request
-    from simulator.proxy.rules import Action, Rule
+    from simulator.proxy.actions import Action, ProxyRule
+    from simulator.proxy.exchange import Exchange, ProxyRequest
 
 HELD_BACK: Final = 1.5
 """Seconds for which a request is held back, at most: a host that is not struck must not lose its lease by it."""
@@ -35,11 +35,11 @@ class Ambush:
     def __init__(self, operation: str) -> None:
         """Lie in wait for this operation, for nobody yet."""
         self._operation = operation
-        self._rules: dict[Wire, Rule] = {}
+        self._rules: dict[Wire, ProxyRule] = {}
         self._freed: tuple[Wire, asyncio.Event] | None = None
         self._dropped = False
         self.wanted: Mapping[str, frozenset[str]] = {}
-        self.caught: Mark | None = None
+        self.caught: Victims | None = None
 
     def spread(self, wires: Mapping[str, Wire], wanted: Mapping[str, frozenset[str]], aim: Aim) -> None:
         """Wait for these hosts and locks from now on."""
@@ -59,8 +59,8 @@ class Ambush:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and the request with it
                 wire.loop.call_soon_threadsafe(event.set)
 
-    def _matches(self, host: str) -> Callable[[Request], bool]:
-        def matches(request: Request) -> bool:
+    def _matches(self, host: str) -> Callable[[ProxyRequest], bool]:
+        def matches(request: ProxyRequest) -> bool:
             if self.caught is not None or request.operation != self._operation:
                 return False
             return lock_in(request.path, self.wanted.get(host, frozenset())) != ""
@@ -72,7 +72,7 @@ class Ambush:
             lock = lock_in(exchange.request.path, self.wanted.get(host, frozenset()))
             event = asyncio.Event()
             self._freed = wire, event
-            self.caught = Mark((host,), lock, aim)
+            self.caught = Victims((host,), lock, aim)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(event.wait(), HELD_BACK)
             if self._dropped:
@@ -106,7 +106,7 @@ class Aiming:
         self._random = rng
         self._ambush = Ambush(REQUESTS[fault.aim]) if fault.aim in REQUESTS else None
 
-    def look(self, spared: frozenset[str], room: int) -> Mark | None:
+    def look(self, spared: frozenset[str], room: int) -> Victims | None:
         """Return whom to strike now; None if it is not the moment.
 
         Args:
@@ -129,7 +129,7 @@ class Aiming:
         if self._ambush is not None:
             self._ambush.end(drop=drop)
 
-    def _first(self, able: list[str]) -> Mark | None:
+    def _first(self, able: list[str]) -> Victims | None:
         if self._ambush is not None:
             if self._ambush.caught is None:
                 self._ambush.spread(self._field.wires, self._wanted(able), self.aim)
@@ -139,8 +139,8 @@ class Aiming:
             if not held:
                 return None
             best = self._random.choice(held[:3])
-            return Mark((best.host,), best.lock, "holder")
-        return Mark((self._random.choice(able),), "", "anybody")
+            return Victims((best.host,), best.lock, "holder")
+        return Victims((self._random.choice(able),), "", "anybody")
 
     def _wanted(self, able: list[str]) -> dict[str, frozenset[str]]:
         """Return for each host the locks about which its request is waited for."""
@@ -153,13 +153,13 @@ class Aiming:
         crowded = [each for each in crowded if each.free_at is not None] or crowded
         return {host: frozenset(each.lock for each in crowded if each.host == host) for host in able}
 
-    def _with_others(self, found: Mark, able: list[str], room: int) -> Mark:
+    def _with_others(self, found: Victims, able: list[str], room: int) -> Victims:
         if self.fault.everybody:
-            return Mark(tuple(self._field.working()), found.lock, found.aim)
+            return Victims(tuple(self._field.working()), found.lock, found.aim)
         more = min(self.fault.number, room if self.fault.disabling else len(able)) - 1
         rest = [host for host in able if host not in found.hosts]
         others = self._random.sample(rest, max(min(more, len(rest)), 0))
-        return Mark((*found.hosts, *sorted(others)), found.lock, found.aim)
+        return Victims((*found.hosts, *sorted(others)), found.lock, found.aim)
 
     def _is_meant(self, host: str) -> bool:
         return not self.fault.host or self.fault.host in {host, lane_of(host)}

@@ -6,16 +6,16 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from simulator.faults.real import REQUESTS, Drain, Freeze, Kill, LeaseBreak, RequestFault, ShareFault
-from simulator.proxy.rules import action_of, everything
+from simulator.faults.real import REQUESTS, Freeze, HostKill, LeaseBreak, RequestFault, ScaleIn, ShareFault
+from simulator.proxy.actions import action_of, everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simulator.faults.real import Mark, RealFault
+    from simulator.faults.real import RealFault, Victims
     from simulator.nemesis.wires import Wire
-    from simulator.proxy.exchange import Request
-    from simulator.proxy.rules import Match, Rule
+    from simulator.proxy.actions import Match, ProxyRule
+    from simulator.proxy.exchange import ProxyRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ OVER = FaultHandle(is_over=lambda: True)
 """A fault that is over as soon as it has begun, and can't be undone."""
 
 
-def begin(fault: RealFault, field: Field, mark: Mark, tell: Tell) -> FaultHandle | None:
+def begin(fault: RealFault, field: Field, mark: Victims, tell: Tell) -> FaultHandle | None:
     """Begin a fault; None if the fault can't begin now. ``tell`` is called right before, once the fault is sure."""
     host, holding = mark.hosts[0], mark.aim == "holder"
     match fault:
-        case Kill():
+        case HostKill():
             return OVER if field.kill(host, tell, holding=holding) else None
         case Freeze():
             if not field.pause(host, fault.length(field.lease()) or 0.0, tell, holding=holding):
                 return None
             return FaultHandle(is_over=lambda: not field.stands(host), end=lambda: field.wake(host))
-        case Drain():
+        case ScaleIn():
             return FaultHandle(is_over=lambda: field.is_gone(host)) if field.drain(host, tell) else None
         case LeaseBreak():
             return OVER if mark.lock and field.operate(mark.lock, fault.action, tell) else None
@@ -51,11 +51,11 @@ def begin(fault: RealFault, field: Field, mark: Mark, tell: Tell) -> FaultHandle
     raise TypeError(f"nobody knows how to begin {fault!r}")
 
 
-def _rules(fault: RequestFault, field: Field, mark: Mark) -> FaultHandle:
+def _rules(fault: RequestFault, field: Field, mark: Victims) -> FaultHandle:
     """Add rules to the wires of some hosts, until the fault is ended; then requests that still hang fail at once."""
     match, action = _match(fault, mark), action_of(fault.fate, fault.fate_seconds)
     wires = [wire for host in mark.hosts if (wire := field.wires.get(host)) is not None]
-    added: list[tuple[Wire, list[Rule]]] = [(wire, wire.add(match, action)) for wire in wires]
+    added: list[tuple[Wire, list[ProxyRule]]] = [(wire, wire.add(match, action)) for wire in wires]
 
     if fault.cut == "both":
         _cut(wires)
@@ -77,14 +77,14 @@ def _cut(wires: list[Wire]) -> None:
         wire.cut()
 
 
-def _match(fault: RequestFault, mark: Mark) -> Match:
+def _match(fault: RequestFault, mark: Victims) -> Match:
     """Match all requests at which the fault aims, and a share of the rest."""
     if not isinstance(fault, ShareFault):
         return everything
     coins = random.Random(f"{fault.kind} {fault.at} {mark.hosts}")
     aimed = REQUESTS.get(mark.aim, "")
 
-    def match(request: Request) -> bool:
+    def match(request: ProxyRequest) -> bool:
         if fault.methods and request.method not in fault.methods:
             return False
         return (bool(aimed) and request.operation == aimed) or coins.random() * 100 < fault.percent
@@ -114,7 +114,7 @@ class Wanting:
 
 
 class Field(Protocol):
-    """The run that is struck, as `simulator.real.field` makes it."""
+    """The run that is struck, as `simulator.real.fleet_field` makes it."""
 
     @property
     def wires(self) -> Mapping[str, Wire]:

@@ -18,7 +18,7 @@ from simulator.nemesis.field import OVER, FaultHandle, begin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simulator.faults.real import Mark, RealFault
+    from simulator.faults.real import RealFault, Victims
     from simulator.nemesis.field import Field
 
 WORKING: Final = 2
@@ -38,7 +38,7 @@ class Underway:
 
     id: int
     fault: RealFault
-    mark: Mark
+    mark: Victims
     strike: FaultHandle
     until: float
 
@@ -132,7 +132,7 @@ class Nemesis:
             aiming.lower("holder" if moment else aiming.fault.easiest)
         return False
 
-    def _strike(self, aiming: Aiming, mark: Mark, now: float) -> bool:
+    def _strike(self, aiming: Aiming, mark: Victims, now: float) -> bool:
         fault, seconds = aiming.fault, aiming.fault.length(self._field.lease())
         self._number += 1
         number = self._number

@@ -16,7 +16,7 @@ from simulator.proxy.proxy import HOST, FaultProxy
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from simulator.proxy.rules import Action, Match, Rule
+    from simulator.proxy.actions import Action, Match, ProxyRule
 
 T = TypeVar("T")
 
@@ -73,11 +73,11 @@ class Wire:
             text = re.sub(rf"//[^/:;]+:{port}\b", f"//{HOST}:{proxy.port}", text)
         return text
 
-    def add(self, match: Match, action: Action) -> list[Rule]:
+    def add(self, match: Match, action: Action) -> list[ProxyRule]:
         """Do `action` to all requests that match, to any service, until it is removed."""
         return [proxy.add(match, action) for proxy in self.proxies.values()]
 
-    def remove(self, rules: list[Rule]) -> None:
+    def remove(self, rules: list[ProxyRule]) -> None:
         """Remove rules, wherever they are."""
         for proxy in self.proxies.values():
             for rule in rules:

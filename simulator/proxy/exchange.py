@@ -20,7 +20,7 @@ RESET = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ProxyRequest:
     """One request as the proxy saw it, and what happened to it. A new record replaces it when more is known."""
 
     number: int
@@ -85,7 +85,7 @@ class Exchange:
         target: tuple[str, int],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        note: Callable[[Request], None],
+        note: Callable[[ProxyRequest], None],
         later: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         """Serve a client's connection; `note` gets each change of a request's record, `later` what outlives it."""
@@ -95,10 +95,10 @@ class Exchange:
         self._writer = writer
         self._tell = note
         self._server: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self.message: wire.Message
-        self.request: Request
+        self.message: wire.HttpMessage
+        self.request: ProxyRequest
 
-    async def forward(self) -> wire.Message:
+    async def forward(self) -> wire.HttpMessage:
         """Send the request to the server and return its reply; the client knows nothing of it yet."""
         if self._server is None or self._server[0].at_eof():
             if self._server is not None:
@@ -115,7 +115,7 @@ class Exchange:
         """Send the request to the server once more, so many seconds from now, and drop the reply."""
         self._later(_sent(self._target, self.message.raw, self.request.method, seconds))
 
-    async def reply(self, message: wire.Message) -> None:
+    async def reply(self, message: wire.HttpMessage) -> None:
         """Send a complete reply to the client. The record is written before the client gets it."""
         self.note(status=message.status, error_code=message.headers.get("x-ms-error-code"))
         self.end()

@@ -13,7 +13,7 @@ bytes are passed on as they came.
 `FaultProxy` lives in the event loop that enters it. If that loop may be blocked, or there is none, use `ProxyThread`:
 it has the same methods, a thread and a loop of its own, and `with` instead of `async with`.
 
-Rules and records are on a `Board`, which any thread may use.
+Rules and records are on a `RuleBoard`, which any thread may use.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from simulator.proxy import wire
-from simulator.proxy.exchange import Exchange, Request, reset
-from simulator.proxy.rules import Action, Match, PassOn, Rule, everything
+from simulator.proxy.actions import Action, Match, PassOn, ProxyRule, everything
+from simulator.proxy.exchange import Exchange, ProxyRequest, reset
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 
 
-class Board:
+class RuleBoard:
     """A test writes rules here, and reads requests, while the proxy runs."""
 
     def __init__(self, target_port: int, *, keep: bool = True) -> None:
@@ -46,8 +46,8 @@ class Board:
         self._keeps = keep
         self.target = (HOST, target_port)
         self.port = 0
-        self._rules: list[Rule] = []
-        self._requests: dict[int, Request] = {}
+        self._rules: list[ProxyRule] = []
+        self._requests: dict[int, ProxyRequest] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self.news = asyncio.Event()  # that of the next news, in the proxy's loop
@@ -63,14 +63,14 @@ class Board:
             raise ValueError(f"No endpoint of the connection string has port {self.target[1]}, the proxy's target.")
         return changed
 
-    def add(self, match: Match, action: Action, *, uses: int | None = None, skip: int = 0) -> Rule:
+    def add(self, match: Match, action: Action, *, uses: int | None = None, skip: int = 0) -> ProxyRule:
         """Add a rule; of several that match a request, the one added first applies until it is used up."""
-        rule = Rule(match=match, action=action, uses=uses, skip=skip)
+        rule = ProxyRule(match=match, action=action, uses=uses, skip=skip)
         with self._lock:
             self._rules.append(rule)
         return rule
 
-    def remove(self, rule: Rule) -> None:
+    def remove(self, rule: ProxyRule) -> None:
         """Remove a rule if it is still there. Requests that it has delayed or hung stay so."""
         with self._lock:
             self._rules = [other for other in self._rules if other is not rule]
@@ -81,7 +81,7 @@ class Board:
             self._rules = []
 
     @contextlib.contextmanager
-    def fault(self, match: Match, action: Action, *, uses: int | None = None, skip: int = 0) -> Iterator[Rule]:
+    def fault(self, match: Match, action: Action, *, uses: int | None = None, skip: int = 0) -> Iterator[ProxyRule]:
         """Add the rule inside a `with` block."""
         rule = self.add(match, action, uses=uses, skip=skip)
         try:
@@ -90,7 +90,7 @@ class Board:
             self.remove(rule)
 
     @property
-    def requests(self) -> tuple[Request, ...]:
+    def requests(self) -> tuple[ProxyRequest, ...]:
         """All requests so far, in the order of their arrival; `ended` is None for those under way."""
         with self._lock:
             return tuple(self._requests.values())
@@ -108,11 +108,11 @@ class Board:
         with self._lock:
             self._requests = {}
 
-    def arrived(self, message: wire.Message) -> Request:
+    def arrived(self, message: wire.HttpMessage) -> ProxyRequest:
         """Write a request down (the proxy does)."""
         method, target, _ = message.first
         url = urlsplit(target)
-        request = Request(
+        request = ProxyRequest(
             number=next(self._numbers),
             method=method,
             path=unquote(url.path),
@@ -126,7 +126,7 @@ class Board:
             self._spread()
         return request
 
-    def changed(self, request: Request) -> None:
+    def changed(self, request: ProxyRequest) -> None:
         """Replace the record of a request (the proxy does)."""
         if not self._keeps:
             return
@@ -135,7 +135,7 @@ class Board:
                 self._requests[request.number] = request
         self._spread()
 
-    def rule_for(self, request: Request) -> Rule | None:
+    def rule_for(self, request: ProxyRequest) -> ProxyRule | None:
         """Find the rule that applies, and count its use (the proxy does)."""
         with self._lock:
             return next((rule for rule in self._rules if rule.applies(request)), None)
@@ -151,11 +151,11 @@ _TO_COME_IN = 4
 """The greatest number of turns of the loop between an accepted connection and the task that serves it."""
 
 
-class FaultProxy(Board):
+class FaultProxy(RuleBoard):
     """The proxy, in the running event loop, while its `async with` block lasts."""
 
     def __init__(self, target_port: int, *, keep: bool = True) -> None:
-        """Prepare a proxy before this port; `port` is its own, once it is entered. For `keep` see `Board`."""
+        """Prepare a proxy before this port; `port` is its own, once it is entered. For `keep` see `RuleBoard`."""
         super().__init__(target_port, keep=keep)
         self._late: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server
@@ -222,7 +222,7 @@ class FaultProxy(Board):
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _handle(self, exchange: Exchange, message: wire.Message) -> None:
+    async def _handle(self, exchange: Exchange, message: wire.HttpMessage) -> None:
         exchange.message = message
         exchange.request = self.arrived(message)
         rule = self.rule_for(exchange.request)

@@ -17,7 +17,7 @@ WITHOUT_BODY = {204, 304}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class HttpMessage:
     """A request or a response, head and body."""
 
     first: tuple[str, str, str]
@@ -33,7 +33,7 @@ class Message:
         return int(self.first[1])
 
 
-async def read_request(reader: StreamReader) -> Message | None:
+async def read_request(reader: StreamReader) -> HttpMessage | None:
     """Read one request; None at the end of the connection."""
     try:
         head = await reader.readuntil(END_OF_HEAD)
@@ -43,7 +43,7 @@ async def read_request(reader: StreamReader) -> Message | None:
     return replace(message, raw=message.raw + (await _framed(reader, message) or b""))
 
 
-async def read_response(reader: StreamReader, *, method: str) -> Message:
+async def read_response(reader: StreamReader, *, method: str) -> HttpMessage:
     """Read the final response to a request of this method; interim ones (1xx) are skipped.
 
     Raises:
@@ -59,28 +59,28 @@ async def read_response(reader: StreamReader, *, method: str) -> Message:
     return replace(message, raw=message.raw + (await reader.read(-1) if body is None else body))
 
 
-def response(status: int, headers: Mapping[str, str], body: bytes = b"", *, method: str = "GET") -> Message:
+def response(status: int, headers: Mapping[str, str], body: bytes = b"", *, method: str = "GET") -> HttpMessage:
     """Make a response; for HEAD it has no body."""
     lines = [f"HTTP/1.1 {status} Fault", *(f"{name}: {value}" for name, value in headers.items())]
     lines.append(f"content-length: {len(body)}")
     head = "\r\n".join(lines).encode("latin-1") + END_OF_HEAD
-    return Message(
+    return HttpMessage(
         first=("HTTP/1.1", str(status), "Fault"),
         headers={name.lower(): value for name, value in headers.items()},
         raw=head if method == "HEAD" else head + body,
     )
 
 
-def _parse(head: bytes) -> Message:
+def _parse(head: bytes) -> HttpMessage:
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     one, _, rest = first.partition(" ")
     two, _, three = rest.partition(" ")
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    return Message(first=(one, two, three), headers=headers, raw=head)
+    return HttpMessage(first=(one, two, three), headers=headers, raw=head)
 
 
-async def _framed(reader: StreamReader, message: Message) -> bytes | None:
+async def _framed(reader: StreamReader, message: HttpMessage) -> bytes | None:
     """Read a body whose end the head gives; None if only the end of the connection gives it."""
     if "chunked" in message.headers.get("transfer-encoding", "").lower():
         return await _chunks(reader)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.history.facts import Acquisition, Deed
 from simulator.history.journal import Journal, Tail, clock, in_order
-from simulator.real.hosts import Host, stop_all
+from simulator.real.host_processes import Host, stop_all
 from simulator.report.board import Board
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ PAST_LEASE: Final = (5.5, 9.0)  # seconds of a pause after the end of the lease:
 SETTLED_EXITS: Final = (0, -15)
 
 
-Strike: TypeAlias = "Callable[[Host, list[Deed]], None]"
+StrikeAction: TypeAlias = "Callable[[Host, list[Deed]], None]"
 """What is done to a host that stands still with these bodies and these listener's locks."""
 
 
@@ -184,7 +184,7 @@ class Fleet:
                 self._asleep[host] = 0.0
         self.wake()
 
-    def strike(self, name: str, strike: Strike, *, holding: bool) -> bool:
+    def strike(self, name: str, strike: StrikeAction, *, holding: bool) -> bool:
         """Stop a host and strike it, with `holding` only while it is inside a body or the listener of a function."""
         host = next((host for host in self._awake() if host.name == name), None)
         return host is not None and self._try(host, strike, holding=holding)
@@ -204,7 +204,7 @@ class Fleet:
         host = next(host for host in self.hosts if host.name == name)
         return self._choices(host) or [got for got in self.board.held.values() if got.host == name]
 
-    def _strike_one(self, strike: Strike, *, wanted: bool) -> bool:
+    def _strike_one(self, strike: StrikeAction, *, wanted: bool) -> bool:
         self.look()
         targets = [(host, hold) for host in self.hosts for hold in self._choices(host)]
         if not wanted and not targets:
@@ -269,7 +269,7 @@ class Fleet:
             return 2
         return int(self.board.history.function(hold.function).trigger == "timer")
 
-    def _try(self, host: Host, strike: Strike, *, holding: bool = True) -> bool:
+    def _try(self, host: Host, strike: StrikeAction, *, holding: bool = True) -> bool:
         """Kill or pause the host if it stands still, and, with `holding`, its journal says that it is inside."""
         if not host.suspend():
             return False
@@ -287,7 +287,7 @@ class Fleet:
         lease = max(self.board.history.function(hold.function).lease for hold in choices)
         self.pause(host, choices, lease + self._random.uniform(*PAST_LEASE))
 
-    def _stalk(self, strike: Strike) -> bool:
+    def _stalk(self, strike: StrikeAction) -> bool:
         """Follow a host that has just asked for a lock, step by step.
 
         A body may be so short that no host is ever seen inside one. So the host may run for a fraction of a millisecond

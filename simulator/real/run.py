@@ -23,9 +23,9 @@ from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
 from simulator.nemesis.nemesis import Nemesis
 from simulator.nemesis.wires import Wires
-from simulator.real.field import RealField, Wiring
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
-from simulator.real.hosts import TEMPORARY
+from simulator.real.fleet_field import RealField, Wiring
+from simulator.real.host_processes import TEMPORARY
 from simulator.real.refusals import refuse
 from simulator.real.settle import hopeless, multiplying, outstanding
 from simulator.real.signals import Interrupt, Signals
@@ -55,12 +55,12 @@ HURRIED_GRACE: Final = 3.0
 HEALED_WITHIN: Final = 90.0
 
 
-class Trouble(Exception):
+class RunTrouble(Exception):
     """The run can't go on for a reason outside the app and the options; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """The result of a run: the verdict, if there is one, the journals' folder, if it was kept, and the records."""
 
     verdict: Verdict | None
@@ -68,7 +68,7 @@ class Outcome:
     records: tuple[Record, ...] = field(repr=False, default=())
 
 
-def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
+def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> RunOutcome:
     """Run a scenario.
 
     Raises:
@@ -77,22 +77,22 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
     """
     refuse(scenario)
     if importlib.util.find_spec("psutil") is None:
-        raise Trouble("fake hosts need the package psutil: pip install 'azure-functions-singleton[sim]'")
+        raise RunTrouble("fake hosts need the package psutil: pip install 'azure-functions-singleton[sim]'")
     folder = Path(tempfile.mkdtemp(prefix="singleton-sim-"))
     keep = scenario.keep
     course = _Course(scenario, folder, reporter, signals)
     try:
         verdict = course.run()
-        return Outcome(verdict, folder if keep else None, course.records)
+        return RunOutcome(verdict, folder if keep else None, course.records)
     except (AzuriteError, StorageTrouble, FleetTrouble) as error:
-        raise Trouble(f"{error}; the journals are in {folder}" if keep else str(error)) from error
+        raise RunTrouble(f"{error}; the journals are in {folder}" if keep else str(error)) from error
     except Exception as error:
         if type(error).__module__.startswith("simulator."):
             raise
         keep = True
         (folder / "error.log").write_text(traceback.format_exc(), "utf-8")
         what = " ".join(f"{type(error).__name__}: {error}".split())
-        raise Trouble(f"unexpected {what}; the traceback is in {folder / 'error.log'}") from error
+        raise RunTrouble(f"unexpected {what}; the traceback is in {folder / 'error.log'}") from error
     finally:
         try:
             signals.close()

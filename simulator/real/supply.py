@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from simulator.bus.broker import MOST_DELIVERIES, Entity
-from simulator.bus.server import BusServer
+from simulator.bus.bus_server import BusServer
 from simulator.host.web.site import HOST, REQUEST_ID
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simulator.real.storage import Storage
     from simulator.work.apps import App
     from simulator.work.own import Outgoing
-    from simulator.work.requests import Request
+    from simulator.work.request_specs import RequestSpec
     from simulator.work.scenario import Scenario
 
 
@@ -50,7 +50,7 @@ class Callers:
         """Start the thread."""
         self._thread.start()
 
-    def call(self, name: str, host: str, port: int, request: Request) -> None:
+    def call(self, name: str, host: str, port: int, request: RequestSpec) -> None:
         """Send a request to a host; ``name`` is its id."""
         self._loop.call_soon_threadsafe(self._begin, name, host, port, request)
 
@@ -74,12 +74,12 @@ class Callers:
         if self._session is not None:
             await self._session.close()
 
-    def _begin(self, name: str, host: str, port: int, request: Request) -> None:
+    def _begin(self, name: str, host: str, port: int, request: RequestSpec) -> None:
         task = self._loop.create_task(self._ask(name, host, port, request))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
 
-    async def _ask(self, name: str, host: str, port: int, request: Request) -> None:
+    async def _ask(self, name: str, host: str, port: int, request: RequestSpec) -> None:
         import aiohttp  # a third of a second, and only apps with HTTP functions need it
 
         if self._session is None:

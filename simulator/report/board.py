@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 EVENTS: Final = 200
 
-State = Literal["starting", "ready", "stopping", "stopped", "killed", "failed"]
+HostState = Literal["starting", "ready", "stopping", "stopped", "killed", "failed"]
 Tone = Literal["plain", "good", "bad", "faint"]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class BoardEvent:
     """Something to tell people: when, what, and whether it is good news."""
 
     t: float
@@ -65,8 +65,8 @@ class Board(Historian):
     def __init__(self) -> None:
         """Start with nothing known."""
         super().__init__()
-        self.hosts: dict[str, State] = {}
-        self.events: deque[Event] = deque(maxlen=EVENTS)
+        self.hosts: dict[str, HostState] = {}
+        self.events: deque[BoardEvent] = deque(maxlen=EVENTS)
         self.told = 0
         self.orphans: dict[str, Held] = {}
         self.overlaps = 0
@@ -86,7 +86,7 @@ class Board(Historian):
         if teller is not None:
             teller(record)
 
-    def state(self, host: str) -> State:
+    def state(self, host: str) -> HostState:
         """Return what a host is doing; an unknown host is starting."""
         return self.hosts.setdefault(host, "starting")
 
@@ -152,7 +152,7 @@ class Board(Historian):
 
     def tell(self, record: Record, text: str, tone: Tone = "plain") -> None:
         """Add a line for people."""
-        self.events.append(Event(record.t, text, tone))
+        self.events.append(BoardEvent(record.t, text, tone))
         self.told += 1
 
     # -- the fleet's records -------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class Board(Historian):
             self.tell(record, f"{record.host} ended by itself with exit code {record.get('code')}", "bad")
             self._end(record, "failed")
 
-    def _end(self, record: Record, state: State) -> None:
+    def _end(self, record: Record, state: HostState) -> None:
         self.hosts[record.host] = state
         self.ended.setdefault(record.host, record.t)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from simulator.checks.verdict import Verdict
 
-Mark = Literal["good", "bad", "open", "note"]
+LineMark = Literal["good", "bad", "open", "note"]
 OVERLAPS_SHOWN: Final = 5
 TROUBLES_SHOWN: Final = 5
 EXCUSED_SHOWN: Final = 5
@@ -27,7 +27,7 @@ UNTRIED_SHOWN: Final = 5
 class Line:
     """One sentence, and whether it is good news."""
 
-    mark: Mark
+    mark: LineMark
     text: str
 
 
@@ -173,7 +173,7 @@ def _bound(over: TakeOver) -> str:
     return f"bound {over.bound:.1f} s{wanted}"
 
 
-def _mark(over: TakeOver) -> Mark:
+def _mark(over: TakeOver) -> LineMark:
     return "good" if over.ok else "bad" if over.state in {"late", "never"} else "open"
 
 
@@ -191,7 +191,7 @@ def _messages(verdict: Verdict) -> Iterator[Line]:
     if not (messages.lost or messages.stuck or messages.open):
         parts.append("none lost" if messages.poisoned else "none lost or poisoned")
     bad = messages.lost or messages.stuck or messages.poisoned or messages.troubles
-    mark: Mark = "bad" if bad and not verdict.holds else "open" if bad or messages.open else "good"
+    mark: LineMark = "bad" if bad and not verdict.holds else "open" if bad or messages.open else "good"
     yield Line(mark, f"{count(messages.sent, 'message')} sent: {', '.join(parts)}")
     if messages.deferred:
         times = count(messages.deferrals, "time")
@@ -224,7 +224,7 @@ def _requests(verdict: Verdict) -> Iterator[Line]:
         if number
     ]
     slowest = f"; the slowest took {requests.longest:.1f} s" if requests.answered else ""
-    mark: Mark = (
+    mark: LineMark = (
         "bad"
         if requests.unanswered
         else "open"
@@ -275,7 +275,7 @@ def _exercised(verdict: Verdict) -> Iterator[Line]:
 def _other_reasons(verdict: Verdict) -> Iterator[Line]:
     counted = ("overlaps", "messages", "tokens")
     told = {finding.text for check in verdict.checks if check.name in counted for finding in check.findings}
-    mark: Mark = "bad" if verdict.verdict == "violated" else "open"
+    mark: LineMark = "bad" if verdict.verdict == "violated" else "open"
     for reason in verdict.reasons:
         given_up = "poisoned from" in reason or "dead-lettered from" in reason  # why, no line above says
         if (reason not in told or given_up) and "it was killed" not in reason:

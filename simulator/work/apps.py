@@ -8,9 +8,9 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.host.app.app_loader import script_name
+from simulator.host.app.app_model import AppError, SettingsError
 from simulator.host.app.hostjson import queue_options
-from simulator.host.app.loading import script_name
-from simulator.host.app.model import AppError, SettingsError
 from simulator.host.app.settings import local_settings
 from simulator.program import HOST
 from simulator.work.scenario import ScenarioError

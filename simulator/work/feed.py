@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from simulator.work.own import LARGEST, Outgoing, check_messages, read_messages
-from simulator.work.requests import KEYS, body_with, make_request
+from simulator.work.request_specs import KEYS, body_with, make_request
 from singleton.base.errors import ScopeError
 from singleton.scopes.scope import value_at
 

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.host.triggers.bindings import path_fits
-from simulator.work.requests import Request, own_request
+from simulator.work.request_specs import RequestSpec, own_request
 from simulator.work.scenario import ScenarioError
 from singleton.base.words import as_json, did_you_mean
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from simulator.work.apps import App, AppFunction
 
 
-Kind = Literal["text", "number", "time", "span", "object", "list"]
+ValueCheck = Literal["text", "number", "time", "span", "object", "list"]
 
-_WHAT: Final[Mapping[Kind, str]] = {
+_WHAT: Final[Mapping[ValueCheck, str]] = {
     "text": "a text",
     "number": "a whole number",
     "time": 'a time, such as "2026-11-24T10:30:00Z"',
@@ -45,15 +45,15 @@ _EXTENSION: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _INTEGERS: Final = range(-(2**63), 2**63)
 
 
-def _all(kind: Kind, names: str) -> dict[str, Kind]:
+def _all(kind: ValueCheck, names: str) -> dict[str, ValueCheck]:
     return dict.fromkeys(names.split(), kind)
 
 
-_CLOUD: Final[Mapping[str, Kind]] = {
+_CLOUD: Final[Mapping[str, ValueCheck]] = {
     **_all("text", "specversion id source type subject datacontenttype dataschema"),
     "time": "time",
 }
-_NAMES: Final[Mapping[str, Mapping[str, Kind]]] = {
+_NAMES: Final[Mapping[str, Mapping[str, ValueCheck]]] = {
     "serviceBus": {
         **_all("text", "SessionId MessageId CorrelationId Subject Label To ReplyTo ReplyToSessionId ContentType"),
         **_all("text", "PartitionKey TransactionPartitionKey LockToken"),
@@ -112,7 +112,7 @@ def check_metadata(trigger: str, metadata: Mapping[str, Any], where: str) -> Non
     _check_size(trigger, metadata, where)
 
 
-def _fits(kind: Kind, value: object) -> bool:
+def _fits(kind: ValueCheck, value: object) -> bool:
     match kind:
         case "text":
             return isinstance(value, str)
@@ -172,7 +172,7 @@ class Outgoing:
     body: str
     key: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    request: Request | None = None
+    request: RequestSpec | None = None
     own: bool = False
 
 

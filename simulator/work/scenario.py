@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.faults.real import ALL
 from simulator.nemesis.aims import lane_of
-from simulator.nemesis.plan import NOT_ON_WINDOWS, PlanError, chosen, draw_plan, kinds_of, read_plan
+from simulator.nemesis.fault_plan import NOT_ON_WINDOWS, PlanError, chosen, draw_plan, kinds_of, read_plan
 from singleton.settings.durations import Limits
 
 if TYPE_CHECKING:

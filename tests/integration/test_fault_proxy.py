@@ -23,8 +23,7 @@ from azure.storage.blob import BlobClient, BlobLeaseClient, ContainerClient
 from azure.storage.blob.aio import BlobClient as AsyncBlobClient
 from azure.storage.queue import QueueClient
 
-from simulator.proxy.proxy import FaultProxy, ProxyThread
-from simulator.proxy.rules import (
+from simulator.proxy.actions import (
     Answer,
     Delay,
     DelayReply,
@@ -36,6 +35,7 @@ from simulator.proxy.rules import (
     everything,
     on,
 )
+from simulator.proxy.proxy import FaultProxy, ProxyThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

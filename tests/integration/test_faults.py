@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.proxy.rules import Answer, Delay, Drip, DropReply, DropRequest, Hang, PassOn, on
+from simulator.proxy.actions import Answer, Delay, Drip, DropReply, DropRequest, Hang, PassOn, on
 from singleton import StorageUnavailable, current_hold
 from tests.support.fault_world import DEADLINE, OPTIONS, PERIOD, RENEWAL, SLACK, World, run_all
 

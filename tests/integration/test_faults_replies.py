@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.proxy.rules import Answer, DropReply, DropRequest, Hang, Truncate, on
+from simulator.proxy.actions import Answer, DropReply, DropRequest, Hang, Truncate, on
 from singleton import LockClient, StorageDenied, StorageUnavailable, current_hold
 from tests.support.fault_world import OPTIONS, PERIOD, SLACK, World, run_all
 

@@ -16,15 +16,15 @@ from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.queue import QueueListener
 from simulator.host.triggers.queues import AzureQueues
 from simulator.host.triggers.timer import BlobStatusStore
+from simulator.proxy.actions import Answer, DropReply, DropRequest, Hang, everything
 from simulator.proxy.proxy import FaultProxy
-from simulator.proxy.rules import Answer, DropReply, DropRequest, Hang, everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.azurite.server import Azurite
-    from simulator.host.triggers.queues import Message
-    from simulator.proxy.rules import Action
+    from simulator.host.triggers.queues import QueueMessage
+    from simulator.proxy.actions import Action
 
 TROUBLES: Final[tuple[Action, ...]] = (
     Answer(500, "InternalError"),
@@ -46,7 +46,7 @@ class Fleet:
         self.told: list[tuple[str, dict[str, object]]] = []
         self.ran: set[str] = set()
 
-    async def run(self, message: Message) -> bool:
+    async def run(self, message: QueueMessage) -> bool:
         """Take a moment for a message."""
         await asyncio.sleep(0.1)
         self.ran.add(message.body.decode())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.report.html.document import Subject, as_page
-from simulator.report.timeline.model import Timeline
+from simulator.report.html.html_report import ReportContent, as_page
+from simulator.report.timeline.timeline import Timeline
 from simulator.report.words import Line
 from tests.support.report_pages import bad_page, good_page, large_page
 
@@ -217,7 +217,7 @@ def test_each_message_can_be_pointed_at(opened: Callable[..., Any]) -> None:
 
 
 def test_a_report_without_a_run_has_no_timeline(opened: Callable[..., Any]) -> None:
-    empty = Subject(
+    empty = ReportContent(
         title="singleton-sim explore",
         headline=Line("good", "No promise was broken."),
         lines=(),

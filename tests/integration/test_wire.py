@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.storage.blob import BlobClient, BlobLeaseClient
 
+from simulator.proxy.actions import on
 from simulator.proxy.proxy import ProxyThread
-from simulator.proxy.rules import on
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, singleton
 from tests.support.fault_world import SLACK, script
 from tests.support.lock_thread import an_app, outcome

@@ -12,7 +12,7 @@ from tests.support.output_table import EXPECTED, VALUES, function_name, function
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction
 
 pytestmark = needs_worker
 APP = "from tests.support.output_table import make_app\napp = make_app()\n"

@@ -20,11 +20,11 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from simulator.host.app.model import HostConfig
-from simulator.host.calls import Answer, Call, Refusal, RetryContext
+from simulator.host.app.app_model import HostConfig
+from simulator.host.calls import AppRefusal, RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.outputs import Typed, written
-from simulator.host.triggers.queues import Message
+from simulator.host.triggers.queues import QueueMessage
 from simulator.host.triggers.timer import Tick
 from simulator.host.workers import WorkerProcess
 from singleton.base import errors
@@ -116,11 +116,11 @@ class Queues:
         for queue in self._names.values():
             self._service.create_queue(queue)
 
-    def message(self, case: Case) -> Message:
+    def message(self, case: Case) -> QueueMessage:
         """Return a case's message: a received one, where it matters."""
         function, text = case
         assert text is not None
-        made = Message(
+        made = QueueMessage(
             id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{case}")),
             text=base64.b64encode(text.encode()).decode(),
             dequeue_count=1,
@@ -145,7 +145,7 @@ class Queues:
         }
 
 
-def delivered(text: str, message: Message, kind: str) -> dict[str, Any]:
+def delivered(text: str, message: QueueMessage, kind: str) -> dict[str, Any]:
     """Return what the host sends to the worker; a text's properties stand over the message's own (H-80)."""
     dates = dict.fromkeys(
         ("ExpirationTime", "InsertionTime", "NextVisibleTime"), ("json", json.dumps(WHEN.isoformat()))
@@ -161,7 +161,7 @@ def delivered(text: str, message: Message, kind: str) -> dict[str, Any]:
     return {name: theirs.get(name.lower(), value) for name, value in own.items()}
 
 
-def request(case: Case, message: Message | None) -> Invocation:
+def request(case: Case, message: QueueMessage | None) -> Invocation:
     """Return what the real worker is asked."""
     function, text = case
     given = "given" if function in SHAPES else "msg"
@@ -173,11 +173,11 @@ def request(case: Case, message: Message | None) -> Invocation:
     return (function, given, {"inputs": {given: ("json", json.dumps(info))}, "metadata": {}})
 
 
-def call_of(case: Case, message: Message | None) -> Call:
+def call_of(case: Case, message: QueueMessage | None) -> WorkerCall:
     """Return what the fake host's worker is asked."""
     instant = WHEN.timestamp()
     tick = Tick(due=instant, past_due=True, status=ScheduleStatus(last=instant, next=instant, last_updated=instant))
-    return Call(function=case[0], invocation=str(uuid.uuid4()), cause=message or tick, retry=RetryContext())
+    return WorkerCall(function=case[0], invocation=str(uuid.uuid4()), cause=message or tick, retry=RetryContext())
 
 
 # --- what they answer -------------------------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ def fake(azurite: Azurite, prefix: str, tmp_path_factory: pytest.TempPathFactory
 async def _answers(worker: WorkerProcess, queues: Queues) -> Answers:
     answers: Answers = {}
     rounds = iter(ROUNDS)
-    running: dict[str, tuple[Case, Message | None]] = {}
+    running: dict[str, tuple[Case, QueueMessage | None]] = {}
     async for said in worker.messages():
-        assert not isinstance(said, Refusal), said
-        if isinstance(said, Answer):
+        assert not isinstance(said, AppRefusal), said
+        if isinstance(said, WorkerAnswer):
             texts = [base64.b64decode(text) for _, text in said.messages]
             case, message = running.pop(said.invocation)
             answers[case] = {"error": said.error, "written": texts, "given": message}
@@ -279,7 +279,7 @@ def answered(case: Case, answer: dict[str, Any]) -> tuple[Any, ...]:
 
 def unnamed(text: str | None, answer: dict[str, Any]) -> str | None:
     """Return a text without the names that the queue has given to a message."""
-    message: Message | None = answer.get("given")
+    message: QueueMessage | None = answer.get("given")
     if text is None or message is None:
         return text
     return text.replace(message.id, "<id>").replace(message.pop_receipt, "<receipt>")

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from simulator.virtual.faults import KINDS, WorldFault
-from simulator.virtual.faults.hosts import (
+from simulator.virtual.faults.host_faults import (
     BlockedLoop,
     Crash,
     Drift,
@@ -20,8 +20,8 @@ from simulator.virtual.faults.hosts import (
     ShortPause,
     ShutDown,
 )
-from simulator.virtual.faults.network import Fading, Failing, Lossy, Partition, Slow
-from simulator.virtual.faults.requests import (
+from simulator.virtual.faults.network_faults import Fading, Failing, Lossy, Partition, Slow
+from simulator.virtual.faults.request_faults import (
     OF_MESSAGES,
     BreaksInVain,
     LogsDisturbed,
@@ -31,7 +31,7 @@ from simulator.virtual.faults.requests import (
     Silenced,
     StateDisturbed,
 )
-from simulator.virtual.faults.store import BlockedLog, FailingCredentials, StrangeError
+from simulator.virtual.faults.store_faults import BlockedLog, FailingCredentials, StrangeError
 from simulator.virtual.search.story import tell
 from simulator.virtual.search.world_scenario import WorldScenario
 from tests.simulation.bugs import bug

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.virtual.faults.hosts import Crash, Operator, Pause, PauseBetweenSteps
-from simulator.virtual.faults.network import Partition
+from simulator.virtual.faults.host_faults import Crash, Operator, Pause, PauseBetweenSteps
+from simulator.virtual.faults.network_faults import Partition
 from simulator.virtual.hosts.jobs import InvocationContext, message
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.resource import Refused

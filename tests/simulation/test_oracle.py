@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
-from simulator.host.triggers.queues import Message, encode
+from simulator.host.triggers.queues import QueueMessage, encode
 from simulator.virtual.hosts.jobs import Job
 from simulator.virtual.hosts.queue_host import Feed, QueueWorld
 from simulator.virtual.oracle.evidence import RunningBody
@@ -826,7 +826,7 @@ def _(scene: Scene) -> None:
 def _(scene: Scene) -> None:
     hosting = QueueWorld(scene.world)
 
-    async def deletes(message: Message) -> bool:
+    async def deletes(message: QueueMessage) -> bool:
         hosting.queues.delete("orders", message.id, message.pop_receipt)
         return False
 

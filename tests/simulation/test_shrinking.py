@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simulator.virtual.faults.hosts import BlockedLoop, Crash, Pause
-from simulator.virtual.faults.network import Lossy, Partition
-from simulator.virtual.faults.requests import OneMessage
+from simulator.virtual.faults.host_faults import BlockedLoop, Crash, Pause
+from simulator.virtual.faults.network_faults import Lossy, Partition
+from simulator.virtual.faults.request_faults import OneMessage
 from simulator.virtual.oracle.evidence import Violation
 from simulator.virtual.search import shrink as shrinking
 from simulator.virtual.search.shrink import shrink

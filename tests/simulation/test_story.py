@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.virtual.faults import KINDS, WorldFault, fault_from
-from simulator.virtual.faults.hosts import Crash, Pause
-from simulator.virtual.faults.network import Fading, Partition, Slow
-from simulator.virtual.faults.requests import OneMessage
+from simulator.virtual.faults.host_faults import Crash, Pause
+from simulator.virtual.faults.network_faults import Fading, Partition, Slow
+from simulator.virtual.faults.request_faults import OneMessage
 from simulator.virtual.search.exploration import Exploration
 from simulator.virtual.search.story import promises, tell
 from simulator.virtual.search.world_scenario import WorldScenario

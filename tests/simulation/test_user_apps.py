@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 from simulator.cli import cli, main
 from simulator.history.historian import read_history
-from simulator.virtual.faults.hosts import Operator
-from simulator.virtual.faults.network import Partition
+from simulator.virtual.faults.host_faults import Operator
+from simulator.virtual.faults.network_faults import Partition
 from simulator.virtual.search import app_bodies, user_app
 from simulator.virtual.search.app_bodies import remarks
 from simulator.virtual.search.world_scenario import WorldScenario

@@ -11,7 +11,7 @@ from simulator.checks.verdict import judge
 from simulator.history.historian import read_history
 from simulator.host.triggers.queue import QueueListener
 from simulator.virtual.faults import KINDS
-from simulator.virtual.faults.hosts import Crash, Operator, Pause
+from simulator.virtual.faults.host_faults import Crash, Operator, Pause
 from simulator.virtual.oracle.oracle import Oracle
 from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.outcome import broken_promises

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
 
-from simulator.host.app.model import Parameter
+from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.bindings import queue_input
-from simulator.host.triggers.queues import Message
+from simulator.host.triggers.queues import QueueMessage
 from singleton import singleton
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.memory_queue import MemoryMessageStore
@@ -71,7 +71,7 @@ class Queue:
         trigger = Parameter(
             name="msg", binding="queueTrigger", converter="queueTrigger", data_type=2 if binary else None
         )
-        return queue_input(trigger, Message(id=stored.id, text="", body=body, **{**known, **ends, **changes}))
+        return queue_input(trigger, QueueMessage(id=stored.id, text="", body=body, **{**known, **ends, **changes}))
 
     def ended_by_the_host(self) -> bool:
         """Delete the message that was received last, as the host does after a success; tell whether it was there."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.host.app.hostjson import QueueOptions
 from simulator.host.triggers.queue import QueueListener
-from simulator.host.triggers.queues import HostQueue, HostQueues, Message
+from simulator.host.triggers.queues import HostQueue, HostQueues, QueueMessage
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -62,25 +62,27 @@ class MemoryQueues(HostQueues):
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _own(self, stored: list[Stored], message: Message) -> Stored:
+    def _own(self, stored: list[Stored], message: QueueMessage) -> Stored:
         for one in stored:
             if one.id == message.id and one.receipt == message.pop_receipt:
                 return one
         raise StoreFailure(400, "PopReceiptMismatch")
 
-    async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
+    async def receive(self, queue: str, count: int, visibility: float) -> list[QueueMessage]:
         ready = [one for one in self._begin("receive", queue) if one.visible <= self._now()][:count]
         for one in ready:
             one.visible, one.receipt, one.count = self._now() + visibility, f"r{next(self._numbers)}", one.count + 1
-        return [Message(id=one.id, text=one.text, dequeue_count=one.count, pop_receipt=one.receipt) for one in ready]
+        return [
+            QueueMessage(id=one.id, text=one.text, dequeue_count=one.count, pop_receipt=one.receipt) for one in ready
+        ]
 
-    async def set_visibility(self, queue: str, message: Message, visibility: float) -> None:
+    async def set_visibility(self, queue: str, message: QueueMessage, visibility: float) -> None:
         one = self._own(self._begin("renew", queue), message)
         one.visible, one.receipt = self._now() + visibility, f"r{next(self._numbers)}"
         await asyncio.sleep(0.01)
         message.pop_receipt = one.receipt
 
-    async def delete(self, queue: str, message: Message) -> None:
+    async def delete(self, queue: str, message: QueueMessage) -> None:
         stored = self._begin("delete", queue)
         stored.remove(self._own(stored, message))
 
@@ -99,7 +101,7 @@ def _never_opened(queue: str) -> HostQueue:
 class Host:
     """A listener on queue "orders" with its surroundings."""
 
-    def __init__(self, run: Callable[[Message], Awaitable[bool]], **options: Any) -> None:
+    def __init__(self, run: Callable[[QueueMessage], Awaitable[bool]], **options: Any) -> None:
         self.queues = MemoryQueues()
         self.queues.queues["orders"] = []
         self.events: list[tuple[str, dict[str, object]]] = []

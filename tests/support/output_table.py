@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
 
-from simulator.host.app.indexing import index_function
+from simulator.host.app.function_index import index_function
 
 if TYPE_CHECKING:
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction
 
 Make = Callable[[], Any]
 

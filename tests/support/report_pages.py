@@ -6,10 +6,10 @@ import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.checks.verdict import judge
-from simulator.report.html.document import Subject, as_page, of_run
-from simulator.report.timeline.model import (
-    Body,
-    Holding,
+from simulator.report.html.html_report import ReportContent, as_page, of_run
+from simulator.report.timeline.timeline import (
+    BodySpan,
+    HoldSpan,
     HostLane,
     LeaseSpan,
     Life,
@@ -17,7 +17,7 @@ from simulator.report.timeline.model import (
     MessageLine,
     Note,
     Timeline,
-    Waiting,
+    WaitSpan,
 )
 from simulator.report.words import Line
 from tests.support.journals import Story, good_story, key_lock
@@ -69,9 +69,9 @@ def large_page(hosts: int = 100, sections: int = 10_000, locks: int = 60) -> str
         asked = max(0.9, start - rng.uniform(0, 4))
         whose: dict[str, Any] = {"lock": lock, "host": host, "function": "ship", "owner": owner}
         ran = {**whose, "start": start, "end": end, "ending": "ok", "token": number + 1}
-        made.bodies.append(Body(**ran, held=True))
-        made.holdings.append(Holding(**ran, mode="function"))
-        made.waits.append(Waiting(**whose, start=asked, end=start, ending="acquired"))
+        made.bodies.append(BodySpan(**ran, held=True))
+        made.holdings.append(HoldSpan(**ran, mode="function"))
+        made.waits.append(WaitSpan(**whose, start=asked, end=start, ending="acquired"))
         made.leases.append(_lease(lock, host, start, end))
         made.messages.append(_message(f"m-{number}", asked, host, end))
         notes += [Note(at=start, host=host, owner=owner, lock=lock, text=f"acquired, token {number}")] * 8
@@ -87,13 +87,13 @@ def large_page(hosts: int = 100, sections: int = 10_000, locks: int = 60) -> str
         notes=tuple(notes),
     )
     headline = Line("good", "HOLDS: never two at once.")
-    return as_page(Subject(title="large", headline=headline, lines=(), facts=(), timeline=timeline))
+    return as_page(ReportContent(title="large", headline=headline, lines=(), facts=(), timeline=timeline))
 
 
 class _Made(NamedTuple):
-    bodies: list[Body]
-    holdings: list[Holding]
-    waits: list[Waiting]
+    bodies: list[BodySpan]
+    holdings: list[HoldSpan]
+    waits: list[WaitSpan]
     leases: list[LeaseSpan]
     messages: list[MessageLine]
 

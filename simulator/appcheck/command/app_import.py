@@ -19,9 +19,9 @@ from simulator.appcheck.command.settings_file import app_settings
 from simulator.appcheck.engine import check
 from simulator.appcheck.finding import Place
 from simulator.appcheck.rules import RULES
-from simulator.host.app.indexing import index_function
-from simulator.host.app.loading import import_app
-from simulator.host.app.model import AppError, HostError, SettingsError
+from simulator.host.app.app_loader import import_app
+from simulator.host.app.app_model import AppError, HostError, SettingsError
+from simulator.host.app.function_index import index_function
 from simulator.host.app.settings import FILES, local_settings, resolve
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import Schedule, ScheduleError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from simulator.appcheck.checked_app import Subject
     from simulator.appcheck.finding import Finding
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction
 
 _DECORATOR: Final = Path("singleton", "decorator.py").parts
 

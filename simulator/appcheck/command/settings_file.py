@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from simulator.host.app.model import SettingsError
+from simulator.host.app.app_model import SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path

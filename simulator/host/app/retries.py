@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.model import AppError
+from simulator.host.app.app_model import AppError
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import parse_timespan
 from singleton.base.words import as_json, quoted

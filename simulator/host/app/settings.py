@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from simulator.host.app.model import SettingsError
+from simulator.host.app.app_model import SettingsError
 from singleton.base.appsettings import normalised, setting
 from singleton.base.words import as_json, did_you_mean, quoted
 from singleton.settings.connection import DEFAULT_CONNECTION
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
     from pathlib import Path
 
-    from simulator.host.app.model import HostConfig
+    from simulator.host.app.app_model import HostConfig
 
 _STORAGE_STRING: Final = re.compile(
     r"(?i)(^|;)\s*(UseDevelopmentStorage|DefaultEndpointsProtocol|AccountName|(Blob|Queue|Table|File)Endpoint)\s*="

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.indexing import binding_class
-from simulator.host.app.model import SettingsError
+from simulator.host.app.app_model import SettingsError
+from simulator.host.app.function_index import binding_class
 from simulator.host.triggers.jsonnet import UNDEFINED, plain, read
-from simulator.host.triggers.queues import Message
+from simulator.host.triggers.queues import QueueMessage
 from singleton.base.errors import SingletonError
 from singleton.base.words import listed, quoted
 from singleton.dotnet.formats import formatted
@@ -26,7 +26,7 @@ from singleton.dotnet.formats import formatted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from simulator.host.app.model import Parameter
+    from simulator.host.app.app_model import Parameter
 
 
 BINARY: Final = (2, 3)
@@ -41,7 +41,7 @@ def binding_data(trigger: Parameter, cause: object) -> dict[str, object]:
     Properties of a JSON object in its body replace the message's value of the same name, in upper or lower case. Null
     and lists replace nothing, and nothing is replaced if the trigger's data type is binary (H-80).
     """
-    if not isinstance(cause, Message):
+    if not isinstance(cause, QueueMessage):
         return {}
     text = cause.body.decode("utf-8", "replace")
     dates = {
@@ -186,7 +186,7 @@ class Out:
         return self._value
 
 
-def queue_input(parameter: Parameter, message: Message) -> Any:
+def queue_input(parameter: Parameter, message: QueueMessage) -> Any:
     """Return the trigger's value: a ``QueueMessage``, or only the body if the function takes text or bytes.
 
     Raises:

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.indexing import binding_class
+from simulator.host.app.function_index import binding_class
 from simulator.host.triggers.bindings import BINARY, datum, made_path, path_names, properties, replaced_by
 from simulator.host.triggers.sources import is_batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.host.app.model import Parameter
+    from simulator.host.app.app_model import Parameter
 
 LONG: Final = 14 * 86400.0
 """Seconds after which Service Bus drops a message that nobody has processed."""

@@ -12,8 +12,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from simulator.host.app.indexing import binding_class
-from simulator.host.app.model import HostError, Parameter, SettingsError
+from simulator.host.app.app_model import HostError, Parameter, SettingsError
+from simulator.host.app.function_index import binding_class
 from simulator.host.app.settings import resolve
 from simulator.host.triggers.bindings import bound
 from simulator.host.triggers.jsonnet import plain, read
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simulator.history.journal import Write
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction
     from simulator.host.triggers.bindings import Out
     from singleton.defer.trigger_queue import Encoding
 
@@ -119,7 +119,7 @@ def queue_name(
     return name
 
 
-Kind = Literal["string", "bytes", "json", "http", "int", "double"]
+DataKind = Literal["string", "bytes", "json", "http", "int", "double"]
 _KINDS: Final = frozenset({"string", "bytes", "json", "http", "double"})
 _INTEGERS: Final = range(-(2**63), 2**63)
 _IMPLICIT: Final = Parameter(name="$return", binding="generic", converter="generic")
@@ -132,7 +132,7 @@ class OutputError(Exception):
 class Typed(NamedTuple):
     """Data on its way from the worker to the host."""
 
-    kind: Kind
+    kind: DataKind
     value: Any
 
 

@@ -13,7 +13,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from simulator.bus.server import BusTrouble
+from simulator.bus.bus_server import BusTrouble
 from simulator.host.triggers.delivery import Delivery
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _WAIT: Final = 5.0
 _PAUSE: Final = 0.5
 _TRIES: Final = 5
 
-Run: TypeAlias = "Callable[[Delivery], Awaitable[bool]]"
+RunDelivery: TypeAlias = "Callable[[Delivery], Awaitable[bool]]"
 """Runs the function on a delivery; True means success."""
 
 
@@ -59,7 +59,7 @@ class PeekLockListener:
         receiver: Receiver,
         options: BusOptions,
         lock: float,
-        run: Run,
+        run: RunDelivery,
         write: Write,
     ) -> None:
         self.source = source

@@ -9,7 +9,7 @@ from contextlib import suppress
 from hashlib import blake2s
 from typing import TYPE_CHECKING, Final
 
-from simulator.host.triggers.queues import MESSAGE_GONE, QUEUE_GONE, Backoff, HostQueues, Message, decode
+from simulator.host.triggers.queues import MESSAGE_GONE, QUEUE_GONE, Backoff, HostQueues, QueueMessage, decode
 from singleton.defer.trigger_queue import poison_queue
 from singleton.stores.protocol import StoreFailure
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 _TRIES: Final = 5
 _PAUSE: Final = 0.2
 
-Run = Callable[[Message], Awaitable[bool]]
+RunMessage = Callable[[QueueMessage], Awaitable[bool]]
 """Runs the function on a message; True means success."""
 
 
@@ -39,7 +39,7 @@ class QueueListener:
         service: HostQueues,
         options: QueueOptions,
         visibility: float,
-        run: Run,
+        run: RunMessage,
         write: Write,
         random: Random,
     ) -> None:
@@ -79,7 +79,7 @@ class QueueListener:
         while self._in_flight:
             await asyncio.wait(self._in_flight)
 
-    async def _receive(self) -> list[Message]:
+    async def _receive(self) -> list[QueueMessage]:
         try:
             messages = await self._service.receive(self.queue, self._options.batch_size, self._visibility)
         except StoreFailure as failure:
@@ -112,14 +112,14 @@ class QueueListener:
                 await self._found.wait()
                 self._backoff.reset()
 
-    async def _process(self, message: Message) -> None:
+    async def _process(self, message: QueueMessage) -> None:
         try:
             await self._handle(message)
         except Exception as error:  # noqa: BLE001 - one message must not end the listener
             _log.exception("message %s of queue %s was not completed", message.id, self.queue)
             self._returned(message, f"{type(error).__name__}: {error}")
 
-    async def _handle(self, message: Message) -> None:
+    async def _handle(self, message: QueueMessage) -> None:
         undecodable, digest = "", ""
         try:
             message.body = decode(message.text, self._options.message_encoding)
@@ -149,7 +149,7 @@ class QueueListener:
         else:
             await self._retry_later(message)
 
-    async def _run_renewing(self, message: Message) -> bool:
+    async def _run_renewing(self, message: QueueMessage) -> bool:
         done = asyncio.Event()
         renewal = asyncio.create_task(self._renew(message, done))
         try:
@@ -159,7 +159,7 @@ class QueueListener:
             done.set()
             await asyncio.wait({renewal})
 
-    async def _renew(self, message: Message, done: asyncio.Event) -> None:
+    async def _renew(self, message: QueueMessage, done: asyncio.Event) -> None:
         """Keep the message invisible while its function runs: renew at half time (H-35), sooner after a failure."""
         wait = self._visibility / 2
         while True:
@@ -177,11 +177,11 @@ class QueueListener:
                 _log.warning("message %s of queue %s can't be renewed: %s", message.id, self.queue, failure)
                 wait = min(self._visibility / 10, 1.0)
 
-    async def _complete(self, message: Message) -> None:
+    async def _complete(self, message: QueueMessage) -> None:
         if await self._settle(message, lambda: self._service.delete(self.queue, message)):
             self._write("message_completed", queue=self.queue, id=message.id, function=self._function)
 
-    async def _retry_later(self, message: Message) -> None:
+    async def _retry_later(self, message: QueueMessage) -> None:
         if poison_queue(self.queue) is None:
             self._left(message, "failed")
             return
@@ -189,7 +189,7 @@ class QueueListener:
         if await self._settle(message, lambda: self._service.set_visibility(self.queue, message, timeout)):
             self._returned(message, "failed")
 
-    async def _poison(self, message: Message, why: str) -> None:
+    async def _poison(self, message: QueueMessage, why: str) -> None:
         poison = poison_queue(self.queue)
         if poison is None:
             self._left(message, why)
@@ -200,11 +200,11 @@ class QueueListener:
         self._write("message_poisoned", queue=self.queue, id=message.id, poison=poison, reason=why)
         await self._settle(message, lambda: self._service.delete(self.queue, message))
 
-    def _left(self, message: Message, why: str) -> None:
+    def _left(self, message: QueueMessage, why: str) -> None:
         """Leave it invisible for its time. Then it is tried again, or skipped if it is past the maximum (H-40)."""
         self._returned(message, f"{why}; this queue has no poison queue")
 
-    async def _settle(self, message: Message, request: Callable[[], Awaitable[object]]) -> bool:
+    async def _settle(self, message: QueueMessage, request: Callable[[], Awaitable[object]]) -> bool:
         """Make a request until it works; tell whether it did."""
         reason = ""
         for attempt in range(_TRIES):
@@ -221,5 +221,5 @@ class QueueListener:
         self._returned(message, reason)
         return False
 
-    def _returned(self, message: Message, reason: str) -> None:
+    def _returned(self, message: QueueMessage, reason: str) -> None:
         self._write("message_returned", queue=self.queue, id=message.id, function=self._function, reason=reason)

@@ -41,7 +41,7 @@ MESSAGE_GONE: Final = GONE | QUEUE_GONE
 
 
 @dataclass(slots=True, kw_only=True)
-class Message:
+class QueueMessage:
     """A received message. ``pop_receipt`` changes with each renewal; ``text`` is the body as the queue holds it."""
 
     id: str
@@ -57,7 +57,7 @@ class Message:
 class HostQueue(MessageStore, Protocol):
     """One queue, from which messages can also be received."""
 
-    async def receive(self, count: int, seconds: int) -> list[Message]:
+    async def receive(self, count: int, seconds: int) -> list[QueueMessage]:
         """Receive up to ``count`` messages, invisible to others for so many seconds."""
 
 
@@ -73,16 +73,16 @@ class HostQueues:
         """Call ``listener`` whenever this host has put a message into the queue (H-44)."""
         self._listening[queue].append(listener)
 
-    async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
+    async def receive(self, queue: str, count: int, visibility: float) -> list[QueueMessage]:
         """Receive up to ``count`` messages, invisible to others for ``visibility`` seconds."""
         return await within(self._patience, self._open(queue).receive(count, math.ceil(visibility)))
 
-    async def set_visibility(self, queue: str, message: Message, visibility: float) -> None:
+    async def set_visibility(self, queue: str, message: QueueMessage, visibility: float) -> None:
         """Hide the message for ``visibility`` seconds from now, and renew its receipt."""
         hide = self._open(queue).hide(message.id, message.pop_receipt, math.ceil(visibility))
         message.pop_receipt = (await within(self._patience, hide)).receipt
 
-    async def delete(self, queue: str, message: Message) -> None:
+    async def delete(self, queue: str, message: QueueMessage) -> None:
         """Delete the message."""
         await within(self._patience, self._open(queue).delete(message.id, message.pop_receipt))
 
@@ -166,7 +166,7 @@ class AzureQueues(HostQueues):
 
 
 class _AzureQueue(AzureMessageStore):
-    async def receive(self, count: int, seconds: int) -> list[Message]:
+    async def receive(self, count: int, seconds: int) -> list[QueueMessage]:
         """See ``HostQueue.receive``."""
         pages = self._client.receive_messages(messages_per_page=count, visibility_timeout=seconds).by_page()
         # One page, one request: the plain iterator asks again until nothing is left. An empty queue has no page.
@@ -174,8 +174,8 @@ class _AzureQueue(AzureMessageStore):
         return [] if page is None else [_message(raw) async for raw in page]
 
 
-def _message(raw: Any) -> Message:
-    return Message(
+def _message(raw: Any) -> QueueMessage:
+    return QueueMessage(
         id=str(raw.id),
         text=str(raw.content or ""),
         dequeue_count=int(raw.dequeue_count or 0),

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simulator.host.app.model import SettingsError
+from simulator.host.app.app_model import SettingsError
 from simulator.host.app.settings import is_set, resolve
 from singleton.base.words import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.host.app.model import IndexedFunction, Parameter
+    from simulator.host.app.app_model import IndexedFunction, Parameter
 
-How = Literal["simulated", "delivered"]
+DeliveryWay = Literal["simulated", "delivered"]
 BATCHES: Final = frozenset({"cosmosdbtrigger", "sqltrigger", "mysqltrigger"})
 """Triggers that deliver lists, whatever they say of their cardinality."""
 _SERVICE_BUS: Final = "servicebus"
@@ -41,7 +41,7 @@ class Source:
     """
 
     name: str
-    how: How
+    how: DeliveryWay
     route: str | None = None
     methods: tuple[str, ...] = ()
     sessions: bool = False

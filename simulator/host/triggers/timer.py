@@ -59,7 +59,7 @@ class Tick:
     adjusts: bool = True
 
 
-Run = Callable[[Tick], Awaitable[None]]
+RunTick = Callable[[Tick], Awaitable[None]]
 
 
 class TimerListener:
@@ -73,7 +73,7 @@ class TimerListener:
         *,
         function: str,
         schedule: Schedule,
-        run: Run,
+        run: RunTick,
         run_on_startup: bool = False,
         store: StatusStore | None = None,
         clock: WallClock | None = None,

@@ -32,7 +32,7 @@ class RouteError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class RouteParameter:
     """A ``{name}`` of a template.
 
     Attributes:
@@ -53,7 +53,7 @@ class Parameter:
         return all(_check(rule)(value) for rule in self.rules)
 
 
-Part: TypeAlias = "str | Parameter"
+RoutePart: TypeAlias = "str | RouteParameter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Route:
     """A template that was read: for each segment of the path its texts and parameters."""
 
     template: str
-    segments: tuple[tuple[Part, ...], ...]
+    segments: tuple[tuple[RoutePart, ...], ...]
 
     @classmethod
     def parse(cls, template: str) -> Route:
@@ -80,15 +80,18 @@ class Route:
             for rule in parameter.rules:
                 _check(rule)
         if any(
-            parameter.rest for segment in segments[:-1] for parameter in segment if isinstance(parameter, Parameter)
+            parameter.rest
+            for segment in segments[:-1]
+            for parameter in segment
+            if isinstance(parameter, RouteParameter)
         ):
             raise RouteError(f"the route {template!r} goes on after a parameter that takes the rest of the path")
         return route
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[RouteParameter, ...]:
         """All its parameters in order."""
-        return tuple(part for segment in self.segments for part in segment if isinstance(part, Parameter))
+        return tuple(part for segment in self.segments for part in segment if isinstance(part, RouteParameter))
 
     @property
     def precedence(self) -> tuple[int, ...]:
@@ -101,7 +104,7 @@ class Route:
         values: dict[str, str] = {}
         for at, segment in enumerate(self.segments):
             first = segment[0]
-            if isinstance(first, Parameter) and first.rest:
+            if isinstance(first, RouteParameter) and first.rest:
                 rest = "/".join(given[at:])
                 if rest or first.default is None:
                     values[first.name] = rest
@@ -111,7 +114,7 @@ class Route:
             if at >= len(given):
                 if not _may_lack(segment):
                     return None
-                if isinstance(first, Parameter) and first.default is not None:
+                if isinstance(first, RouteParameter) and first.default is not None:
                     values[first.name] = first.default
                 continue
             found = _segment(segment, given[at])
@@ -149,8 +152,8 @@ def _split(text: str, by: str) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def _parts(segment: str, template: str) -> tuple[Part, ...]:
-    parts: list[Part] = []
+def _parts(segment: str, template: str) -> tuple[RoutePart, ...]:
+    parts: list[RoutePart] = []
     at = 0
     while at < len(segment):
         if segment[at] != "{" or segment[at : at + 2] == "{{":
@@ -180,12 +183,12 @@ def _closing(segment: str, at: int, template: str) -> int:
     raise RouteError(f"the route {template!r} has a {{ without a }}")
 
 
-def _parameter(text: str, template: str) -> Parameter:
+def _parameter(text: str, template: str) -> RouteParameter:
     found = _PARAMETER.match(text)
     if found is None:
         raise RouteError(f"the route {template!r} has a parameter {{{text}}} that can't be read")
     rest = found["rest"] or ""
-    return Parameter(
+    return RouteParameter(
         name=found["name"].strip(),
         rules=tuple(rule for rule in _outside_parentheses(found["rules"]) if rule),
         default=rest[1:] if rest.startswith("=") else None,
@@ -204,19 +207,19 @@ def _outside_parentheses(text: str) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def _may_lack(segment: tuple[Part, ...]) -> bool:
-    return all(isinstance(part, Parameter) and (part.optional or part.default is not None) for part in segment)
+def _may_lack(segment: tuple[RoutePart, ...]) -> bool:
+    return all(isinstance(part, RouteParameter) and (part.optional or part.default is not None) for part in segment)
 
 
-def _segment(segment: tuple[Part, ...], text: str) -> dict[str, str] | None:
+def _segment(segment: tuple[RoutePart, ...], text: str) -> dict[str, str] | None:
     """Match one segment: text in any case, each parameter at least one character."""
     pattern = "".join(re.escape(part) if isinstance(part, str) else "(.+)" for part in segment)
     found = re.fullmatch(pattern, text, re.IGNORECASE | re.DOTALL)
-    names = [part.name for part in segment if isinstance(part, Parameter)]
+    names = [part.name for part in segment if isinstance(part, RouteParameter)]
     return None if found is None else dict(zip(names, found.groups(), strict=True))
 
 
-def _rank(segment: tuple[Part, ...]) -> int:
+def _rank(segment: tuple[RoutePart, ...]) -> int:
     if len(segment) > 1:
         return _RULED
     first = segment[0]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiohttp import web
 
-from simulator.host.app.indexing import binding_class
+from simulator.host.app.function_index import binding_class
 from simulator.host.web.routes import first_match
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from simulator.history.journal import Write
-    from simulator.host.app.model import Parameter
+    from simulator.host.app.app_model import Parameter
     from simulator.host.web.routes import Route
 
 
@@ -27,7 +27,7 @@ REQUEST_ID: Final = "X-ARR-LOG-ID"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """What was asked.
 
     Attributes:
@@ -45,7 +45,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class HttpResponse:
     """What is answered."""
 
     status: int = 200
@@ -53,12 +53,12 @@ class Response:
     body: bytes = b""
 
 
-FAILED = Response(status=500)
-NOTHING = Response(status=204)
+FAILED = HttpResponse(status=500)
+NOTHING = HttpResponse(status=204)
 """Answered for a function that gives nothing back to HTTP."""
 
 
-def http_input(parameter: Parameter, request: Request) -> Any:
+def http_input(parameter: Parameter, request: HttpRequest) -> Any:
     """Return the trigger's value, a ``func.HttpRequest``, by the worker's own converter."""
     datum: Any = importlib.import_module("azure.functions.meta").Datum
 
@@ -76,19 +76,21 @@ def http_input(parameter: Parameter, request: Request) -> Any:
     return binding_class(parameter.converter).decode(datum(asked, "http"), trigger_metadata={})
 
 
-def answered(kind: str, value: Any) -> Response:
+def answered(kind: str, value: Any) -> HttpResponse:
     """Return the response for what the worker sends as the value of an HTTP output."""
     if kind == "http":
         headers = [(name, str(header.value)) for name, header in value["headers"].items()]
         for cookie in value["cookies"] or ():
             headers += [("Set-Cookie", morsel.OutputString()) for morsel in cookie.values()]
-        return Response(status=int(value["status_code"].value), headers=tuple(headers), body=bytes(value["body"].value))
+        return HttpResponse(
+            status=int(value["status_code"].value), headers=tuple(headers), body=bytes(value["body"].value)
+        )
     body = value if isinstance(value, bytes) else str(value).encode()
     form = "application/json" if kind == "json" else "text/plain"
-    return Response(headers=(("Content-Type", f"{form}; charset=utf-8"),), body=body)
+    return HttpResponse(headers=(("Content-Type", f"{form}; charset=utf-8"),), body=body)
 
 
-def request_names(request: Request) -> dict[str, object]:
+def request_names(request: HttpRequest) -> dict[str, object]:
     """Return the request's names for outputs: the route's win over the query's, and these over the body's."""
     try:
         body = json.loads(request.body)
@@ -110,7 +112,11 @@ class Site:
     """Serves the HTTP functions of one host on a free port of this machine."""
 
     def __init__(
-        self, served: list[Served], prefix: str, run: Callable[[str, Request], Awaitable[Response]], write: Write
+        self,
+        served: list[Served],
+        prefix: str,
+        run: Callable[[str, HttpRequest], Awaitable[HttpResponse]],
+        write: Write,
     ) -> None:
         """Prepare the port.
 
@@ -153,7 +159,7 @@ class Site:
         if found is None:
             return web.Response(status=404)
         function, values = found
-        asked = Request(
+        asked = HttpRequest(
             id=request.headers.get(REQUEST_ID) or str(uuid.uuid4()),
             method=request.method,
             url=str(request.url),
@@ -173,7 +179,7 @@ class Site:
         return path[len(self._prefix) :] if inside else None
 
 
-def _sent(response: Response, *, closing: bool) -> web.Response:
+def _sent(response: HttpResponse, *, closing: bool) -> web.Response:
     sent = web.Response(status=response.status, body=response.body)
     for name, value in response.headers:
         if name.lower() == "set-cookie":

@@ -11,14 +11,14 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.checks.findings import label
-from simulator.checks.messages import State, final_states
+from simulator.checks.messages import MessageState, final_states
 from simulator.history.historian import read_history
 from simulator.history.journal import in_order
 from simulator.report.timeline.leases import read_leases
 from simulator.report.timeline.marks import read_handovers, read_marks, read_overlaps, read_takeovers, read_troubles
-from simulator.report.timeline.model import (
-    Body,
-    Holding,
+from simulator.report.timeline.timeline import (
+    BodySpan,
+    HoldSpan,
     HostLane,
     Life,
     LockLane,
@@ -26,7 +26,7 @@ from simulator.report.timeline.model import (
     MessageLine,
     Note,
     Timeline,
-    Waiting,
+    WaitSpan,
 )
 from singleton.settings.connection import redact
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from simulator.checks.verdict import Verdict
     from simulator.history.facts import Acquisition, Deed, History, Message, Section, Wait
     from simulator.history.journal import Record
-    from simulator.report.timeline.model import LeaseSpan
+    from simulator.report.timeline.timeline import LeaseSpan
 
 
 _FIELDS: Final = {
@@ -226,7 +226,7 @@ def read_messages(history: History, records: Iterable[Record]) -> tuple[MessageL
     return tuple(sorted(lines, key=lambda line: (line.sent, line.id)))
 
 
-def _line(history: History, message: Message, state: State, ends: dict[str, float]) -> MessageLine:
+def _line(history: History, message: Message, state: MessageState, ends: dict[str, float]) -> MessageLine:
     known = [ends[name] for name in message.ids if name in ends]
     done = max(known) if known and state in _DONE else None
     return MessageLine(
@@ -276,20 +276,20 @@ def build_timeline(
     )
 
 
-def _begin(span: Body | Holding | Waiting) -> tuple[float, str]:
+def _begin(span: BodySpan | HoldSpan | WaitSpan) -> tuple[float, str]:
     return span.start, span.owner
 
 
-def _body(history: History, body: Section) -> Body:
-    return Body(**_span(history, body, body.start, body.end), token=body.token, held=body.held)
+def _body(history: History, body: Section) -> BodySpan:
+    return BodySpan(**_span(history, body, body.start, body.end), token=body.token, held=body.held)
 
 
-def _holding(history: History, got: Acquisition) -> Holding:
-    return Holding(**_span(history, got, got.t, got.until), token=got.token, mode=got.mode)
+def _holding(history: History, got: Acquisition) -> HoldSpan:
+    return HoldSpan(**_span(history, got, got.t, got.until), token=got.token, mode=got.mode)
 
 
-def _waiting(history: History, wait: Wait) -> Waiting:
-    return Waiting(**_span(history, wait, wait.start, wait.end))
+def _waiting(history: History, wait: Wait) -> WaitSpan:
+    return WaitSpan(**_span(history, wait, wait.start, wait.end))
 
 
 def _span(history: History, deed: Section | Acquisition | Wait, start: float, end: float) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.history.deeds import semaphore_of
 from simulator.history.journal import Record, in_order
-from simulator.report.timeline.model import DEADLINE, LeaseEnd, LeaseSpan
+from simulator.report.timeline.timeline import DEADLINE, LeaseEnd, LeaseSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

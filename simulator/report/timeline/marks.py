@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.checks.exclusion import past_their_guard
 from simulator.checks.findings import label
-from simulator.checks.witnessed import outside_their_hold
-from simulator.report.timeline.model import Handover, LeaseSpan, Mark, Takeover, Together, Trouble
+from simulator.checks.sights_check import outside_their_hold
+from simulator.report.timeline.timeline import BrokenPromise, Handover, LeaseSpan, Mark, OverlapSpan, Takeover
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -156,14 +156,14 @@ def read_takeovers(verdict: Verdict) -> tuple[Takeover, ...]:
     )
 
 
-def read_overlaps(verdict: Verdict) -> tuple[Together, ...]:
+def read_overlaps(verdict: Verdict) -> tuple[OverlapSpan, ...]:
     """Return who was inside at the same time, in the order of time."""
     both = [*((each, False) for each in verdict.overlaps), *((each, True) for each in verdict.caught)]
     return tuple(sorted((_together(each, caught=caught) for each, caught in both), key=lambda each: each.start))
 
 
-def _together(overlap: Overlap, *, caught: bool) -> Together:
-    return Together(
+def _together(overlap: Overlap, *, caught: bool) -> OverlapSpan:
+    return OverlapSpan(
         lock=overlap.lock,
         start=overlap.at,
         end=overlap.at + overlap.seconds,
@@ -198,7 +198,7 @@ MOST: Final = 100
 _QUOTED: Final = re.compile(r"'([^']+)'")
 
 
-def read_troubles(history: History, verdict: Verdict) -> tuple[Trouble, ...]:
+def read_troubles(history: History, verdict: Verdict) -> tuple[BrokenPromise, ...]:
     """Return the moments of all broken promises; for sentences about no moment, the sentences."""
     located = [
         *islice(_overlaps(verdict), MOST),  # the longest
@@ -212,7 +212,7 @@ def read_troubles(history: History, verdict: Verdict) -> tuple[Trouble, ...]:
     known = {trouble.check for trouble in located} | {(trouble.check, trouble.function) for trouble in located}
     order = [check.name for check in verdict.checks]
     rest = [
-        Trouble(check=check.name, text=finding.text, function=_function(history, finding.text))
+        BrokenPromise(check=check.name, text=finding.text, function=_function(history, finding.text))
         for check in verdict.checks
         for finding in check.findings
         if finding.kind == "violation" and _is_news(check.name, _function(history, finding.text), known)
@@ -220,65 +220,67 @@ def read_troubles(history: History, verdict: Verdict) -> tuple[Trouble, ...]:
     return tuple(sorted(rest + located, key=lambda trouble: (order.index(trouble.check), trouble.at or 0.0)))
 
 
-def _overlaps(verdict: Verdict) -> Iterator[Trouble]:
+def _overlaps(verdict: Verdict) -> Iterator[BrokenPromise]:
     for each in verdict.overlaps:
         pair = f"{each.first.host} and {each.second.host}"
         text = f"{pair} are both inside {label(each.lock)} for {each.seconds:.2f} s"
-        yield Trouble(check="overlaps", text=text, at=each.at, end=each.at + each.seconds, lock=each.lock)
+        yield BrokenPromise(check="overlaps", text=text, at=each.at, end=each.at + each.seconds, lock=each.lock)
 
 
-def _tokens(verdict: Verdict) -> Iterator[Trouble]:
+def _tokens(verdict: Verdict) -> Iterator[BrokenPromise]:
     for each in verdict.tokens.regressions:
         text = f"{each.host} gets token {each.token} of {label(each.lock)} after {each.before_host} had {each.before}"
-        yield Trouble(check="tokens", text=text, at=each.at, lock=each.lock, host=each.host)
+        yield BrokenPromise(check="tokens", text=text, at=each.at, lock=each.lock, host=each.host)
 
 
-def _failovers(verdict: Verdict) -> Iterator[Trouble]:
+def _failovers(verdict: Verdict) -> Iterator[BrokenPromise]:
     for failover in verdict.failovers:
         for over in failover.overs:
             if over.state in {"late", "never"} and over.bound is not None:
                 took = f"after {over.seconds:.1f} s" if over.seconds is not None else "never"
                 text = f"{label(over.lock)} of {failover.host} is taken over {took}; {over.bound:.1f} s were allowed"
                 end = failover.at + max(over.bound, over.seconds or 0.0)
-                yield Trouble(check="failovers", text=text, at=failover.at, end=end, lock=over.lock, host=failover.host)
+                yield BrokenPromise(
+                    check="failovers", text=text, at=failover.at, end=end, lock=over.lock, host=failover.host
+                )
 
 
-def _messages(history: History, verdict: Verdict) -> Iterator[Trouble]:
+def _messages(history: History, verdict: Verdict) -> Iterator[BrokenPromise]:
     if not _complains(verdict, "messages"):
         return
     for each in verdict.messages.troubles:
         message = history.messages[each.id]
         times = [t for t, _ in message.receipts] or [message.sent or history.start]
         text = f"message {each.id[:8]} of {each.queue}: {each.what}"
-        yield Trouble(check="messages", text=text, at=times[0] - history.start, end=times[-1] - history.start)
+        yield BrokenPromise(check="messages", text=text, at=times[0] - history.start, end=times[-1] - history.start)
 
 
-def _bare(history: History, verdict: Verdict) -> Iterator[Trouble]:
+def _bare(history: History, verdict: Verdict) -> Iterator[BrokenPromise]:
     """Yield the bodies that ran without the lock, if a check complains of such."""
     for each in history.sections if _complains(verdict, "guards") else ():
         if not each.held:
             yield _during(history, each, "guards", f"runs {each.function} without holding {label(each.lock)}")
 
 
-def _past(history: History, verdict: Verdict) -> Iterator[Trouble]:
+def _past(history: History, verdict: Verdict) -> Iterator[BrokenPromise]:
     past, unnamed = past_their_guard(history) if _complains(verdict, "guards") else ([], {})
     for each in past:
         if each.function not in unnamed:
             yield _during(history, each, "guards", f"runs {each.function}, which does not pass through its guard")
 
 
-def _outside(history: History, verdict: Verdict) -> Iterator[Trouble]:
+def _outside(history: History, verdict: Verdict) -> Iterator[BrokenPromise]:
     """Yield the bodies that began before their lock was held, or went on after it."""
     for each, began in outside_their_hold(history) if _complains(verdict, "witnessed") else ():
         when = "after it gave it back" if began else "before it has got it"
         yield _during(history, each, "witnessed", f"runs {each.function} under {label(each.lock)} {when}")
 
 
-def _during(history: History, deed: Section | Invocation, check: str, what: str) -> Trouble:
+def _during(history: History, deed: Section | Invocation, check: str, what: str) -> BrokenPromise:
     at, end = deed.start - history.start, min(deed.end, history.end) - history.start
     lock = getattr(deed, "lock", "")
     text = f"{deed.host} {what}"
-    return Trouble(check=check, text=text, at=at, end=end, lock=lock, host=deed.host, function=deed.function)
+    return BrokenPromise(check=check, text=text, at=at, end=end, lock=lock, host=deed.host, function=deed.function)
 
 
 def _complains(verdict: Verdict, name: str) -> bool:

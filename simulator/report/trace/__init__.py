@@ -1,4 +1,4 @@
 """A run in Chrome's trace event format, which Perfetto and chrome://tracing open.
 
-`document.py` says what of a run is drawn where. `sheet.py` knows the format, and shares slices among threads.
+`drawing.py` says what of a run is drawn where. `sheet.py` knows the format, and shares slices among threads.
 """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-Event = dict[str, Any]
+TraceEvent = dict[str, Any]
 _MICRO: Final = 1e6
 _AT_ONE_INSTANT: Final = {"M": 0, "X": 1, "s": 2, "f": 3}
 """Slices come before the arrows that begin or end in them."""
@@ -64,7 +64,7 @@ class Sheet:
     """Collects the events of a trace."""
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self._events: list[TraceEvent] = []
         self._numbers = {"pid": count(1), "tid": count(1), "flow": count(1)}
 
     def process(self, name: str) -> int:
@@ -124,7 +124,7 @@ class Sheet:
         for at, value in values.items():
             self._event("C", Track(pid, 0), at, name, "", {name: value})
 
-    def written(self) -> list[Event]:
+    def written(self) -> list[TraceEvent]:
         """Return all events, in the order of time."""
         return sorted(self._events, key=_place)
 
@@ -132,9 +132,9 @@ class Sheet:
         for kind, args in ((f"{what}_name", {"name": _redacted(name)}), (f"{what}_sort_index", {"sort_index": order})):
             self._events.append({"ph": "M", "ts": 0, "pid": pid, "tid": tid, "name": kind, "args": args})
 
-    def _event(self, phase: str, track: Track, at: int, name: str, kind: str, args: Mapping[str, Any]) -> Event:
+    def _event(self, phase: str, track: Track, at: int, name: str, kind: str, args: Mapping[str, Any]) -> TraceEvent:
         told = {key: clean(value) for key, value in args.items() if value not in (None, "")}
-        event: Event = {"ph": phase, "ts": at, "pid": track.pid, "tid": track.tid, "name": _redacted(name)}
+        event: TraceEvent = {"ph": phase, "ts": at, "pid": track.pid, "tid": track.tid, "name": _redacted(name)}
         if kind:
             event["cat"] = kind
         if told:
@@ -149,7 +149,7 @@ def _within(placed: Placed, at: float) -> int | None:
     return None if last < placed.slice.start else min(max(micros(at), placed.slice.start), last)
 
 
-def _place(event: Event) -> tuple[int, int, int]:
+def _place(event: TraceEvent) -> tuple[int, int, int]:
     return event["ts"], _AT_ONE_INSTANT.get(event["ph"], _OTHERS), -event.get("dur", 0)
 
 

@@ -7,10 +7,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from simulator.virtual.faults import hosts, network, requests, store
-from simulator.virtual.faults.fault import KINDS, Lasting, WorldFault, fault_from
+from simulator.virtual.faults import host_faults, network_faults, request_faults, store_faults
+from simulator.virtual.faults.world_fault import KINDS, Lasting, WorldFault, fault_from
 
-__all__ = ["KINDS", "ORDER", "Lasting", "WorldFault", "fault_from", "hosts", "network", "requests", "store"]
+__all__ = [
+    "KINDS",
+    "ORDER",
+    "Lasting",
+    "WorldFault",
+    "fault_from",
+    "host_faults",
+    "network_faults",
+    "request_faults",
+    "store_faults",
+]
 
 ORDER: Final = (
     *("partition", "lossy network", "slow network", "failing service", "fading network", "one message"),

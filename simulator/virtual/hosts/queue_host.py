@@ -21,7 +21,7 @@ from simulator.virtual.worlds.outcome import told
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from simulator.host.triggers.queues import Message
+    from simulator.host.triggers.queues import QueueMessage
     from simulator.virtual.storage.queue_service import Stored
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
@@ -79,7 +79,7 @@ class QueueWorld:
         machine: Machine,
         function: str,
         queue: str,
-        run: Callable[[Message], Awaitable[bool]],
+        run: Callable[[QueueMessage], Awaitable[bool]],
         *,
         visibility: float = VISIBILITY,
     ) -> None:
@@ -97,7 +97,7 @@ class QueueWorld:
         self._listeners.append((machine, listener))
         self.world.start(machine, listener.run())
 
-    def give_up(self, message: Message) -> None:
+    def give_up(self, message: QueueMessage) -> None:
         """Let a message that its function refuses be moved to the poison queue, after this delivery has failed."""
         message.dequeue_count = self.options.max_dequeue_count
         self._given_up.add(message.id)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from simulator.checks.findings import count
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
-from simulator.report.html.document import Subject, facts_of
+from simulator.report.html.html_report import ReportContent, facts_of
 from simulator.report.timeline.build import build_timeline
-from simulator.report.timeline.model import Mark, Timeline, Trouble
+from simulator.report.timeline.timeline import BrokenPromise, Mark, Timeline
 from simulator.report.words import Line
 from simulator.virtual.worlds.outcome import told
 
@@ -30,7 +30,7 @@ _HOST: Final = re.compile(r"\bhost-[0-9]+")
 _NAMED: Final = re.compile(r"<(host-[0-9]+)>")
 
 
-def of_story(scenario: WorldScenario, run: Run, lines: Sequence[str], again: str) -> Subject:
+def of_story(scenario: WorldScenario, run: Run, lines: Sequence[str], again: str) -> ReportContent:
     """Make the report of a world; ``lines`` are its story in words."""
     records = [*told(run.records), Record(run.seconds, "world", "run_ended")]
     verdict = judge(records)
@@ -50,7 +50,7 @@ def of_story(scenario: WorldScenario, run: Run, lines: Sequence[str], again: str
         first = run.violations[0]
         headline = Line("bad", f"BROKEN ({first.check}): {_plain(first.text, names)}.")
     facts = [fact for fact in facts_of(verdict) if fact[0] not in {"hosts", "kills"}]
-    return Subject(
+    return ReportContent(
         title=f"singleton-sim, {world}, seed {scenario.seed}",
         headline=headline,
         lines=[
@@ -69,11 +69,11 @@ def of_story(scenario: WorldScenario, run: Run, lines: Sequence[str], again: str
     )
 
 
-def of_exploration(plan: Exploration, summary: Summary, lines: Sequence[str], *, broken: str = "") -> Subject:
+def of_exploration(plan: Exploration, summary: Summary, lines: Sequence[str], *, broken: str = "") -> ReportContent:
     """Make the report of an exploration without a story: nothing was found, or it did not come back."""
     headline = Line("bad", f"{broken} It did not come back.") if broken else Line("good", "No promise was broken.")
     faults = sum(many for name, many in summary.reached.items() if name.startswith("fault: "))
-    return Subject(
+    return ReportContent(
         title=f"singleton-sim explore, seed {plan.seed}",
         headline=headline,
         lines=[Line("note", line) for line in lines],
@@ -94,9 +94,9 @@ def _mark(*, at: float, end: float, kind: str, words: str) -> Mark:
     return Mark(kind="fault", fault=kind, at=at, end=max(end, at), what=words, hosts=hosts)
 
 
-def _trouble(violation: Violation, names: Mapping[str, str]) -> Trouble:
+def _trouble(violation: Violation, names: Mapping[str, str]) -> BrokenPromise:
     text = f"{violation.check}: {_plain(violation.text, names)}"
-    return Trouble(check=violation.check, text=text, at=violation.at, lock=_lock(violation, names))
+    return BrokenPromise(check=violation.check, text=text, at=violation.at, lock=_lock(violation, names))
 
 
 def _finding(violation: Violation, names: Mapping[str, str]) -> Mark:

@@ -13,8 +13,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.model import AppError, HostConfig
-from simulator.host.expecting import expected_keys
+from simulator.host.app.app_model import AppError, HostConfig
+from simulator.host.expected_keys import expected_keys
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.bindings import Out, binding_data, queue_input, timer_input
 from simulator.host.triggers.outputs import given_back, queue_name, written
@@ -35,10 +35,10 @@ from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, Storage
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from simulator.host.app.model import IndexedFunction, Parameter
-    from simulator.host.plan import Plan
+    from simulator.host.app.app_model import IndexedFunction, Parameter
+    from simulator.host.function_plan import Plan
     from simulator.host.triggers.outputs import Typed
-    from simulator.host.triggers.queues import Message
+    from simulator.host.triggers.queues import QueueMessage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.functions.contention import Contention, Policy
@@ -203,7 +203,7 @@ class _Runner:
         self._refused = refused
         self._numbers = itertools.count(1)
 
-    async def on_message(self, plan: Plan, message: Message) -> bool:
+    async def on_message(self, plan: Plan, message: QueueMessage) -> bool:
         """Run the function of a queue's trigger; tell whether it succeeded."""
         return await self._invoke(plan, partial(queue_input, plan.function.trigger, message), received=message)
 
@@ -211,7 +211,7 @@ class _Runner:
         """Run the function of a timer's trigger."""
         await self._invoke(plan, partial(timer_input, plan.function.trigger, tick.status, past_due=tick.past_due))
 
-    async def _invoke(self, plan: Plan, value: Callable[[], Any], *, received: Message | None = None) -> bool:
+    async def _invoke(self, plan: Plan, value: Callable[[], Any], *, received: QueueMessage | None = None) -> bool:
         function = plan.function
         invocation = f"{self._machine.name}/{function.name}/{next(self._numbers)}"
         outputs = {name: Out() for name in function.outputs}
@@ -246,7 +246,7 @@ class _Runner:
             self._world.accounts[function.name].well += outcome == "ok"
         return outcome == "ok"
 
-    def _failed(self, plan: Plan, error: Exception, received: Message | None) -> None:
+    def _failed(self, plan: Plan, error: Exception, received: QueueMessage | None) -> None:
         """Receive an error of the function itself. A message that it refuses again and again is given up."""
         account = self._world.accounts[plan.function.name]
         account.failed += 1
@@ -257,7 +257,7 @@ class _Runner:
                 self._hosting.give_up(received)
 
     def _send(
-        self, function: IndexedFunction, outputs: tuple[tuple[Parameter, Typed], ...], received: Message | None
+        self, function: IndexedFunction, outputs: tuple[tuple[Parameter, Typed], ...], received: QueueMessage | None
     ) -> None:
         for parameter, value in outputs:
             if parameter.binding == "queue":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simulator.checks.verdict import judge
 from simulator.history.historian import read_history
-from simulator.report.trace.document import trace_of, written
+from simulator.report.trace.drawing import trace_of, written
 from simulator.report.trace.sheet import clean
 from simulator.virtual.search.story_report import of_story
 from simulator.virtual.worlds.outcome import told

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from simulator.host.triggers.queues import Message
+from simulator.host.triggers.queues import QueueMessage
 from simulator.virtual.storage.network import Network, NetworkRequest
 from simulator.virtual.time.machine import PART
 from singleton.stores.message_store import Hidden, Sent, Taken
@@ -96,7 +96,7 @@ class Queues:
             self.watcher.sent(queue, stored, by_locks, delay, life)
         return Sent(stored.id, str(stored.receipt), stored.inserted)
 
-    def receive(self, queue: str, count: int, visibility: float, machine: Machine) -> list[Message]:
+    def receive(self, queue: str, count: int, visibility: float, machine: Machine) -> list[QueueMessage]:
         """Take up to ``count`` visible messages, the oldest first, for a host."""
         if queue not in self._queues:
             raise StoreFailure(404, "QueueNotFound", queue, at=self.loop.now)
@@ -135,11 +135,11 @@ class Queues:
             del messages[over]
         return list(messages.values())
 
-    def _take(self, stored: Stored, visibility: float) -> Message:
+    def _take(self, stored: Stored, visibility: float) -> QueueMessage:
         stored.visible = self.loop.now + visibility
         stored.receipt += 1
         stored.dequeued += 1
-        return Message(
+        return QueueMessage(
             id=stored.id,
             text=stored.text,
             dequeue_count=stored.dequeued,
@@ -168,9 +168,9 @@ class VirtualQueue:
     _name: str
     _closed: Callable[[], None] = lambda: None
 
-    async def receive(self, count: int, seconds: int) -> list[Message]:
+    async def receive(self, count: int, seconds: int) -> list[QueueMessage]:
         """See ``HostQueue.receive``."""
-        taken: list[Message] = await self._send(
+        taken: list[QueueMessage] = await self._send(
             "queue receive", partial(self._queues.receive, self._name, count, seconds, self._machine)
         )
         return taken

@@ -25,7 +25,7 @@ from simulator.virtual.workloads.ledger import Ledger
 from simulator.virtual.workloads.shapes import APPS, BYTES, KINDS, name_of, shapes
 
 if TYPE_CHECKING:
-    from simulator.host.triggers.queues import Message
+    from simulator.host.triggers.queues import QueueMessage
     from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.workloads.shapes import DeferApp, Shape
@@ -122,7 +122,7 @@ class _Runner:
 
         self.world.network.on_send = told
 
-    async def deliver(self, machine: Machine, name: str, shape: Shape, received: Message) -> bool:
+    async def deliver(self, machine: Machine, name: str, shape: Shape, received: QueueMessage) -> bool:
         """Run one invocation; tell whether it succeeded."""
         invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
         rng = random.Random(f"{self.salt}/{invocation}")
@@ -161,7 +161,7 @@ class _Runner:
                 if not asked.done():
                     machine.context().run(asked.set_result, None)
 
-    async def _invoke(self, machine: Machine, name: str, shape: Shape, invocation: str, received: Message) -> bool:
+    async def _invoke(self, machine: Machine, name: str, shape: Shape, invocation: str, received: QueueMessage) -> bool:
         body = json.loads(received.body)
         order, ran, values = self.orders[body["Number"]], list[int](), list[object]()
         job = replace(order.job, fails=order.runs < order.fails)

@@ -16,7 +16,7 @@ from simulator.virtual.hosts.queue_host import QueueWorld, orders
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.queues import Message
+    from simulator.host.triggers.queues import QueueMessage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
@@ -49,7 +49,7 @@ def start_queue(world: World) -> None:
     hosting.feed(orders(rng, "orders", len(jobs), within=40.0), seconds=work + 100.0)
 
 
-async def _on_message(world: World, machine: Machine, kind: str, jobs: list[Job], received: Message) -> bool:
+async def _on_message(world: World, machine: Machine, kind: str, jobs: list[Job], received: QueueMessage) -> bool:
     body = json.loads(received.body)
     job = jobs[body["Number"]]
     invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"

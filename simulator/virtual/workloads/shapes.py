@@ -14,8 +14,8 @@ from zlib import crc32
 
 import azure.functions as func
 
+from simulator.host.app.app_model import Parameter
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.app.model import Parameter
 from simulator.virtual.hosts.jobs import Job, without_options
 from singleton import singleton
 

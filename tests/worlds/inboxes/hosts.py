@@ -30,7 +30,7 @@ from tests.worlds.inboxes.postbook import Postbook
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.queues import Message
+    from simulator.host.triggers.queues import QueueMessage
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
@@ -180,7 +180,7 @@ class _Office:
 
         function = ordered(self.inbox, **self.rules)(ship if is_async else ship_sync)
 
-        async def run(received: Message) -> bool:
+        async def run(received: QueueMessage) -> bool:
             bell = _Bell(received.id, received.pop_receipt, received.body)
             outcome = "ok"
             try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.model import Parameter
+from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.bindings import queue_input
 from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function, told_of
 from simulator.virtual.hosts.jobs import InvocationContext, Job, message
@@ -36,7 +36,7 @@ from tests.worlds.listeners.app import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.queues import Message
+    from simulator.host.triggers.queues import QueueMessage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.functions.contention import Policy
@@ -150,7 +150,7 @@ class _App:
             await self._invoke(machine, kind, f"{machine.name}/{kind}/{worker}/{number}", key=key, **given)
             await asyncio.sleep(rng.choice([1.0, 6.0, 12.0]))
 
-    async def deliver(self, machine: Machine, kind: str, received: Message) -> bool:
+    async def deliver(self, machine: Machine, kind: str, received: QueueMessage) -> bool:
         """Run a function for a message."""
         key = json.loads(received.body)["Order"]["Id"]
         invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
@@ -166,7 +166,7 @@ class _App:
         invocation: str,
         *,
         key: str = "",
-        received: Message | None = None,
+        received: QueueMessage | None = None,
         **given: Any,
     ) -> str:
         rng = self._chance(invocation)

@@ -16,7 +16,7 @@ from simulator import check_cli
 from simulator.appcheck.checked_app import AppSettings
 from simulator.appcheck.command import app_import, child
 from simulator.appcheck.engine import check
-from simulator.host.app.model import AppError
+from simulator.host.app.app_model import AppError
 from singleton.functions.misdeclaration import collecting
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, checked, imported

@@ -15,7 +15,7 @@ from simulator.appcheck.command.settings_file import app_settings
 from simulator.appcheck.command.text_report import WIDTH, lines
 from simulator.appcheck.rules import RULES
 from simulator.appcheck.timer_schedule import shortest_pause
-from simulator.host.app.model import SettingsError
+from simulator.host.app.app_model import SettingsError
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, checked, imported
 from tools import findings

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.host.app.model import HostError
+from simulator.host.app.app_model import HostError
 from simulator.host.startup import apply_time_zone, describe
 from simulator.program import HOST
 from singleton.functions.message_deferral import JITTER

@@ -12,13 +12,13 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from simulator.host.app.indexing import index_function
+from simulator.host.app.function_index import index_function
 from simulator.host.triggers.bindings import ScheduleStatus, queue_input, timer_input
-from simulator.host.triggers.queues import Message
+from simulator.host.triggers.queues import QueueMessage
 from simulator.host.triggers.schedule import Schedule
 
 if typing.TYPE_CHECKING:
-    from simulator.host.app.model import IndexedFunction, Parameter
+    from simulator.host.app.app_model import IndexedFunction, Parameter
 
 HERE = Path(__file__).parent
 
@@ -33,9 +33,9 @@ def indexed(body: typing.Callable[..., Any], *outputs: str, **binding: Any) -> I
     return index_function(function, HERE)
 
 
-def message(body: bytes) -> Message:
+def message(body: bytes) -> QueueMessage:
     moment = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-    return Message(
+    return QueueMessage(
         id="m-1",
         text="",
         body=body,

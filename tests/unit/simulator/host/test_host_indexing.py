@@ -9,12 +9,12 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from simulator.host.app.indexing import index_function
-from simulator.host.app.model import AppError
+from simulator.host.app.app_model import AppError
+from simulator.host.app.function_index import index_function
 from singleton import singleton
 
 if typing.TYPE_CHECKING:
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction
 
 HERE = Path(__file__).parent
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from simulator.bus.server import Bus
+from simulator.bus.bus_server import Bus
+from simulator.host.app.app_model import HostConfig, IndexedFunction, Parameter
 from simulator.host.app.hostjson import BusOptions, QueueOptions
-from simulator.host.app.model import HostConfig, IndexedFunction, Parameter
-from simulator.host.plan import Plan
+from simulator.host.function_plan import Plan
 from simulator.host.process import make_listeners
 from simulator.host.triggers.bindings import binding_data
 from simulator.host.triggers.outputs import Outputs, Typed
-from simulator.host.triggers.queues import Message
+from simulator.host.triggers.queues import QueueMessage
 from simulator.host.triggers.timer import Tick
 from singleton.settings.options import SingletonOptions
 from tests.support.memory_queues import MemoryQueues
@@ -84,7 +84,7 @@ def test_one_that_can_not_be_sent_keeps_none_of_the_others_from_being_sent() -> 
 def given_by(body: str, data_type: int | None = None) -> Callable[[], Mapping[str, object]]:
     """Return what a message with this body gives for names."""
     moment = datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
-    message = Message(id="m-1", text="", body=body.encode(), dequeue_count=3, pop_receipt="r", inserted=moment)
+    message = QueueMessage(id="m-1", text="", body=body.encode(), dequeue_count=3, pop_receipt="r", inserted=moment)
     trigger = Parameter(name="msg", binding="queueTrigger", converter="generic", data_type=data_type)
     return lambda: binding_data(trigger, message)
 

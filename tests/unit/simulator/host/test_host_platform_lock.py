@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from simulator.host.app.model import HostConfig
+from simulator.host.app.app_model import HostConfig
 from simulator.host.platform_lock import LockedListener
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.settings.options import SingletonOptions

@@ -16,25 +16,25 @@ from tests.support.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from simulator.host.triggers.queues import Message
+    from simulator.host.triggers.queues import QueueMessage
 
 
 def in_virtual_time(test: Coroutine[Any, Any, None]) -> None:
     run_virtual(test)
 
 
-async def succeeds(_: Message) -> bool:
+async def succeeds(_: QueueMessage) -> bool:
     return True
 
 
-async def fails(_: Message) -> bool:
+async def fails(_: QueueMessage) -> bool:
     return False
 
 
 def test_a_message_is_run_and_deleted() -> None:
     seen: list[bytes] = []
 
-    async def run(message: Message) -> bool:
+    async def run(message: QueueMessage) -> bool:
         seen.append(message.body)
         return True
 
@@ -59,7 +59,7 @@ def test_a_failed_message_is_tried_five_times_and_then_poison() -> None:
 
 
 def test_a_message_that_was_dequeued_too_often_is_poison_without_a_run() -> None:
-    async def never(_: Message) -> bool:
+    async def never(_: QueueMessage) -> bool:
         pytest.fail("it must not be run")
 
     host = Host(never)
@@ -85,7 +85,7 @@ def test_the_visibility_timeout_is_the_pause_before_the_next_try() -> None:
 def test_a_failed_message_without_a_poison_queue_stays_invisible_for_its_time_and_is_tried_again() -> None:
     runs: list[float] = []
 
-    async def run(_: Message) -> bool:
+    async def run(_: QueueMessage) -> bool:
         runs.append(round(asyncio.get_running_loop().time()))
         return False
 
@@ -100,7 +100,7 @@ def test_a_failed_message_without_a_poison_queue_stays_invisible_for_its_time_an
 def test_the_visibility_timeout_is_cut_to_whole_seconds(timeout: float, waited: int) -> None:
     runs: list[float] = []
 
-    async def run(_: Message) -> bool:
+    async def run(_: QueueMessage) -> bool:
         runs.append(asyncio.get_running_loop().time())
         return False
 
@@ -131,7 +131,7 @@ def test_what_is_not_base64_goes_to_poison_at_once_as_it_is() -> None:
 def test_with_no_encoding_bodies_are_taken_as_they_are() -> None:
     seen: list[bytes] = []
 
-    async def run(message: Message) -> bool:
+    async def run(message: QueueMessage) -> bool:
         seen.append(message.body)
         return True
 
@@ -142,7 +142,7 @@ def test_with_no_encoding_bodies_are_taken_as_they_are() -> None:
 
 
 def test_a_long_run_is_renewed_at_half_time_so_nobody_else_gets_the_message() -> None:
-    async def long(_: Message) -> bool:
+    async def long(_: QueueMessage) -> bool:
         await asyncio.sleep(95)
         return True
 
@@ -155,7 +155,7 @@ def test_a_long_run_is_renewed_at_half_time_so_nobody_else_gets_the_message() ->
 
 
 def test_a_renewal_under_way_is_awaited_so_that_the_delete_has_its_receipt() -> None:
-    async def ends_while_renewing(_: Message) -> bool:
+    async def ends_while_renewing(_: QueueMessage) -> bool:
         await asyncio.sleep(10.005)
         return True
 
@@ -167,7 +167,7 @@ def test_a_renewal_under_way_is_awaited_so_that_the_delete_has_its_receipt() -> 
 
 
 def test_a_renewal_that_the_service_refuses_is_tried_again_sooner() -> None:
-    async def long(_: Message) -> bool:
+    async def long(_: QueueMessage) -> bool:
         await asyncio.sleep(25)
         return True
 
@@ -180,7 +180,7 @@ def test_a_renewal_that_the_service_refuses_is_tried_again_sooner() -> None:
 
 
 def test_a_message_that_somebody_else_took_is_left_to_them() -> None:
-    async def loses_it(_: Message) -> bool:
+    async def loses_it(_: QueueMessage) -> bool:
         host.queues.queues["orders"][0].receipt = "another's"
         await asyncio.sleep(15)
         return True
@@ -203,7 +203,7 @@ def test_a_delete_is_asked_again_through_trouble() -> None:
 
 
 def test_an_unexpected_error_returns_the_message_and_the_listener_goes_on() -> None:
-    async def explodes(message: Message) -> bool:
+    async def explodes(message: QueueMessage) -> bool:
         if message.body == b"odd":
             raise RuntimeError("a bug of ours")
         return True
@@ -218,7 +218,7 @@ def test_an_unexpected_error_returns_the_message_and_the_listener_goes_on() -> N
 def test_no_more_than_a_batch_and_its_threshold_are_in_flight() -> None:
     running = most = 0
 
-    async def slow(_: Message) -> bool:
+    async def slow(_: QueueMessage) -> bool:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -236,7 +236,7 @@ def test_no_more_than_a_batch_and_its_threshold_are_in_flight() -> None:
 def test_one_at_a_time_is_a_batch_of_one_with_no_threshold() -> None:
     running = most = 0
 
-    async def slow(_: Message) -> bool:
+    async def slow(_: QueueMessage) -> bool:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -338,7 +338,7 @@ def test_found_messages_start_the_backoff_anew() -> None:
 def test_stop_polls_no_more_and_awaits_what_runs() -> None:
     ended: list[float] = []
 
-    async def long(_: Message) -> bool:
+    async def long(_: QueueMessage) -> bool:
         await asyncio.sleep(40)
         ended.append(asyncio.get_running_loop().time())
         return True

@@ -16,8 +16,8 @@ import azure.functions as func
 import pytest
 
 import simulator
-from simulator.host.app.indexing import check_names, index_function, refused
-from simulator.host.app.model import AppError, HostConfig, HostError
+from simulator.host.app.app_model import AppError, HostConfig, HostError
+from simulator.host.app.function_index import check_names, index_function, refused
 from simulator.host.startup import describe, prepare_app
 from tests.support.app_shapes import HEAD, SHAPES, Shape, named, queue
 

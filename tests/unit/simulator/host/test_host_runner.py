@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from simulator.host.app.app_model import AppError, IndexedFunction, Parameter
 from simulator.host.app.hostjson import function_timeout
-from simulator.host.app.model import AppError, IndexedFunction, Parameter
 from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
-from simulator.host.calls import Answer, Call
+from simulator.host.calls import WorkerAnswer, WorkerCall
 from simulator.host.runner import Runner
-from simulator.host.triggers.queues import Message
+from simulator.host.triggers.queues import QueueMessage
 from simulator.host.triggers.timer import Tick
-from simulator.host.web.site import Request
+from simulator.host.web.site import HttpRequest
 from singleton.base.errors import ConfigurationError
 from tests.support.memory_queues import MemoryQueues
 from tests.support.virtual import run_virtual
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-MESSAGE = Message(id="m-1", text="", dequeue_count=1, pop_receipt="r")
+MESSAGE = QueueMessage(id="m-1", text="", dequeue_count=1, pop_receipt="r")
 
 
 def function(name: str = "ship") -> IndexedFunction:
@@ -46,7 +46,7 @@ class Given:
     def __init__(self, *errors: str | None, takes: float = 0.0, **policy: Any) -> None:
         self.errors = list(errors)
         self.takes = takes
-        self.calls: list[tuple[float, Call]] = []
+        self.calls: list[tuple[float, WorkerCall]] = []
         self.events: list[tuple[str, dict[str, object]]] = []
         self.runner = Runner(
             workers=self,
@@ -57,11 +57,11 @@ class Given:
             random=Random(1),
         )
 
-    async def invoke(self, call: Call, limit: float | None) -> Answer:
+    async def invoke(self, call: WorkerCall, limit: float | None) -> WorkerAnswer:
         assert limit is None
         self.calls.append((asyncio.get_running_loop().time(), call))
         await asyncio.sleep(self.takes)
-        return Answer(invocation=call.invocation, error=self.errors.pop(0) if self.errors else None)
+        return WorkerAnswer(invocation=call.invocation, error=self.errors.pop(0) if self.errors else None)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return run_virtual(work)
@@ -191,7 +191,7 @@ def test_consumption_allows_ten_minutes_at_most(tmp_path: Path) -> None:
             function_timeout(tmp_path, {"WEBSITE_SKU": "Dynamic"})
 
 
-ASKED = Request(id="r-1", method="GET", url="http://a/api/ship", headers={}, query={}, route={})
+ASKED = HttpRequest(id="r-1", method="GET", url="http://a/api/ship", headers={}, query={}, route={})
 
 
 def test_a_request_is_run_once_and_answered_also_if_it_failed_or_gave_nothing() -> None:

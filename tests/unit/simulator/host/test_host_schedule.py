@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from simulator.host.app.model import IndexedFunction, Parameter
-from simulator.host.plan import make_plans
+from simulator.host.app.app_model import IndexedFunction, Parameter
+from simulator.host.function_plan import make_plans
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 
 PACIFIC = ZoneInfo("America/Los_Angeles")

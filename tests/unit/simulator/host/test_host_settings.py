@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from simulator.host.app.app_model import HostConfig, SettingsError
 from simulator.host.app.hostjson import QueueOptions, allowed_functions, queue_options
-from simulator.host.app.model import HostConfig, SettingsError
 from simulator.host.app.settings import is_disabled, is_set, local_settings, prepare, redirect, resolve
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json

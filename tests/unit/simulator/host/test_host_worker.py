@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
-from simulator.host.app.indexing import index_function
+from simulator.host.app.function_index import index_function
 from simulator.host.calls import RetryContext
-from simulator.host.worker import Outcome, Worker, describe, thread_count
+from simulator.host.worker import BodyOutcome, Worker, describe, thread_count
 from simulator.witness.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction
 
 WAIT = 20.0
 HERE = Path(__file__).parent
@@ -77,10 +77,10 @@ def indexed(body: Callable[..., Any], *outputs: str, **binding: Any) -> IndexedF
     return index_function(function, HERE)
 
 
-def submit(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Future[Outcome]:
-    answered: Future[Outcome] = Future()
+def submit(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Future[BodyOutcome]:
+    answered: Future[BodyOutcome] = Future()
 
-    async def answer(outcome: Outcome) -> None:
+    async def answer(outcome: BodyOutcome) -> None:
         answered.set_result(outcome)
 
     call = {"invocation": "id-1", "value": lambda: "the message", "retry": RetryContext(), "told": {}, **changes}
@@ -88,7 +88,7 @@ def submit(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: A
     return answered
 
 
-def invoke(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Outcome:
+def invoke(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> BodyOutcome:
     return submit(worker, body, *outputs, **changes).result(WAIT)
 
 
@@ -101,7 +101,7 @@ def test_async_bodies_run_on_the_workers_loop_and_sync_ones_in_its_pool(worker: 
     async def async_body(msg: str) -> None:
         threads.append(threading.current_thread())
 
-    assert invoke(worker, sync_body) == invoke(worker, async_body) == Outcome()
+    assert invoke(worker, sync_body) == invoke(worker, async_body) == BodyOutcome()
     assert threads[0].name.startswith("worker")
     assert threads[1] is not threads[0]
     assert not threads[1].name.startswith("worker")
@@ -121,10 +121,10 @@ def test_a_waiting_sync_body_occupies_a_thread_of_the_pool() -> None:
 
         first = submit(worker, waits)
         second = submit(worker, quick)
-        assert invoke(worker, passes_by) == Outcome()
+        assert invoke(worker, passes_by) == BodyOutcome()
         assert not second_ran.is_set()
         free.set()
-        assert first.result(WAIT) == second.result(WAIT) == Outcome()
+        assert first.result(WAIT) == second.result(WAIT) == BodyOutcome()
 
 
 def test_a_body_that_blocks_the_loop_stalls_the_other_async_bodies(worker: Worker) -> None:
@@ -140,7 +140,7 @@ def test_a_body_that_blocks_the_loop_stalls_the_other_async_bodies(worker: Worke
     second = submit(worker, other)
     assert not ran.wait(0.05)
     free.set()
-    assert first.result(WAIT) == second.result(WAIT) == Outcome()
+    assert first.result(WAIT) == second.result(WAIT) == BodyOutcome()
 
 
 def test_the_context_is_passed_by_name_and_knows_the_invocation(worker: Worker) -> None:
@@ -150,7 +150,7 @@ def test_the_context_is_passed_by_name_and_knows_the_invocation(worker: Worker) 
         seen.append(context)
         seen.append(context.thread_local_storage.invocation_id)
 
-    assert invoke(worker, body, retry=RetryContext(1, 3)) == Outcome()
+    assert invoke(worker, body, retry=RetryContext(1, 3)) == BodyOutcome()
     context = seen[0]
     assert (context.invocation_id, context.function_name, seen[1]) == ("id-1", "body", "id-1")
     assert context.function_directory == str(HERE)
@@ -186,7 +186,7 @@ def test_what_is_no_exception_is_never_answered_and_the_worker_goes_on(worker: W
     async def well(msg: str) -> None: ...
 
     never = [submit(worker, body) for body in (sync_body, async_body)]
-    assert invoke(worker, well) == Outcome()
+    assert invoke(worker, well) == BodyOutcome()
     assert not any(answer.done() for answer in never)
 
 
@@ -239,7 +239,7 @@ def test_a_sync_body_finds_its_invocation_where_the_real_worker_has_it(worker: W
     def body(msg: str) -> None:
         seen.append(sys.modules["azure_functions_runtime"].invocation_id_cv.get())
 
-    assert invoke(worker, body) == Outcome()
+    assert invoke(worker, body) == BodyOutcome()
     assert seen == ["id-1"]
 
 
@@ -281,7 +281,7 @@ def test_outputs_and_the_return_value_are_collected_if_they_were_set(worker: Wor
         ("out", "by out"),
         ("$return", "returned"),
     ]
-    assert invoke(worker, silent, "out") == Outcome()
+    assert invoke(worker, silent, "out") == BodyOutcome()
 
 
 def test_what_can_not_be_sent_fails_the_invocation(worker: Worker) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.host.triggers.jsonnet import plain, read, write
-from simulator.host.triggers.outputs import Kind, Typed, written
+from simulator.host.triggers.outputs import DataKind, Typed, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def utc() -> Iterator[None]:
         ("double", 1e-7, ["1E-07"]),
     ],
 )  # fmt: skip
-def test_what_is_written(kind: Kind, value: Any, bodies: list[str]) -> None:
+def test_what_is_written(kind: DataKind, value: Any, bodies: list[str]) -> None:
     assert written(Typed(kind, value)) == [body.encode() for body in bodies]
 
 

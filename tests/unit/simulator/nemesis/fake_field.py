@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from simulator.nemesis.field import Field, Holding, Wanting
 from simulator.nemesis.wires import Wire
-from simulator.proxy.exchange import Request
+from simulator.proxy.exchange import ProxyRequest
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,10 +35,10 @@ class FakeWire(Wire):
         return "" if rule is None else rule.name
 
 
-def asked(operation: str, lock: str = SHIP, method: str = "PUT") -> Request:
+def asked(operation: str, lock: str = SHIP, method: str = "PUT") -> ProxyRequest:
     """Make a request about a lock."""
     headers = {"x-ms-lease-action": operation}
-    return Request(
+    return ProxyRequest(
         number=1, method=method, path=f"/a/webjobshost/{lock}", query={"comp": "lease"}, headers=headers, started=0.0
     )
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.faults.real import ALL, KINDS, Mark
-from simulator.nemesis.plan import PlanError, chosen, draw_plan, read_plan
+from simulator.faults.real import ALL, KINDS, Victims
+from simulator.nemesis.fault_plan import PlanError, chosen, draw_plan, read_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,9 @@ def test_partitions_are_shorter_and_longer_than_the_lease_and_of_every_way() -> 
 def test_every_kind_says_in_a_sentence_what_happens() -> None:
     for kind in ALL:
         for seed in range(10):
-            words = KINDS[kind].draw(random.Random(seed), 1.0).words(Mark(("host-1", "host-2"), "locks/fleet/a"), 3.0)
+            words = (
+                KINDS[kind].draw(random.Random(seed), 1.0).words(Victims(("host-1", "host-2"), "locks/fleet/a"), 3.0)
+            )
             assert "host-1" in words or "everybody" in words
             assert "None" not in words
 

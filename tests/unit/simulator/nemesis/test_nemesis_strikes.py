@@ -9,10 +9,10 @@ import pytest
 
 from simulator.faults.real import ALL, KINDS
 from simulator.nemesis.aims import lock_in
+from simulator.nemesis.fault_plan import draw_plan
 from simulator.nemesis.field import Holding, Wanting
 from simulator.nemesis.nemesis import GIVEN_UP, PATIENCE, Nemesis
-from simulator.nemesis.plan import draw_plan
-from simulator.proxy.rules import Hang
+from simulator.proxy.actions import Hang
 from tests.unit.simulator.nemesis.fake_field import SHIP, FakeField, asked
 
 if TYPE_CHECKING:

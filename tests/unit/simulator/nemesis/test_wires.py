@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.nemesis.wires import Wire, WireError, Wires, services_of
-from simulator.proxy.rules import Hang, Twice, everything
+from simulator.proxy.actions import Hang, Twice, everything
 from tests.support.scripted_server import Answer, ScriptedServer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 
 from simulator.history.journal import Record, read_journal
 from simulator.real.fleet import Fleet, FleetTrouble
-from simulator.real.hosts import Host
+from simulator.real.host_processes import Host
 from simulator.work.scenario import Scenario
 
 if TYPE_CHECKING:

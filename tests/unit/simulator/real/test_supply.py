@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from simulator.bus.server import Bus
+from simulator.bus.bus_server import Bus
 from simulator.history.journal import Journal, read_journal
 from simulator.real.supply import Supply
 from simulator.report.board import Board
 from simulator.work.apps import App, AppFunction
 from simulator.work.own import Outgoing
-from simulator.work.requests import Request
+from simulator.work.request_specs import RequestSpec
 from simulator.work.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_messages_of_sessions_are_told_with_their_session(bench: Bench) -> None:
 
 
 def test_a_request_of_the_users_waits_until_a_host_is_up(bench: Bench) -> None:
-    asked = Request(function="ship", method="GET", path="/api/ship")
+    asked = RequestSpec(function="ship", method="GET", path="/api/ship")
     bench.supply.send(Outgoing("http/ship", "", "a", request=asked, own=True))
     bench.supply.send_held()
     (held,) = bench.written("request_held")
@@ -111,7 +111,7 @@ def test_a_request_of_the_users_waits_until_a_host_is_up(bench: Bench) -> None:
 
 
 def test_a_request_goes_to_a_host_that_works_and_its_caller_tells_what_became_of_it(bench: Bench) -> None:
-    ask = Outgoing("http/ship", "", "a", request=Request(function="ship", method="POST", path="/api/ship"))
+    ask = Outgoing("http/ship", "", "a", request=RequestSpec(function="ship", method="POST", path="/api/ship"))
     bench.supply.send(ask)
     bench.supply.send_held()
     assert bench.written("request_sent") == []  # nobody is there yet

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.report.files import OutFile, OutFileError
-from simulator.report.html.document import SCRIPTS, as_page
+from simulator.report.html.html_report import SCRIPTS, as_page
 from simulator.virtual.faults import KINDS
 from simulator.virtual.oracle.evidence import Violation
 from simulator.virtual.search.story_report import of_story

@@ -10,7 +10,7 @@ from simulator.report.timeline.build import build_timeline
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
 if TYPE_CHECKING:
-    from simulator.report.timeline.model import LeaseSpan, Timeline
+    from simulator.report.timeline.timeline import LeaseSpan, Timeline
 
 
 def timeline(story: Story, end: float = 40.0, **more: Any) -> Timeline:

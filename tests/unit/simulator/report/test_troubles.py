@@ -9,7 +9,7 @@ from simulator.report.timeline.build import build_timeline
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
 if TYPE_CHECKING:
-    from simulator.report.timeline.model import Timeline
+    from simulator.report.timeline.timeline import Timeline
 
 
 def timeline(story: Story) -> Timeline:

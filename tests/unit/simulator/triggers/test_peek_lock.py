@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from simulator.bus.broker import Broker, Entity
-from simulator.bus.server import BusTrouble
+from simulator.bus.bus_server import BusTrouble
 from simulator.host.app.hostjson import BusOptions
 from simulator.host.triggers.peeklock import PeekLockListener
 from tests.support.virtual import run_virtual

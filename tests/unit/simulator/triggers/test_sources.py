@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from simulator.host.app.app_model import IndexedFunction, Parameter, SettingsError
 from simulator.host.app.hostjson import BusOptions, bus_options, route_prefix
-from simulator.host.app.model import IndexedFunction, Parameter, SettingsError
-from simulator.host.plan import make_plans
+from simulator.host.function_plan import make_plans
 from simulator.host.triggers.sources import Source, source_of
 from singleton.base.errors import ConfigurationError
 

@@ -10,10 +10,10 @@ import azure.functions as func
 import pytest
 
 from simulator.expected.key import Declared, expected_key
-from simulator.host.app.model import Parameter
-from simulator.host.expecting import _delivered
+from simulator.host.app.app_model import Parameter
+from simulator.host.expected_keys import _delivered
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
-from simulator.host.web.site import Request
+from simulator.host.web.site import HttpRequest
 
 WHEN = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -116,7 +116,7 @@ def test_documents_rows_events_of_kafka_and_plain_data_are_what_the_worker_makes
         ),
         (
             {"scope_id": "{id}-{zone}-{Order.Id}-{headers.x-a}"},
-            Request(
+            HttpRequest(
                 id="r",
                 method="POST",
                 url="",

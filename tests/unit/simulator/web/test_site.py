@@ -8,10 +8,10 @@ import aiohttp
 import azure.functions as func
 import pytest
 
-from simulator.host.app.model import Parameter
+from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.outputs import typed
 from simulator.host.web.routes import Route
-from simulator.host.web.site import REQUEST_ID, Request, Response, Site, answered, http_input
+from simulator.host.web.site import REQUEST_ID, HttpRequest, HttpResponse, Site, answered, http_input
 
 TRIGGER = Parameter(name="req", binding="httpTrigger", converter="httpTrigger")
 OUTPUT = Parameter(name="$return", binding="http", converter="http", annotation=func.HttpResponse)
@@ -20,14 +20,14 @@ OUTPUT = Parameter(name="$return", binding="http", converter="http", annotation=
 class Served:
     """A site with one function, which keeps what it was asked."""
 
-    def __init__(self, prefix: str = "api", response: Response | None = None) -> None:
-        self.asked: list[Request] = []
+    def __init__(self, prefix: str = "api", response: HttpResponse | None = None) -> None:
+        self.asked: list[HttpRequest] = []
         self.told: list[tuple[str, dict[str, object]]] = []
-        self.response = response or Response(body=b"done")
+        self.response = response or HttpResponse(body=b"done")
         routes = [(Route.parse("orders/{id:int}"), frozenset({"POST", "GET"}), "ship")]
         self.site = Site(routes, prefix, self.run, self.write)
 
-    async def run(self, function: str, request: Request) -> Response:
+    async def run(self, function: str, request: HttpRequest) -> HttpResponse:
         assert function == "ship"
         self.asked.append(request)
         return self.response
@@ -45,7 +45,7 @@ class Served:
 
 
 async def test_a_request_reaches_its_function_with_all_that_it_says() -> None:
-    served = Served(response=Response(status=201, headers=(("X-A", "b"), ("Set-Cookie", "c=1")), body=b"made"))
+    served = Served(response=HttpResponse(status=201, headers=(("X-A", "b"), ("Set-Cookie", "c=1")), body=b"made"))
     await served.site.open()
     try:
         headers = {REQUEST_ID: "r-1", "X-Tenant": "north", "Content-Type": "application/json"}
@@ -104,6 +104,6 @@ def test_what_a_function_gives_back_is_what_the_caller_gets() -> None:
     assert (response.status, response.body, dict(response.headers)["X-A"]) == (409, b"\x00", "b")
     text = typed(OUTPUT, "plain")
     assert text is not None
-    assert answered(*text) == Response(headers=(("Content-Type", "text/plain; charset=utf-8"),), body=b"plain")
+    assert answered(*text) == HttpResponse(headers=(("Content-Type", "text/plain; charset=utf-8"),), body=b"plain")
     with pytest.raises(TypeError, match="unable to encode"):
         typed(OUTPUT, None)

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
 
-from simulator.host.app.indexing import index_function
+from simulator.host.app.function_index import index_function
 from simulator.host.calls import Context, RetryContext
 from simulator.host.triggers.outputs import given_back
 from simulator.host.triggers.sources import source_of
 from simulator.host.web.routes import Route
-from simulator.host.web.site import Request, answered, http_input
+from simulator.host.web.site import HttpRequest, answered, http_input
 from singleton import singleton
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.app.model import IndexedFunction
-    from simulator.host.web.site import Response
+    from simulator.host.app.app_model import IndexedFunction
+    from simulator.host.web.site import HttpResponse
 
-ASKED = Request(
+ASKED = HttpRequest(
     id="r",
     method="POST",
     url="http://127.0.0.1:7/api/orders/7?a=b",
@@ -39,7 +39,7 @@ def wsgi(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[by
     return [body, b"?", environ["QUERY_STRING"].encode()]
 
 
-def served(function: IndexedFunction) -> Response:
+def served(function: IndexedFunction) -> HttpResponse:
     context = Context(function.name, function.directory, "i", threading.local(), RetryContext(0, 0))
     result = function.call(req=http_input(function.trigger, ASKED), context=context)
     ((_, typed),) = given_back(function, {}, result)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
-from simulator.host.app.indexing import index_function
+from simulator.host.app.function_index import index_function
 from simulator.witness.witness import Witness, invoked
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator.host.app.model import Parameter
+from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.delivery import Delivery, delivered_input
 from simulator.work.own import _NAMES, check_metadata
 from simulator.work.scenario import ScenarioError

@@ -11,7 +11,7 @@ from simulator.host.web.routes import Route
 from simulator.work.apps import App, AppFunction
 from simulator.work.feed import Feeder
 from simulator.work.own import read_own
-from simulator.work.requests import KEYS, make_request
+from simulator.work.request_specs import KEYS, make_request
 from simulator.work.scenario import ScenarioError
 
 if TYPE_CHECKING:

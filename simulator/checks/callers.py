@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simulator.history.facts import History, Invocation
     from simulator.history.traffic import Asked
 
+
 _STOPPING: Final = 503
 _FAILED: Final = 500
 _REFUSED: Final = 400

@@ -21,10 +21,10 @@ from simulator.report.words import Line, fine_print, headline, summary
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from simulator.checks.reports import CheckReport
+    from simulator.checks.reports import CheckResult
     from simulator.checks.verdict import Verdict
     from simulator.history.journal import Record
-    from simulator.report.timeline.model import Timeline
+    from simulator.report.timeline.timeline import Timeline
 
 
 FORMAT: Final = 1
@@ -33,14 +33,14 @@ _EXACT: Final = 2**53
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def packed(subject: Subject) -> str:
+def packed(subject: ReportContent) -> str:
     """Return a report's data as JSON that may stand inside HTML, whatever the names in it are."""
     data, texts = _data(subject)
     whole = {**_without_secrets(data), **texts}
     return json.dumps(whole, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
 
 
-def _data(subject: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
+def _data(subject: ReportContent) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what there is little of, and, as columns, what there may be much of."""
     line, texts = subject.timeline, _Texts()
     spans = _spans(line, texts)
@@ -115,7 +115,7 @@ def _mark(mark: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in mark.items() if value not in ("", 0, []) or name in {"at", "end"}}
 
 
-def _check(check: CheckReport) -> dict[str, Any]:
+def _check(check: CheckResult) -> dict[str, Any]:
     return {
         "name": check.name,
         "promise": check.promise,
@@ -161,7 +161,7 @@ SCRIPTS: Final = (
 """In this order: each uses only what stands before it."""
 
 
-def as_page(subject: Subject) -> str:
+def as_page(subject: ReportContent) -> str:
     """Return the report as one HTML document.
 
     Its policy for content (CSP) allows exactly this style and this script, and no request at all.
@@ -189,7 +189,7 @@ def _file(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ReportContent:
     """A report's content, apart from its form.
 
     Attributes:
@@ -207,16 +207,16 @@ class Subject:
     lines: Sequence[Line]
     facts: Sequence[tuple[str, str]]
     timeline: Timeline
-    checks: Sequence[CheckReport] = ()
+    checks: Sequence[CheckResult] = ()
     story: Sequence[str] = ()
     again: str = ""
     faults: Sequence[dict[str, Any]] = ()
 
 
-def of_run(records: Sequence[Record], verdict: Verdict, again: str) -> Subject:
+def of_run(records: Sequence[Record], verdict: Verdict, again: str) -> ReportContent:
     """Make the report of a run of real hosts."""
     timeline = build_timeline(records, verdict)
-    return Subject(
+    return ReportContent(
         title="singleton-sim",
         headline=headline(verdict),
         lines=[*summary(verdict), Line("note", fine_print(verdict))],

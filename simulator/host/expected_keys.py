@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Final, Literal
 from simulator.expected.key import CantTell, Declared, Delivered, expected_key
 from simulator.host.triggers.bindings import BINARY
 from simulator.host.triggers.delivery import Delivery, delivery_names
-from simulator.host.triggers.queues import Message
+from simulator.host.triggers.queues import QueueMessage
 from simulator.host.triggers.sources import is_batch
-from simulator.host.web.site import Request
+from simulator.host.web.site import HttpRequest
 from singleton.dotnet.dequeueable import DequeueableLayout
 from singleton.dotnet.webjobs import WebJobsLayout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.host.app.model import Parameter
-    from simulator.host.plan import Plan
+    from simulator.host.app.app_model import Parameter
+    from simulator.host.function_plan import Plan
     from singleton.functions.guard import Guard
+
 
 _LAYOUTS: Final[dict[type, Literal["webjobs", "dequeueable"]]] = {
     WebJobsLayout: "webjobs",
@@ -62,17 +63,17 @@ def _declared(guard: Guard, function: str, host_id: str) -> Declared:
 
 def _delivered(trigger: Parameter, cause: object) -> Delivered:
     match cause:
-        case Message():
+        case QueueMessage():
             return _message(trigger, cause)
         case Delivery():
             return _delivery(trigger, cause)
-        case Request():
+        case HttpRequest():
             return _request(trigger, cause)
         case _:
             return Delivered(trigger=trigger.binding, parameter=trigger.name)
 
 
-def _message(trigger: Parameter, message: Message) -> Delivered:
+def _message(trigger: Parameter, message: QueueMessage) -> Delivered:
     dates = {
         "ExpirationTime": message.expires,
         "InsertionTime": message.inserted,
@@ -93,7 +94,7 @@ def _message(trigger: Parameter, message: Message) -> Delivered:
     )
 
 
-def _request(trigger: Parameter, request: Request) -> Delivered:
+def _request(trigger: Parameter, request: HttpRequest) -> Delivered:
     query = {name: value for name, value in request.query.items() if name.casefold() != "code"}
     over = {**query, **request.route, "headers": dict(request.headers), "query": query}
     return Delivered(trigger=trigger.binding, parameter=trigger.name, body=request.body, over=over)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from simulator.faults.fault import drawn
-from simulator.virtual.faults.fault import Lasting, WorldFault, about, place_and_time
+from simulator.faults.fault_record import drawn
+from simulator.virtual.faults.world_fault import Lasting, WorldFault, about, place_and_time
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Mapping, Sequence
 
-    from simulator.virtual.faults.fault import Target
+    from simulator.virtual.faults.world_fault import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,7 +115,7 @@ _POLICIES: Final = {
 _OTHER: Final = "met a lock that was taken"
 
 
-How = Literal["simulated", "delivered", "not exercised"]
+ExerciseLevel = Literal["simulated", "delivered", "not exercised"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class Reach:
     """How far the run came with one function: ``why`` says why it did not exercise it."""
 
     exercised: bool
-    how: How
+    how: ExerciseLevel
     why: str = ""
 
 

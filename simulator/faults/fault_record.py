@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
+
 JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "float": (float, int),
     "int": (int,),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import psutil
 
+
 STOPPED_WITHIN: Final = 2.0
 TAIL: Final = 4096
 LINES: Final = 3

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.checks.failover import State
-    from simulator.checks.messages import State as MessageEnd
+    from simulator.checks.failover import TakeoverState
+    from simulator.checks.messages import MessageState
     from simulator.history.facts import Ending
     from simulator.history.functions import Mode
+
 
 LeaseEnd = Literal["released", "expired", "broken", "taken", "open"]
 """How a lease ended. ``taken``: somebody else got it before its end. ``open``: it went on when the run ended."""
@@ -64,7 +65,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Body(Span):
+class BodySpan(Span):
     """A guarded body that ran. ``held``: under its lock."""
 
     token: int | None
@@ -72,7 +73,7 @@ class Body(Span):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding(Span):
+class HoldSpan(Span):
     """A lock that was held."""
 
     token: int | None
@@ -80,7 +81,7 @@ class Holding(Span):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting(Span):
+class WaitSpan(Span):
     """Somebody waited for a lock."""
 
 
@@ -135,7 +136,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Together:
+class OverlapSpan:
     """Two bodies that were inside one lock at the same time. ``caught``: nobody can prevent it, and it was told."""
 
     lock: str
@@ -153,7 +154,7 @@ class Takeover:
     lock: str
     victim: str
     at: float
-    state: State
+    state: TakeoverState
     by: str
     taken: float | None
     bound: float | None
@@ -182,13 +183,13 @@ class MessageLine:
     sent: float
     received: tuple[tuple[float, str], ...]
     done: float | None
-    state: MessageEnd
+    state: MessageState
     dequeued: int
     deferred: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class BrokenPromise:
     """A promise that was broken, and where to look for it.
 
     Attributes:
@@ -224,16 +225,16 @@ class Timeline:
     duration: float
     hosts: tuple[HostLane, ...]
     locks: tuple[LockLane, ...]
-    bodies: tuple[Body, ...] = ()
-    holdings: tuple[Holding, ...] = ()
+    bodies: tuple[BodySpan, ...] = ()
+    holdings: tuple[HoldSpan, ...] = ()
     leases: tuple[LeaseSpan, ...] = ()
-    waits: tuple[Waiting, ...] = ()
+    waits: tuple[WaitSpan, ...] = ()
     marks: tuple[Mark, ...] = ()
-    overlaps: tuple[Together, ...] = ()
+    overlaps: tuple[OverlapSpan, ...] = ()
     takeovers: tuple[Takeover, ...] = ()
     handovers: tuple[Handover, ...] = ()
     messages: tuple[MessageLine, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[BrokenPromise, ...] = ()
     notes: tuple[Note, ...] = ()
     calls: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Of each host, how many requests of each kind it sent to the storage."""

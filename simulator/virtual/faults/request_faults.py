@@ -10,18 +10,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from simulator.faults.fault import FATES, drawn, fate_words
-from simulator.virtual.faults.fault import WorldFault, about, befallen, place_and_time
-from simulator.virtual.faults.hosts import kill_a_holder
-from simulator.virtual.faults.network import NetworkFault
+from simulator.faults.fault_record import FATES, drawn, fate_words
+from simulator.virtual.faults.host_faults import kill_a_holder
+from simulator.virtual.faults.network_faults import NetworkFault
+from simulator.virtual.faults.world_fault import WorldFault, about, befallen, place_and_time
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Mapping, Sequence
 
-    from simulator.virtual.faults.fault import Target
+    from simulator.virtual.faults.world_fault import Target
     from simulator.virtual.storage.network import NetworkRequest, Passage
+
 
 _STATUSES: Final = ("500", "503", "429", "403")
 _OF_LOCKS: Final = ("acquire", "acquire", "renew", "renew", "release", "release", "write", "read", "create")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from simulator.history.facts import Acquisition, History, Section
     from simulator.history.functions import Mode
 
+
 _ROUNDING = 2e-6
 
 

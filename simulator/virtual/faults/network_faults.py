@@ -6,14 +6,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from simulator.faults.fault import drawn
-from simulator.virtual.faults.fault import Lasting, about, place_and_time, sometimes
+from simulator.faults.fault_record import drawn
+from simulator.virtual.faults.world_fault import Lasting, about, place_and_time, sometimes
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     import random
 
-    from simulator.virtual.faults.fault import Target
+    from simulator.virtual.faults.world_fault import Target
     from simulator.virtual.storage.network import NetworkRequest, Passage
 
 

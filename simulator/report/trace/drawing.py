@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from simulator.history.facts import History, Invocation
     from simulator.history.journal import Record
     from simulator.report.files import OutFile
-    from simulator.report.timeline.model import Body, Handover, Holding, LeaseSpan, Mark, Timeline, Together, Waiting
+    from simulator.report.timeline.timeline import (
+        BodySpan,
+        Handover,
+        HoldSpan,
+        LeaseSpan,
+        Mark,
+        OverlapSpan,
+        Timeline,
+        WaitSpan,
+    )
 
 
 PROGRAM: Final = "singleton-sim"
@@ -239,7 +248,7 @@ def _of_mark(mark: Mark) -> Slice:
     return Slice(name=mark.what, kind=kind, start=micros(mark.at), end=micros(mark.end), args=_about(mark))
 
 
-def _of_overlap(each: Together) -> Slice:
+def _of_overlap(each: OverlapSpan) -> Slice:
     what = "caught overlap" if each.caught else "OVERLAP"
     return Slice(
         name=f"{what} in {label(each.lock)}: {' and '.join(each.hosts)}",
@@ -251,13 +260,13 @@ def _of_overlap(each: Together) -> Slice:
     )
 
 
-def _of_wait(wait: Waiting) -> Slice:
+def _of_wait(wait: WaitSpan) -> Slice:
     told = {"lock": wait.lock, "ending": wait.ending}
     name = f"waits for {label(wait.lock)}"
     return Slice(name=name, kind="wait", start=micros(wait.start), end=micros(wait.end), args=told)
 
 
-def _of_body(body: Body) -> Slice:
+def _of_body(body: BodySpan) -> Slice:
     told = {"lock": body.lock, "token": body.token, "invocation": body.owner, "ending": body.ending}
     return Slice(
         name=label(body.lock),
@@ -270,20 +279,20 @@ def _of_body(body: Body) -> Slice:
     )
 
 
-def _of_listener(got: Holding) -> Slice:
+def _of_listener(got: HoldSpan) -> Slice:
     told = {"lock": got.lock, "token": got.token, "ending": got.ending}
     name, key = f"listens: {label(got.lock)}", (got.host, got.lock, got.owner)
     start, end = micros(got.start), micros(max(got.end, got.start))
     return Slice(name=name, kind="listener", start=start, end=end, args=told, key=key)
 
 
-def _of_holding(got: Holding) -> Slice:
+def _of_holding(got: HoldSpan) -> Slice:
     told = {"host": got.host, "token": got.token, "invocation": got.owner, "ending": got.ending, "lock": got.lock}
     start, end = micros(got.start), micros(max(got.end, got.start))
     return Slice(name=got.host, kind="hold", start=start, end=end, args=told, tone=_TONES.get(got.ending, ""))
 
 
-def _of_intruder(body: Body) -> Slice:
+def _of_intruder(body: BodySpan) -> Slice:
     told = {"host": body.host, "invocation": body.owner, "ending": body.ending, "lock": body.lock}
     start, end = micros(body.start), micros(max(body.end, body.start))
     name = f"{body.host}, without the lock"

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from simulator.faults.fault import drawn
-from simulator.virtual.faults.fault import Lasting, about, sometimes
-from simulator.virtual.faults.network import NetworkFault
+from simulator.faults.fault_record import drawn
+from simulator.virtual.faults.network_faults import NetworkFault
+from simulator.virtual.faults.world_fault import Lasting, about, sometimes
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping, Sequence
 
-    from simulator.virtual.faults.fault import Target
+    from simulator.virtual.faults.world_fault import Target
     from simulator.virtual.storage.network import NetworkRequest, Passage
+
 
 _ERRORS: Final[dict[str, Callable[[], Exception]]] = {
     "ValueError": lambda: ValueError("simulated: an answer that makes no sense"),

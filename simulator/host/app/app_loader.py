@@ -20,14 +20,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.indexing import index_function
-from simulator.host.app.model import AppError
+from simulator.host.app.app_model import AppError
+from simulator.host.app.function_index import index_function
 from singleton.base.appsettings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction
 
 
 _NAME: Final = "simulator"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from simulator.host.web.routes import Parameter, Route
+from simulator.host.web.routes import Route, RouteParameter
 from simulator.host.web.site import REQUEST_ID
 from simulator.work.scenario import ScenarioError
 from singleton.base.words import as_json, quoted
@@ -79,7 +79,7 @@ _NAMESPACE: Final = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RequestSpec:
     """One request, without the host that it is sent to. The path is escaped, and begins with the app's prefix."""
 
     function: str
@@ -90,7 +90,7 @@ class Request:
     body: str = ""
 
 
-def make_request(function: AppFunction, key: str, number: int) -> Request | None:
+def make_request(function: AppFunction, key: str, number: int) -> RequestSpec | None:
     """Make a request from which a function can take its scope, with the value ``key`` (or one of its own for each key).
 
     None: no made value fits the constraints of its route.
@@ -118,7 +118,7 @@ def make_request(function: AppFunction, key: str, number: int) -> Request | None
             else:
                 query[first] = key
     body = body_with([(function.scope, tuple(in_body))], key, number)
-    return Request(
+    return RequestSpec(
         function=function.name,
         method=method,
         path=_path(function, route, {name: value for name, value in values.items() if value is not None}),
@@ -128,7 +128,7 @@ def make_request(function: AppFunction, key: str, number: int) -> Request | None
     )
 
 
-def own_request(function: AppFunction, body: str, metadata: Mapping[str, Any], where: str) -> Request:
+def own_request(function: AppFunction, body: str, metadata: Mapping[str, Any], where: str) -> RequestSpec:
     """Return the request that a user's message describes: ``method``, ``route``, ``query`` and ``headers``.
 
     Raises:
@@ -163,7 +163,7 @@ def own_request(function: AppFunction, body: str, metadata: Mapping[str, Any], w
     below = path.removeprefix(f"/{function.prefix}") if function.prefix else path
     if route.match(below) is None:
         raise ScenarioError(f"{where}: {path} does not fit the route {function.route!r} of {function.name!r}")
-    return Request(
+    return RequestSpec(
         function=function.name, method=method, path=path, query=parts["query"], headers=parts["headers"], body=body
     )
 
@@ -192,7 +192,7 @@ def _check_headers(headers: Mapping[str, str], where: str) -> None:
 def _path(function: AppFunction, route: Route, values: Mapping[str, str]) -> str:
     segments = [function.prefix] if function.prefix else []
     for segment in route.segments:
-        lacking = [part for part in segment if isinstance(part, Parameter) and part.name not in values]
+        lacking = [part for part in segment if isinstance(part, RouteParameter) and part.name not in values]
         if lacking:
             break
         texts = [
@@ -203,7 +203,7 @@ def _path(function: AppFunction, route: Route, values: Mapping[str, str]) -> str
     return "/" + "/".join(segments)
 
 
-def _value(parameter: Parameter, key: str) -> str | None:
+def _value(parameter: RouteParameter, key: str) -> str | None:
     """Return a value for a key that the parameter's constraints allow; None: none of those known here."""
     at = KEYS.index(key) + 1 if key in KEYS else 1
     letters = "".join(char for char in key if char.isalpha())

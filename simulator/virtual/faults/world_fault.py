@@ -9,7 +9,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from simulator.faults.fault import JSON_TYPES, Fault, drawn
+from simulator.faults.fault_record import JSON_TYPES, Fault, drawn
 
 if TYPE_CHECKING:
     import random
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
+
 
 KINDS: dict[str, type[WorldFault]] = {}
 """All kinds, by name; a class with a kind enters itself."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.model import AppError, IndexedFunction, Parameter
+from simulator.host.app.app_model import AppError, IndexedFunction, Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

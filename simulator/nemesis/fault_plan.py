@@ -7,13 +7,14 @@ import random
 from dataclasses import MISSING, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.faults.fault import JSON_TYPES
+from simulator.faults.fault_record import JSON_TYPES
 from simulator.faults.real import ACTIONS, AIMS, ALL, KINDS, RealFault
 from singleton.base.words import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
 
 NOT_ON_WINDOWS: Final = frozenset({"drain"})
 """There a process can't be asked to end from outside."""

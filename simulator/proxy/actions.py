@@ -1,4 +1,4 @@
-"""What may go wrong with a request: which ones (`on`), what (an action) and how often (`Rule`).
+"""What may go wrong with a request: which ones (`on`), what (an action) and how often (`ProxyRule`).
 
 An action is an async function. It gets one `Exchange` and does with it what a bad network or server does: forward it,
 reply to it, reset the connection, or nothing. The actions here cover the usual cases and can be combined (`Delay(2,
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
 from simulator.proxy import wire
-from simulator.proxy.exchange import Exchange, Request
+from simulator.proxy.exchange import Exchange, ProxyRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-Match = Callable[[Request], bool]
+Match = Callable[[ProxyRequest], bool]
 Action = Callable[[Exchange], Awaitable[None]]
 
 
-def everything(_: Request) -> bool:
+def everything(_: ProxyRequest) -> bool:
     """Match every request."""
     return True
 
@@ -32,7 +32,7 @@ def everything(_: Request) -> bool:
 def on(*operations: str, path: str = "", lease_id: str | None = None) -> Match:
     """Match requests of one of these operations (all, if none is named) whose path contains `path`."""
 
-    def matches(request: Request) -> bool:
+    def matches(request: ProxyRequest) -> bool:
         return (
             (not operations or request.operation in operations)
             and path in request.path
@@ -43,7 +43,7 @@ def on(*operations: str, path: str = "", lease_id: str | None = None) -> Match:
 
 
 @dataclass(slots=True, kw_only=True)
-class Rule:
+class ProxyRule:
     """Do `action` to the requests that match, `uses` times at most, after the first `skip` of them went through."""
 
     match: Match
@@ -57,7 +57,7 @@ class Rule:
         """The name of its action."""
         return getattr(self.action, "__name__", type(self.action).__name__)
 
-    def applies(self, request: Request) -> bool:
+    def applies(self, request: ProxyRequest) -> bool:
         """Tell whether the rule applies to this request, and count it."""
         if (self.uses is not None and self.matched >= self.skip + self.uses) or not self.match(request):
             return False

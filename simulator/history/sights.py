@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from simulator.history.facts import Deed, History, Invocation, Sight
 
+
 Whose: TypeAlias = tuple[str, str, Mode]
 """Host, invocation, and in which mode."""
 _MODES: Final[tuple[Mode, ...]] = ("function", "listener")

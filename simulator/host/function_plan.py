@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Never
 
-from simulator.host.app.indexing import check_names
-from simulator.host.app.model import HostError, SettingsError
+from simulator.host.app.app_model import HostError, SettingsError
+from simulator.host.app.function_index import check_names
 from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
@@ -22,8 +22,9 @@ from singleton.settings.connection import DEFAULT_CONNECTION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction
     from singleton.functions.guard import Guard
+
 
 _NO_NAME: Final = (
     "a connection string in place of the name of an app setting. The simulator uses its own storage only: put the "

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from simulator.nemesis.field import Tell
     from simulator.nemesis.wires import Wire, Wires
     from simulator.real.fleet import Fleet
-    from simulator.real.hosts import Host
+    from simulator.real.host_processes import Host
     from simulator.real.storage import Storage
+
 
 BACK_AFTER: Final = (0.5, 3.0)
 """Seconds after which a host is started again."""
