@@ -108,10 +108,9 @@ def explore(
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search import registry
     from simulator.virtual.search.app_bodies import remarks
-    from simulator.virtual.search.exploration import Exploration, find, kinds_named, save_story
+    from simulator.virtual.search.exploration import Exploration, find, kinds_named, print_summary, save_story
     from simulator.virtual.search.story import gone, tell
     from simulator.virtual.search.story_report import of_exploration, of_story
-    from simulator.virtual.search.summary import print_summary
     from simulator.virtual.search.world_scenario import OF_APPS
     from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
 
@@ -194,7 +193,7 @@ def _write(page: OutFile | None, make: Callable[[], ReportContent]) -> None:
 def _write_trace(file: OutFile | None, scenario: WorldScenario, run: Run) -> None:
     """Write the trace of a world, if one is asked for, and say where it is."""
     if file is not None:
-        from simulator.virtual.search.world_trace import write_story_trace
+        from simulator.virtual.search.story_report import write_story_trace
 
         write_story_trace(file, scenario, run)
         click.echo(opened_with(file))

@@ -143,10 +143,10 @@ class Azurite:
         return self._running()[0].pid
 
     def check(self) -> None:
-        """Check that it still runs.
+        """Check that Azurite still runs.
 
         Raises:
-            AzuriteError: it has ended, with its last lines.
+            AzuriteError: Azurite has ended; the message has the last lines of output.
         """
         process, output = self._running()
         if (code := process.poll()) is not None:

@@ -30,7 +30,7 @@ class Entity:
     """A queue or a subscription.
 
     Attributes:
-        name: its name, the same for all receivers.
+        name: the same for all receivers.
         lock: seconds for which a received message is locked.
         most: how often a message is delivered at most.
         sessions: whether the messages of one session are received in order, one at a time.
@@ -78,7 +78,7 @@ class _LockedItem:
 
 
 class Broker:
-    """All entities of one run. Not thread-safe; times come from ``clock``."""
+    """The entities of a run. Not thread-safe; times come from ``clock``."""
 
     def __init__(self, clock: Callable[[], float], on_dead: Callable[[Item], None] = lambda _: None) -> None:
         """Start without entities; ``on_dead`` hears of each message that is dead-lettered as its lock expired."""

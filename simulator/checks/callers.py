@@ -1,7 +1,6 @@
-"""What the callers of HTTP functions saw: each is answered once, by the invocation that it asked for.
+"""The callers of HTTP functions: each caller gets one answer, from the invocation of its own request.
 
-A caller whose host died, stood still or was told to stop may get no answer. HTTP has no second delivery: nobody asks
-again for it.
+A caller whose host died, stood still or was told to stop may get no answer. HTTP has no second delivery.
 """
 
 from __future__ import annotations

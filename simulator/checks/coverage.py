@@ -1,7 +1,7 @@
 """What the run did and tried: a run proves nothing of functions and policies that the run never reached.
 
 A guarded function is exercised if its body ran, any other function if it was invoked: by the rules of its trigger, or
-only delivered. Only of guarded functions anything is shown; the others run beside them. A run in which nothing was
+only delivered. A run proves something of guarded functions only. A run in which nothing was
 locked, processed or killed proves nothing at all.
 """
 

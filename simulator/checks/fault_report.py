@@ -24,14 +24,14 @@ class FaultReport:
     """One fault of a nemesis.
 
     Attributes:
-        at: when it began, in seconds from the start of the run.
-        seconds: how long it lasted; None: until the end of the run.
-        lock: the path of the lock's blob that it was about, if it was about one.
-        aim: at what it struck: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
-        meant: at what it was to strike: its ``aim``, unless that moment did not come in time.
+        at: the begin, in seconds from the start of the run.
+        seconds: the length; None: until the end of the run.
+        lock: the path of the lock's blob, for a fault about one lock.
+        aim: the moment of the strike: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
+        meant: the planned moment: another than ``aim`` if the planned moment did not come in time.
         what: one sentence for people.
-        hits: how many requests it hit.
-        excused: what it excused, in words; empty if nothing.
+        hits: how many requests were hit.
+        excused: the excused effects, in words; empty if there are none.
     """
 
     id: int

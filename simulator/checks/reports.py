@@ -1,4 +1,4 @@
-"""What each check looked at: a check that has looked at nothing has shown nothing."""
+"""How much each check looked at: a check without anything to look at has shown nothing."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _CHECKS: Final[dict[str, tuple[str, Callable[[History], dict[str, int]]]]] = {
 
 
 def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -> tuple[CheckResult, ...]:
-    """Say of each check what it looked at and what it found."""
+    """Return the result of each check: how much was looked at, and the findings."""
     return tuple(
         CheckResult(name=name, promise=promise, looked_at=look(history), findings=tuple(findings[name]))
         for name, (promise, look) in _CHECKS.items()

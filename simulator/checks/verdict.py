@@ -87,11 +87,11 @@ class Verdict:
 
     Attributes:
         verdict: ``holds``, ``violated`` or ``unproven``.
-        reasons: why it does not hold, one sentence each; empty if it holds.
-        violations: the reasons that say that a promise was broken.
-        notes: what else is worth knowing.
+        reasons: why the verdict is not ``holds``, a sentence each.
+        violations: the reasons about broken promises.
+        notes: facts that are worth knowing beside.
         untried: what the app declares and the run did not reach, so that nothing was shown about it.
-        exercised: how often the run saw what a lock must be able to do.
+        exercised: how often the run saw each ability of a lock.
         sections: how many guarded bodies ran, on how many `locks`.
         overlaps: every two bodies of one lock that ran at the same time, the longest first.
         caught: overlaps in which a paused host woke inside its body, was told, and ended it as lost.

@@ -38,9 +38,9 @@ class Declared:
     """A ``@singleton`` declaration, and its function and host.
 
     Attributes:
-        function: the function's name to the Functions host; where it is declared with another one, that.
+        function: the function's name in the declaration; by default its name to the Functions host.
         host_id: the host id of the host's locks.
-        several: whether it has a limit: its slots are no lock of one.
+        several: whether the declaration has a limit: then the lock has slots.
     """
 
     function: str

@@ -38,7 +38,7 @@ def printed(value: object, pattern: str = "") -> str:
     """Return the text of a value in a format; an empty format means none.
 
     Raises:
-        Refused: it is an object or a list, or the format is not for such a value.
+        KeyRefused: it is an object or a list, or the format is not for such a value.
         Unclear: it may be a date in another notation, or the format is none that is read here.
     """
     if value is None:
@@ -149,8 +149,8 @@ def document(body: bytes | str) -> object:
     """Parse a body. If a name occurs twice, the last one counts, as in ``msg.get_json()``.
 
     Raises:
-        Refused: it is no JSON in UTF-8 (D-15).
-        Unclear: it is nested so deeply that only some processes can read it.
+        KeyRefused: the body is no JSON in UTF-8 (D-15).
+        Unclear: the body is nested so deeply that only some processes can parse the JSON.
     """
     try:
         text = body if isinstance(body, str) else body.decode()

@@ -101,10 +101,10 @@ class Refusal(Deed):
 
 @dataclass(slots=True, kw_only=True)
 class Invocation:
-    """One call of one function.
+    """One call of a function.
 
     Attributes:
-        blames: the lock's own error with which it failed; empty if the error came from elsewhere.
+        blames: the lock's own error that failed the invocation; empty if the error came from elsewhere.
         keys: for each mode of its guards the key that excludes: invocations with an equal key exclude one another, as
             the host reads the declaration. No entry: that can't be told. None: no lock may be asked for.
     """

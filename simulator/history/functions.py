@@ -14,17 +14,17 @@ class Function:
     """One function of the app, as its hosts indexed it.
 
     Attributes:
-        how: whether its trigger is ``simulated`` by its rules, or only ``delivered``.
-        route: of its HTTP trigger.
-        mode: of the guard around its body; it may have a listener's guard around that.
+        how: whether the trigger is ``simulated`` by its rules, or only ``delivered``.
+        route: the route of an HTTP trigger.
+        mode: the mode of the guard around the body; a listener's guard may be around that guard.
         lease: how long the lease of a lock around an invocation lasts.
         failover: after how many seconds of silence another process may take such a lock; None: after its lease.
-        poll: how long who waits for such a lock leaves it alone.
+        poll: how long a waiter leaves such a lock alone.
         listener_lease: how long the lease of its listener lasts.
-        recovery: how long who isn't its listener leaves that lock alone.
+        recovery: how long a candidate for the listener leaves the listener's lock alone.
         tick: the longest pause between two ticks of its timer.
         at_once: how many invocations may be inside at a time, in all processes.
-        several: whether it has such a limit: its lock is a semaphore then, and its holds are of slots.
+        several: whether the function has such a limit: the lock is a semaphore then, and a hold has a slot.
         at_least: seconds for which its lock is kept from its acquisition on.
         max_hold: seconds after which its hold is lost; None: it may last.
         max_waiting: how many invocations of one process may wait for one lock; None: as many as come.

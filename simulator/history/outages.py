@@ -18,17 +18,17 @@ class Strike:
 
     Attributes:
         id: its number, from 1.
-        kind: what it does; ``unknown`` is a kind that this version does not know, and excuses nothing.
-        hosts: whom it hits.
-        lock: the path of a lock's blob, if it is about one lock.
-        way: of a partition: what does not get through, ``both``, ``requests`` or ``replies``.
-        aim: what it struck: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
-        meant: what it was to strike; something else if that moment did not come in time.
+        kind: the kind of fault; ``unknown`` is a kind that this version does not know, and excuses nothing.
+        hosts: the hosts that are hit.
+        lock: the path of a lock's blob, for a fault about one lock.
+        way: the direction that a partition blocks, ``both``, ``requests`` or ``replies``.
+        aim: the moment of the strike: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
+        meant: the planned moment: another than ``aim`` if the planned moment did not come in time.
         what: one sentence for people.
-        start: when it began.
-        end: when it was over; infinity while it lasts.
-        seconds: how long it was to last; None for an instant.
-        hits: how many requests it hit.
+        start: the begin.
+        end: infinity while the fault lasts.
+        seconds: the planned length; None for an instant.
+        hits: how many requests were hit.
     """
 
     id: int

@@ -34,18 +34,18 @@ _NO_NAME: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One function, and how it will be triggered.
+    """One function, and how the function is triggered.
 
     Attributes:
         function: the indexed function.
         guards: its ``@singleton`` declarations, a listener's first.
-        idle: why it is never called, or None.
-        queue: the queue that triggers it.
-        schedule: the schedule that triggers it.
+        idle: why the function is never called, or None.
+        queue: the queue of the trigger.
+        schedule: the schedule of the trigger.
         monitored: whether the timer's status is kept in storage.
         run_on_startup: whether the timer fires at once.
-        connection: the connection that its trigger names.
-        source: where its work comes from, if it is on neither a timer nor a storage queue.
+        connection: the connection that the trigger names.
+        source: where the work comes from, for a trigger other than a timer or a storage queue.
     """
 
     function: IndexedFunction

@@ -128,7 +128,7 @@ _log = logging.getLogger(__name__)
 
 
 class FakeHost:
-    """One fake host. `start` it, then `run` it. `run` lasts until the host was told to stop and has stopped."""
+    """One fake host. After `start`, `run` lasts until the host was told to stop and has stopped."""
 
     def __init__(self, config: HostConfig, journal: Journal) -> None:
         self._config = config

@@ -31,13 +31,13 @@ class PlanError(ValueError):
 
 
 def chosen(text: str) -> tuple[str, ...]:
-    """Return the kinds in a list with commas, each once; "all" stands for all of them.
+    """Return the kinds in a list with commas, each once; "all" means every kind.
 
     >>> chosen("pause, kill")
     ('kill', 'pause')
 
     Raises:
-        PlanError: one of them is unknown, or there is none.
+        PlanError: a kind is unknown, or no kind is named.
     """
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     for word in words:

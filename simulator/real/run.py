@@ -73,7 +73,7 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> RunOutcome:
 
     Raises:
         ScenarioError: an option, the app or its messages can't be used.
-        Trouble: storage or processes don't work.
+        RunTrouble: storage or processes don't work.
     """
     refuse(scenario)
     if importlib.util.find_spec("psutil") is None:

@@ -87,7 +87,7 @@ class App:
 
     @property
     def fed(self) -> tuple[str, ...]:
-        """The sources for which the simulator makes work: all that it simulates by their rules."""
+        """The sources for which the simulator makes work: all sources with simulated rules."""
         functions = [function for function in self.functions if function.source and function.how == "simulated"]
         return tuple(dict.fromkeys(function.source for function in functions))
 

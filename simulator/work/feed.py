@@ -100,7 +100,7 @@ class Feeder:
         return not self._own and (now >= self._duration or not self._due)
 
     def _key(self, queue: str, under_way: Mapping[tuple[str, str], int]) -> str | None:
-        """Choose a key: first each of them once, then any, often the same again."""
+        """Choose a key: first each key once, then any key, often the last key again."""
         number, keys = self._numbers[queue], self._keys[queue]
         chosen = keys[number] if number < len(keys) else self._random.choice(keys)
         if number >= len(keys) and self._random.random() < REPEAT:

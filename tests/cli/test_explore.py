@@ -18,7 +18,7 @@ from simulator import explore_cli
 from simulator.cli import cli, main
 from simulator.virtual.faults import KINDS
 from simulator.virtual.oracle.moments import MOMENTS
-from simulator.virtual.search import registry, summary
+from simulator.virtual.search import exploration, registry
 from simulator.virtual.search.exploration import kinds_named
 from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.workloads.builtin import BUILT_IN
@@ -94,9 +94,9 @@ def test_the_summary_counts_scenarios_virtual_hours_faults_by_kind_and_the_state
 
 def test_every_state_of_the_summary_is_one_that_worlds_reach() -> None:
     """A counter that nobody counts up would always say 0."""
-    files = [path for path in (ROOT / "simulator" / "virtual").rglob("*.py") if path != Path(summary.__file__)]
+    files = [path for path in (ROOT / "simulator" / "virtual").rglob("*.py") if path != Path(exploration.__file__)]
     source = "".join(path.read_text(encoding="utf-8") for path in files)
-    for state in (*summary.STATES, *MOMENTS):
+    for state in (*exploration.STATES, *MOMENTS):
         assert f'"{state}"' in source or state.endswith(" applied, reply lost"), state
 
 

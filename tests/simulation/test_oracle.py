@@ -18,7 +18,7 @@ from simulator.virtual.search.story import promises
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
 from simulator.virtual.workloads import guarded_calls, leaders, semaphores
-from simulator.virtual.workloads.leader_waiter import LeaderWaiter
+from simulator.virtual.workloads.leaders import LeaderWaiter
 from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold, LossSignal

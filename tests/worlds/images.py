@@ -15,7 +15,7 @@ import asyncio
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.hosts.bodies import inside, work
+from simulator.virtual.hosts.jobs import inside, work
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import SingletonError

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.hosts.bodies import inside
-from simulator.virtual.hosts.jobs import InvocationContext, without_options
+from simulator.virtual.hosts.jobs import InvocationContext, inside, without_options
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import MetaData
 
-from simulator.virtual.hosts.bodies import inside
+from simulator.virtual.hosts.jobs import inside
 from singleton import AsyncLockClient, LockClosed, SingletonOptions
 from singleton.patterns.outbox import Message, OutboxRelay
 from singleton.patterns.rows import StaleClaim

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.hosts.bodies import able, inside
+from simulator.virtual.hosts.jobs import able, inside
 from simulator.virtual.oracle.callers import STALE
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions

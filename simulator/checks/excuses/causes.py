@@ -118,7 +118,7 @@ def _hold_of(deed: Deed, holds: list[Acquisition]) -> Acquisition | None:
 
 
 def _handed_by(hold: Acquisition, others: list[Acquisition]) -> Acquisition | None:
-    """Return the hold before it in its process, if that gave it the lease: it begins as that one ends."""
+    """Return the earlier hold of this process that handed the lease on: ``hold`` begins as that hold ends."""
     near = [got for got in others if got.worker == hold.worker and got.t <= hold.t and got.ending == "ok"]
     return next((got for got in near if abs(hold.t - got.until) <= ASKED), None)
 

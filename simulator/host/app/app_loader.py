@@ -105,7 +105,7 @@ class _Finder:
 
 
 class _Untouched(ModuleType):
-    """The app's module as long as nobody has looked into it: only then its code runs."""
+    """The app's module before the first look into the module: the code runs at that look."""
 
     places_of_ours: list[str]
 

@@ -84,7 +84,7 @@ class IndexedFunction:
 
     @property
     def kind(self) -> TriggerKind:
-        """What the simulator makes of the trigger: what is "other" is delivered."""
+        """The kind of the trigger; triggers of kind "other" are delivered."""
         return _KINDS.get(self.trigger.binding.lower(), "other")
 
     @property
@@ -126,7 +126,7 @@ class SettingsError(HostError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostConfig:
-    """What the fleet tells a host that it starts.
+    """The configuration of a host, as the fleet writes it for the start.
 
     Attributes:
         name: the host's name in the journals.
@@ -134,7 +134,7 @@ class HostConfig:
         journal: file that the host appends to.
         storage: connection string of the only storage account that this host may touch.
         host_id: its Functions host id (H-1).
-        lock_host_id: the host id of its locks; equal for all hosts that must exclude each other.
+        lock_host_id: the host id of the locks; the same for all hosts that must exclude each other.
         singleton: False runs the guarded bodies without locking.
         same_app: whether the hosts are instances of one app, so that the platform's own timer lock works among them
             (W-111).

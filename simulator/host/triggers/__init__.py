@@ -1,4 +1,4 @@
 """Queues and timers as the Functions host drives them: polling, schedules, poison, back-off, outputs.
 
-Each is given its service, its clock and what it runs; no worker, process or lock may enter.
+A listener gets a service, a clock and a function to run. No worker, process or lock may enter.
 """

@@ -1,7 +1,7 @@
 """Where the work of a function comes from that is neither on a timer nor on a storage queue: HTTP, Service Bus, others.
 
-HTTP and Service Bus are simulated by their rules. For all others there is no rule here: what the user's messages say is
-delivered, at least once.
+HTTP and Service Bus are simulated by their rules. Other sources have no rules here: the user's messages are
+delivered as they are, at least once.
 """
 
 from __future__ import annotations

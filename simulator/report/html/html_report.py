@@ -158,7 +158,7 @@ SCRIPTS: Final = (
     "tables.js",
     "main.js",
 )
-"""In this order: each uses only what stands before it."""
+"""In this order: a script uses only scripts before it."""
 
 
 def as_page(subject: ReportContent) -> str:

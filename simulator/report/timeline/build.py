@@ -248,10 +248,10 @@ def build_timeline(
     """Return the timeline of a run.
 
     Args:
-        records: all of its records, in any order.
-        verdict: what `judge` made of them.
-        hosts: names of hosts that may have said nothing.
-        faults: faults of which the records don't tell.
+        records: all records of the run, in any order.
+        verdict: the verdict of `judge` on these records.
+        hosts: names of hosts that may have no records.
+        faults: faults that have no records.
     """
     told = in_order(records)
     history = read_history(told)

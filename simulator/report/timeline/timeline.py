@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 LeaseEnd = Literal["released", "expired", "broken", "taken", "open"]
-"""How a lease ended. ``taken``: somebody else got it before its end. ``open``: it went on when the run ended."""
+"""How a lease ended. ``taken``: another host was granted the lease early. ``open``: the run ended first."""
 MarkKind = Literal[
     "fault", "kill", "pause", "drain", "crash", "worker ended", "operator", "lost", "deadline", "healed", "finding"
 ]
 DEADLINE: Final = 14 / 15
-"""The share of a lease after which its holder gives it up, counted from the last grant."""
+"""The share of a lease after which the holder gives the lock up, counted from the last grant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Moments worth reaching: when a fault hits just then, a lock shows what it is worth. Counted, so that one can see it.
+"""Moments worth reaching: when a fault hits just then, a lock shows its worth. Explorations count them.
 
 renewed at the last moment           a renewal arrived when its lease had less than two seconds left
 raced for a lease that expired       two hosts asked for it within a tenth of a second of one another; one got it

@@ -1,8 +1,8 @@
 """Run the scenarios of ``explore`` on a Dask cluster.
 
-The cluster's scheduler gives them to its workers, and again to others when one ends. After some such ends it gives
-them up; then this process sends them again. Their findings come back in the order of the scenarios, so that they are
-those of one machine.
+The cluster's scheduler gives scenarios to workers. When a worker ends, the scheduler gives its scenarios to other
+workers, and fails the scenarios after a few ended workers; then this process sends the scenarios again. The findings
+come back in the order of the scenarios, as on one machine.
 """
 
 from __future__ import annotations

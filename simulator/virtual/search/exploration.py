@@ -1,4 +1,4 @@
-"""Run scenario after scenario, on several processes, until one breaks a promise or all are done."""
+"""Run scenario after scenario, on several processes, until one breaks a promise or all are done; tell the numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.oracle.moments import MOMENTS
 from simulator.virtual.search import registry
 from simulator.virtual.search.app_bodies import merge
 from simulator.virtual.search.shrink import shrink
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from rich.console import Console
+
     from simulator.virtual.oracle.evidence import Violation
     from simulator.virtual.worlds.outcome import Account, Run
+
 
 _CHUNK: Final = 10
 """Scenarios that a process gets at a time. At the end one process waits for the others no longer than these take."""
@@ -202,3 +206,43 @@ def kinds_named(names: Sequence[str], known: Sequence[str], more: Sequence[str] 
 
 def _python() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+STATES: Final = (
+    "bodies",
+    "leases",
+    "messages done",
+    "acquire applied, reply lost",
+    "renew applied, reply lost",
+    "release applied, reply lost",
+    "write applied, reply lost",
+    "paused past the lease inside a body",
+    "entered while the old holder was paused or dead",
+    "entered while a sync body that was told lingers",
+    "entered after an operator ended a lease",
+    "leases of dead hosts that expired",
+    "writes after a loss",
+    "stale holder refused",
+)
+
+
+def print_summary(console: Console, plan: Exploration, summary: Summary) -> None:
+    """Print what an exploration did: its size, its faults, its invocations, the states that it reached."""
+    hours = summary.virtual_seconds / 3600
+    rate = summary.scenarios / max(summary.elapsed, 1e-9)
+    console.print(
+        f"{summary.scenarios:,} scenarios of seed {plan.seed}, {hours:,.1f} virtual hours, in {summary.elapsed:.1f} s "
+        f"({rate:.0f} a second)",
+        highlight=False,
+    )
+    for title, prefix in (("Faults", "fault: "), ("Invocations", "invocation: ")):
+        counts = {name: many for name, many in summary.reached.items() if name.startswith(prefix)}
+        _print_counts(console, title, {name.removeprefix(prefix): many for name, many in counts.items()})
+    _print_counts(console, "States reached", {name: summary.reached[name] for name in (*STATES, *MOMENTS)})
+
+
+def _print_counts(console: Console, title: str, counts: dict[str, int]) -> None:
+    if counts:
+        console.print(f"{title}:", highlight=False)
+        for name, many in sorted(counts.items(), key=lambda item: -item[1]):
+            console.print(f"  {many:>10,}  {name}", highlight=False)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
 from simulator.virtual.oracle import blob_records, callers, conduct, listeners, oracle, takeovers
-from simulator.virtual.search.narrative.choice import read_tale
-from simulator.virtual.search.narrative.focus import names_of_locks
+from simulator.virtual.search.narrative.choice import names_of_locks, read_tale
 from simulator.virtual.search.narrative.lines import tell_lines
 from simulator.virtual.search.registry import names, workload
 from simulator.virtual.worlds import logs, world

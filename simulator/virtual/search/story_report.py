@@ -1,4 +1,4 @@
-"""The report of a story: the timeline of its world, its faults, and the promise that was broken."""
+"""The HTML report and the trace of a virtual world: the timeline of a real run, with the faults and broken promises."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count
 from simulator.checks.verdict import judge
+from simulator.history.historian import read_history
 from simulator.history.journal import Record
 from simulator.report.html.html_report import ReportContent, facts_of
 from simulator.report.timeline.build import build_timeline
 from simulator.report.timeline.timeline import BrokenPromise, Mark, Timeline
+from simulator.report.trace.drawing import trace_of, written
+from simulator.report.trace.sheet import clean
 from simulator.report.words import Line
 from simulator.virtual.worlds.outcome import told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from simulator.report.files import OutFile
     from simulator.virtual.oracle.evidence import Violation
     from simulator.virtual.search.exploration import Exploration, Summary
     from simulator.virtual.search.world_scenario import WorldScenario
     from simulator.virtual.worlds.outcome import Run
+
 
 _OF_FLEETS: Final = frozenset({"activity", "liveness", "renewals"})
 """Checks that read what a fleet of real hosts writes down; a world has no such records."""
@@ -115,3 +120,18 @@ def _plain(text: str, names: Mapping[str, str]) -> str:
     for lock in sorted(names, key=len, reverse=True):
         text = text.replace(lock, names[lock])
     return _NAMED.sub(r"\1", text)
+
+
+def write_story_trace(file: OutFile, scenario: WorldScenario, run: Run) -> None:
+    """Write the trace of a world that has run.
+
+    Raises:
+        OutFileError: the file can't be written any more.
+    """
+    records = told(run.records)
+    timeline = of_story(scenario, run, (), "").timeline
+    trace = trace_of(timeline, read_history(records), judge(records))
+    trace["otherData"] |= {"workload": scenario.workload, "seed": scenario.seed, "history": run.history}
+    if run.violations:
+        trace["otherData"] |= {"verdict": "violated", "reasons": clean([each.text for each in timeline.troubles])}
+    file.write(written(trace))

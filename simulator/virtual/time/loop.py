@@ -16,6 +16,8 @@ cancelled there, and are gone at once. Wider shelves make long lists: with ten t
 
 **Order.** The first callback runs first. With ``shuffle`` a random host's next callback runs, but the callbacks of one
 host stay in order: asyncio promises that order, and the world does not promise an order among hosts.
+
+**Watchdog.** An endless loop never lets virtual time move on: only the real processor's time shows it.
 """
 
 from __future__ import annotations
@@ -26,14 +28,23 @@ import contextvars
 import gc
 import heapq
 import math
+import signal
+import threading
 from asyncio import format_helpers
 from bisect import insort
 from collections import deque
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from simulator.virtual.time.machine import HOST, Callback, Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
 
 if TYPE_CHECKING:
     import random
@@ -333,3 +344,48 @@ def _young_garbage_only() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+LIMIT: Final = 10.0
+"""Seconds of a processor for one world; normally it takes hundredths of a second."""
+_AGAIN: Final = 0.1
+"""Seconds until the next try: a ``finally`` that waits for something delays the first."""
+
+
+class Stuck(KeyboardInterrupt):
+    """A world took too long; the message says where it is. No ``Exception``: nothing in the world may catch it."""
+
+
+@contextmanager
+def watched(limit: float = LIMIT) -> Iterator[None]:
+    """Raise ``Stuck`` in this block when it has used the processor for ``limit`` seconds.
+
+    It works only on the main thread, and on systems with such timers; elsewhere nothing is watched.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    places: list[str] = []
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        places.append(_place(frame))
+        raise Stuck(f"time stands still after {limit:g} s of computing: {places[0]}")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit, _AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _place(frame: FrameType | None) -> str:
+    """Name the busy place in the shipped code, if it is there."""
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if "singleton" in path.parts[-3:-1]:
+            return f"busy in {frame.f_code.co_name} ({path.name}, line {frame.f_lineno})"
+        frame = frame.f_back
+    return "busy outside the locks"

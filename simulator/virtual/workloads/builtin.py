@@ -21,7 +21,7 @@ BUILT_IN: Final = {
     "keys": Workload(start=with_jobs(_KEYS)),
     "queue": Workload(start=with_jobs(start_queue, queue="orders")),
     "semaphore": Workload(start=with_jobs(start_semaphore), checks=(f"{_HERE}.semaphores",)),
-    "leader": Workload(start=with_jobs(start_leader), checks=(f"{_HERE}.leaders", f"{_HERE}.leader_waiter")),
+    "leader": Workload(start=with_jobs(start_leader), checks=(f"{_HERE}.leaders",)),
     "defer": Workload(start=start_deferrals, checks=(f"{_HERE}.ledger",)),
 }
 

@@ -1,10 +1,11 @@
 """The workload ``leader``: candidates for a leadership that come, lead, resign and come again.
 
-Two leaders at once, a leader that is not told of its loss, and a leadership that is not given back are seen to by the
-oracle, as of every lock. Beside that:
+The oracle sees to two leaders at once, a leader that is not told of its loss, and a leadership that is not given back,
+as of every lock. Beside that:
 
 nobody leads    a leadership that nobody has, a live candidate, a quiet network, and no leader within the bound
 false alarm     a candidate was told that its client is closed, and it was not
+left waiting    a leadership was ended, and somebody still waits for it
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.hosts.bodies import able, inside, work
-from simulator.virtual.oracle.callers import QUIET
-from simulator.virtual.workloads.leader_waiter import LeaderWaiter
+from simulator.virtual.hosts.jobs import able, inside, work
+from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockClosed
@@ -29,6 +29,45 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
     from singleton.clients.leadership import Leadership
+
+
+@dataclass(slots=True)
+class LeaderWaiter:
+    """Waits in a task of its own, through all terms, until it is told that the leadership is over."""
+
+    world: World
+    machine: Machine
+    _task: asyncio.Task[None] | None = None
+
+    def wait_for(self, leadership: Leadership) -> None:
+        """Begin to wait."""
+        self._task = asyncio.create_task(_wait(leadership), name=f"witness of {leadership.name}")
+
+    async def must_know(self, *, excused: bool = False) -> None:
+        """Receive the end of the leadership: the waiter is told at once."""
+        if self._task is None:
+            return
+        try:
+            await asyncio.wait({self._task}, timeout=0.0 if excused else AT_ONCE)
+            excused |= self.machine.leaving or self.machine.stopped_since(2 * AT_ONCE)
+            if self._task.done():
+                self._task.result()
+            elif not excused:
+                self.blame_waiting(self._task.get_name())
+        finally:
+            self._task.cancel()
+
+    def blame_waiting(self, who: str) -> None:
+        """Judge a wait for what is over."""
+        self.world.oracle.blame("left waiting", f"the {who} still waits on {self.machine.name}, and it is over")
+
+
+async def _wait(leadership: Leadership) -> None:
+    with suppress(LockClosed):
+        while True:
+            hold = await leadership
+            await hold.lost
+
 
 _NAMES: Final = ("poller", "sweeper")
 _RECOVERY: Final = 15.0

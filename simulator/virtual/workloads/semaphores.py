@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.hosts.bodies import able, inside, work
+from simulator.virtual.hosts.jobs import able, inside, work
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
@@ -88,7 +88,7 @@ def _client() -> AsyncLockClient:
 
 @dataclass(slots=True)
 class _Pool:
-    """The semaphore as those who use it see it."""
+    """The semaphore as its users see it."""
 
     world: World
     limit: int

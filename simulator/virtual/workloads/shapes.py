@@ -33,9 +33,9 @@ class DeferApp:
     """An app's host.json, as far as the workload must know it.
 
     Attributes:
-        name: of its folder; empty: this one, with all options at their defaults.
+        name: the name of the folder; empty: no folder, and all options have their defaults.
         delay: the ``deferDelay``.
-        options: what its host reads of it.
+        options: the options of queues that the host reads.
     """
 
     name: str

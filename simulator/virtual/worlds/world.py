@@ -30,15 +30,13 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from simulator.virtual.oracle.oracle import Oracle
 from simulator.virtual.storage.network import Network, NetworkRequest, Passage
 from simulator.virtual.storage.service import Service
-from simulator.virtual.time.loop import Deadlock, VirtualLoop
+from simulator.virtual.time.loop import Deadlock, Stuck, VirtualLoop, watched
 from simulator.virtual.time.machine import HOST, Machine
-from simulator.virtual.time.watchdog import Stuck, watched
 from simulator.virtual.worlds.environment import environments
 from simulator.virtual.worlds.logs import Logs
-from simulator.virtual.worlds.open_stores import OpenStores
 from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
 from simulator.virtual.worlds.resource import Resource
-from simulator.virtual.worlds.runtime import VirtualRuntime, stores
+from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.kinds import Mode
 from singleton.functions.body_context import current_hold

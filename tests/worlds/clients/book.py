@@ -17,7 +17,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.hosts.bodies import able
+from simulator.virtual.hosts.jobs import able
 from simulator.virtual.oracle.callers import AT_ONCE, NO_ANSWER, ONCE, QUIET, STALE
 from simulator.virtual.worlds.resource import Refused
 from singleton.base.errors import (

@@ -13,10 +13,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.hosts.bodies import inside
+from simulator.virtual.hosts.jobs import inside
 from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.time.machine import Baton
-from simulator.virtual.workloads.leader_waiter import LeaderWaiter
+from simulator.virtual.workloads.leaders import LeaderWaiter
 from simulator.virtual.worlds.resource import Refused
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.hold import holds_in

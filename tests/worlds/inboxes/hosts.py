@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.virtual.hosts.bodies import able, inside
 from simulator.virtual.hosts.invocations import run_function
+from simulator.virtual.hosts.jobs import able, inside
 from simulator.virtual.hosts.queue_host import QueueWorld
 from simulator.virtual.oracle.callers import NO_ANSWER, STALE
 from simulator.virtual.time.machine import HOST, Baton

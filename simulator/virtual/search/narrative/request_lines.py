@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Record
     from simulator.virtual.search.narrative.choice import Tale
-    from simulator.virtual.search.narrative.lease_spans import Lease
     from simulator.virtual.search.narrative.sentences import Told
-    from simulator.virtual.search.narrative.visits import Visit
+    from simulator.virtual.search.narrative.visits import Lease, Visit
 
 _ON_THE_WAY: Final = ("create", "read", "write")
 """Requests that are not told while they succeed."""

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simulator.history.journal import Record
-    from simulator.virtual.search.narrative.lease_spans import Lease
-    from simulator.virtual.search.narrative.visits import Visit
+    from simulator.virtual.search.narrative.visits import Lease, Visit
 
 _SLOW: Final = SOON / 2
 _TWICE: Final = 2

@@ -21,8 +21,8 @@ from simulator.report.trace.drawing import trace_of, written
 from simulator.report.trace.sheet import Slice, pack
 from simulator.virtual.faults import fault_from
 from simulator.virtual.oracle.evidence import Violation
+from simulator.virtual.search.story_report import write_story_trace
 from simulator.virtual.search.world_scenario import WorldScenario
-from simulator.virtual.search.world_trace import write_story_trace
 from tests.support.journals import TIMER, Story, good_story, key_lock
 from tests.support.traces import problems
 

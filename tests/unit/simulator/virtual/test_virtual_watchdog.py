@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.virtual.time.watchdog import Stuck, watched
+from simulator.virtual.time.loop import Stuck, watched
 from simulator.virtual.worlds import world as worlds
 from simulator.virtual.worlds.world import World
 
