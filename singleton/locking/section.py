@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from singleton.base.errors import LockClosed
 from singleton.base.hold import Hold
 from singleton.base.invocation import current
-from singleton.locking.content import SectionState
 from singleton.locking.record import SectionRecord
+from singleton.locking.section_state import SectionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

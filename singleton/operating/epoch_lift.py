@@ -1,4 +1,10 @@
-"""How the epochs of all locks of a container are lifted, after its storage went back in time.
+"""Lift the epochs of a container's locks after its storage went back in time: later tokens exceed all earlier tokens.
+
+An account that failed over, or was restored to a point in time, may have lost its last writes. Then a blob has an older
+epoch than was used already, and the next tokens would repeat. Nobody has to know the lost epochs: an epoch begins at a
+thousand times the service's clock and grows by one a lease (``fencing.py``), so all epochs that were given until now
+are below a thousand times the next second. The clock is the service's, from the reply to a write. The epoch is written
+under a lease, so no holder is disturbed.
 
 What is lifted: each blob with an epoch, and each empty one that a layout of ours names, whose epoch may be what was
 lost. A lock of a name of its own that lost its metadata looks like somebody else's blob, and is left alone. Locks that
@@ -9,22 +15,29 @@ write there, so it is lifted when it is free.
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from singleton.base.errors import StorageError
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
-from singleton.locking.lifting import lift_epoch
+from singleton.locking.acquisition import storage_error
+from singleton.locking.holder import answered
 from singleton.operating.container import keeping_of
 from singleton.operating.container_pass import ContainerPass, Counts
 from singleton.operating.locks import lock_info, parts_of
-from singleton.stores.stamps import recorded_epoch
+from singleton.stores.protocol import LeaseStore, StoreFailure, within
+from singleton.stores.stamps import EPOCH_KEY, lifted_epoch, recorded_epoch
 
 if TYPE_CHECKING:
     from singleton.stores.lock_keeping import Listed
-    from singleton.stores.protocol import LeaseStore
 
 _MISSING = 404
+_CALL: Final = 5.0
+_TRY: Final = 30.0
+_ANSWER: Final = 60.0
+"""Seconds for one lock, all tries together."""
+_SHORTEST: Final = 15
 
 Fate: TypeAlias = Literal["lifted", "held", "gone", "kept"]
 
@@ -95,3 +108,42 @@ def has_tokens(blob: Listed, container: str) -> bool:
     if recorded_epoch(blob) is not None:
         return True
     return container != WEBJOBS and not blob.size and parts_of(blob.name, container) is not None
+
+
+async def lift_epoch(store: LeaseStore, name: str, lease_id: str) -> int | None:
+    """Write an epoch above all that were given so far; return it, or None where somebody has the lock, or took it.
+
+    Args:
+        store: of the lock's container.
+        name: the lock's.
+        lease_id: a new one, for this lock only. With it everything may be done again where an answer is missing.
+
+    Raises:
+        StorageError: the storage refuses, does not answer, or has no such lock. A lease that was granted without an
+            answer lapses within 15 seconds.
+    """
+    try:
+        return await answered(lambda: _lift_under_a_lease(store, name, lease_id), call=_TRY, answer=_ANSWER)
+    except StoreFailure as failure:
+        if failure.meaning in ("held", "lost", "changed"):
+            return None
+        raise storage_error(name, failure) from failure
+
+
+async def _lift_under_a_lease(store: LeaseStore, name: str, lease_id: str) -> int:
+    await within(_CALL, store.acquire(name, lease_id, _SHORTEST))
+    try:
+        return await _lifted(store, name, lease_id)
+    finally:
+        with suppress(StoreFailure):
+            await within(_CALL, store.release(name, lease_id))
+
+
+async def _lifted(store: LeaseStore, name: str, lease_id: str) -> int:
+    before = await within(_CALL, store.read(name))
+    await within(_CALL, store.write(name, lease_id, before.metadata, before.etag))
+    now = await within(_CALL, store.read(name))  # its Last-Modified is the clock
+    epoch = lifted_epoch(now)
+    kept = {key: value for key, value in now.metadata.items() if key.lower() != EPOCH_KEY.lower()}
+    await within(_CALL, store.write(name, lease_id, {**kept, EPOCH_KEY: str(epoch)}, now.etag))
+    return epoch

@@ -6,7 +6,7 @@ from tests.simulation.planted.mutant import Mutant
 
 FENCING = "singleton/locking/fencing.py"
 STAMPS = "singleton/stores/stamps.py"
-CONTENT = "singleton/locking/content.py"
+CONTENT = "singleton/locking/section_state.py"
 _KEPT = "tests/unit/locking/test_state_kept.py"
 
 STATES: tuple[Mutant, ...] = (

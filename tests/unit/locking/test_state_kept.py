@@ -13,10 +13,10 @@ from singleton.base.errors import ConfigurationError, LockLost, StorageDenied, S
 from singleton.base.hold import Hold
 from singleton.base.invocation import Invocation, speaking_of
 from singleton.base.state import MOST_STATE, STATE_KEY, UNTIL_KEY, Kept, State
-from singleton.locking.content import SectionState
 from singleton.locking.fencing import SECTIONS
 from singleton.locking.lock import Lock, release
 from singleton.locking.section import Section
+from singleton.locking.section_state import SectionState
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.semaphores import Host

@@ -1,4 +1,4 @@
-"""The state in a lock's blob, as a section reads and writes it: under its lease, until its end."""
+"""The state in a lock's blob, as one section reads and writes it under the lease of the lock."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 
 
-class User(Protocol):
-    """The section whose state it is. See ``Section``."""
+class _Section(Protocol):
+    """The part of a ``Section`` that its state needs: ``section.py`` imports this module."""
 
     lock: str
     lost: LossSignal
@@ -50,7 +50,7 @@ class User(Protocol):
 
 
 class SectionState:
-    """A ``Keeper``. Nobody uses it after the section: a use under way is joined before the lock is handed on.
+    """The ``Keeper`` of a section. The end of the section joins a read or write that is under way.
 
     Args:
         section: whose state it is.
@@ -58,7 +58,7 @@ class SectionState:
         lease: that covers the section.
     """
 
-    def __init__(self, section: User, fencing: FencingCounter, lease: Lease) -> None:
+    def __init__(self, section: _Section, fencing: FencingCounter, lease: Lease) -> None:
         self._section = section
         self._fencing = fencing
         self._lease = lease
