@@ -1,4 +1,4 @@
-"""A block of a lock client as a decorator: what it makes of a function."""
+"""A block of a lock client as a decorator of a function."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def guarded(
     Args:
         function: what is called.
         name: what the blocks ask for, in words.
-        block: makes a block.
+        block: makes a new block.
         skips: whether a block without a hold skips the call.
 
     Raises:
-        ConfigurationError: it is nothing that a block of this kind can hold the lock for.
+        ConfigurationError: a block of this kind can't hold the lock around ``function``.
     """
     _check(name, function, is_async=False)
 
@@ -94,7 +94,7 @@ def guarded_async(
 
 @contextmanager
 def _current(holds: tuple[Hold, ...]) -> Iterator[None]:
-    """Make it the hold that ``current_hold`` returns; of a set of locks none is."""
+    """Make ``current_hold`` return the hold; with a set of locks ``current_hold`` changes nothing."""
     if len(holds) != 1:
         yield
         return

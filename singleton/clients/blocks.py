@@ -1,4 +1,4 @@
-"""The blocks of the lock clients: what was asked for is held for their length, and given back at their end.
+"""The blocks of the lock clients: a lock or a slot is held for the length of a block, and given back at the end.
 
 A block is entered once. As a decorator it makes a block of each call.
 """
@@ -39,7 +39,7 @@ class Again(NamedTuple):
 
 
 class _Held(Generic[_T]):
-    """What all blocks know.
+    """The state of a block.
 
     Args:
         name: what is asked for, in words.
@@ -60,7 +60,7 @@ class _Held(Generic[_T]):
         self._entered: tuple[Nesting, ...] = ()
 
     def another(self) -> Self:
-        """Return a block like this one that was not entered."""
+        """Return a new block for the same request."""
         return type(self)(self.name, self._asks, self._again)
 
     def _begin(self) -> Work[_T]:
@@ -71,7 +71,7 @@ class _Held(Generic[_T]):
         return work
 
     def _shares(self) -> tuple[Hold, Work[None] | None] | None:
-        """Share the hold of the block around this one, if there is one; return what is to be done for that."""
+        """Share the hold of a block around this block; return the hold, and work to do first; None: no block."""
         if self._again is None or (found := enter_again(self._again.lock)) is None:
             return None
         hold, self._entry = found
@@ -96,7 +96,7 @@ class _Held(Generic[_T]):
 
 
 class Block(_Held[_T]):
-    """A ``with`` block on any thread; as a decorator of a function, a block around each of its calls."""
+    """A ``with`` block, on every thread; as a decorator of a function, a block around every call."""
 
     __slots__ = ()
 
@@ -142,12 +142,12 @@ class Block(_Held[_T]):
 
 
 class TryBlock(Block["Hold | None"]):
-    """A ``with`` block that is entered with None where somebody else has the lock; as a decorator it skips the call."""
+    """A ``with`` block, entered with None while another caller has the lock; as a decorator, the call is skipped."""
 
     __slots__ = ()
 
     def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R | None]:  # type: ignore[override]
-        """Try for each call of the function. Where somebody else has the lock, skip the call: it returns None.
+        """Try for each call of the function. While another caller has the lock, skip the call, which returns None then.
 
         Raises:
             ConfigurationError: as for ``Block``.
@@ -158,7 +158,7 @@ class TryBlock(Block["Hold | None"]):
 
 
 class AsyncBlock(_Held[_T]):
-    """An ``async with`` block on any event loop; as a decorator of a coroutine function, one around each call."""
+    """An ``async with`` block, on every event loop; as a decorator of a coroutine function, around every call."""
 
     __slots__ = ()
 
@@ -211,7 +211,7 @@ class AsyncTryBlock(AsyncBlock["Hold | None"]):
     def __call__(  # type: ignore[override]
         self, function: Callable[_P, Coroutine[Any, Any, _R]], /
     ) -> Callable[_P, Coroutine[Any, Any, _R | None]]:
-        """Try for each call of the coroutine function. Where somebody else has the lock, skip it: it returns None.
+        """Try for each call of the coroutine function. While another caller has the lock, skip the call: None.
 
         Raises:
             ConfigurationError: it is no coroutine function.

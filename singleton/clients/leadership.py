@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 
 class Leadership:
-    """A candidacy for a lock that one process is to have for as long as it lives. Made by ``leadership``.
+    """A candidacy for a lock that one process keeps until the process ends. Made by ``leadership``.
 
-    From ``start`` (or the start of ``with`` or ``async with``) to ``stop``, it tries to get the lock every
-    ``listener_lock_recovery_polling_interval`` seconds, and then keeps it. When the hold is lost, ``hold.lost`` tells
-    why, and the candidacy goes on: at once if the lease ran out, else, as somebody took it away, after that interval.
+    From ``start`` (or the start of ``with`` or ``async with``) to ``stop``, the candidate asks for the
+    lock every ``listener_lock_recovery_polling_interval`` seconds, and then keeps the lock. When the hold is lost,
+    ``hold.lost`` tells why, and the candidacy goes on: at once if the lease ran out; after the interval if another
+    process took the lock.
 
     Example::
 
@@ -65,7 +66,7 @@ class Leadership:
 
     @property
     def hold(self) -> Hold | None:
-        """The hold while this process leads; None while it does not."""
+        """The hold while this process leads, else None."""
         hold = self._hold
         return None if hold is None or hold.lost.is_set() else hold
 
@@ -73,7 +74,7 @@ class Leadership:
         """Block this thread until this process leads, at most ``timeout`` seconds; return the hold, or None.
 
         Raises:
-            LockClosed: the candidacy was stopped, or the client closed, or this is a forked process.
+            LockClosed: the candidacy was stopped, the client was closed, or the process is a fork.
             LockNotAcquired: recovery is off, and the one attempt has failed.
         """
         waiting = self._ask()
@@ -107,7 +108,7 @@ class Leadership:
             raise
 
     def stop(self) -> None:
-        """End the candidacy; give the lock back, if this process has it. A second time does nothing."""
+        """End the candidacy; give the lock back, if this process leads. A second call does nothing."""
         if self._mine():
             with suppress(LockClosed):
                 runtime().call(self._end)

@@ -1,4 +1,4 @@
-"""Several locks at once: all or none, in an order that is the same for everybody."""
+"""Several locks at once: all or none, acquired in the order of their names by every caller."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 async def acquire_all(
     registry: Registry, addresses: Sequence[Address], *, timeout: float | None, owner: str
 ) -> tuple[Hold, ...]:
-    """Acquire all locks, one after the other by name, so that two sets can't wait for each other; or none.
+    """Acquire all locks in the order of their names, so that two sets never wait for each other; or none.
 
     Returns the holds in the order of ``addresses``. The time-out is for all together.
 
     Raises:
-        LockNotAcquired: one of them could not be had in time; those that were are given back.
-        LockLost: one of them was lost while the others were waited for.
+        LockNotAcquired: a lock was in use for the whole time-out; the locks acquired before are given back.
+        LockLost: a lock was lost during the wait for the next.
         LockClosed, StorageError: see ``Lock.acquire``.
     """
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class PeriodicWorker(Running):
-    """Does its work every so many seconds, on one of all the instances that have such a worker. Made by ``periodic``.
+    """Does work every so many seconds, on one instance of an app at a time. Made by ``periodic``.
 
-    Its ticks come at fixed times from its start, the first at once; those that fall into the work are left out. At a
-    tick the instance that gets the lock works, and the others skip: an instance that dies costs one tick after its
-    lease. An error in the work, or of the storage, is logged, and the next tick still comes. When the hold is lost
-    meanwhile, async work is cancelled; sync work asks its hold.
+    Ticks come at fixed times from the start, the first at once; a tick that falls into running work is left out. At a
+    tick the instance with the lock works, and the rest skip: an instance that dies costs one tick after the lease. An
+    error in the work, or of the storage, is logged, and the next tick still comes. When the hold is lost meanwhile,
+    async work is cancelled; sync work asks the hold.
 
     In a thread of its own: ``with locks.periodic(...)``, or ``start`` and ``stop``. On the running event loop:
     ``async with locks.periodic(...)``, or ``await worker.run()``. Either once.
@@ -59,23 +59,23 @@ class PeriodicWorker(Running):
 
     @property
     def stopping(self) -> bool:
-        """Tell whether a stop was asked for: long sync work may look here, from its thread, and end early."""
+        """Tell whether ``stop`` was called: long sync work may read this from its thread, and end early."""
         return self._stopping.is_set()
 
     def stop(self, timeout: float | None = None, *, cancel: bool = False) -> bool:
-        """End the wait at once; let the work that is under way end, and the lock be given back.
+        """End the wait at once; let running work end, and give the lock back.
 
         Args:
-            timeout: seconds to wait for that, where it runs in its own thread; None: for as long as it takes.
-            cancel: cancel async work that is under way, instead of letting it end.
+            timeout: seconds to wait for the end of a worker with a thread of its own; None: without end.
+            cancel: cancel running async work, instead of waiting for the end of the work.
 
         Returns:
-            Whether it has ended.
+            Whether the worker has ended.
         """
         return self._end(partial(self._halt, cancel=cancel), timeout)
 
     async def run(self) -> None:
-        """Run here, until ``stop``. Cancelling this cancels async work, and gives the lock back.
+        """Run on this event loop, until ``stop``. A cancellation cancels async work, and gives the lock back.
 
         Raises:
             LockClosed: the client was closed.

@@ -1,4 +1,4 @@
-"""What the lock clients tell of the locks that they ask for: the same events as guards."""
+"""Events about the requests of lock clients: the same events as for guards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def told(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: str) -> Hold:
-    """Acquire by ``ask`` on the lock thread, and tell of it; ``otherwise``: what follows where others have the lock."""
+    """Acquire by ``ask`` on the lock thread, and tell events; ``otherwise`` is the reason told after contention."""
     tell("waiting", call)
     try:
         hold = await ask()
@@ -34,7 +34,7 @@ async def told(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: str
 
 
 def follow(call: Call, hold: Hold) -> None:
-    """Tell that the hold was acquired; and of its end, without keeping it alive: its caller may drop it (M-37)."""
+    """Tell that the hold was acquired, and later of the end, without a reference: a caller may drop the hold (M-37)."""
     tell("acquired", call, hold, lock=hold.lock)
     record = hold.record if isinstance(hold, Section) else None
     end = _End(call, hold.lock, hold.token, record)
@@ -44,7 +44,7 @@ def follow(call: Call, hold: Hold) -> None:
 
 
 class _End:
-    """What is told of the end of a hold. As small as it can be: there is one for each lock that is held."""
+    """Tells of the end of a hold. Small, as every held lock has an ``_End``."""
 
     __slots__ = ("_call", "_lock", "_record", "_token")
 
@@ -64,7 +64,7 @@ class _End:
 
 
 def told_while_asking(name: str, owner: str, attempt: Work[Hold], *, for_ever: bool) -> Work[Hold]:
-    """Return the attempts of a candidate to lead, and tell of them: it waits from the first until it has the lock.
+    """Return the attempts of a candidate to lead, with events: ``waiting`` lasts from the first attempt to the lock.
 
     ``for_ever``: an attempt in vain is a poll; else the candidate gives up.
     """

@@ -1,4 +1,4 @@
-"""What runs until it is told to stop: in a thread of its own, or on the running event loop. Either once."""
+"""A worker runs until ``stop``: in a thread of its own, or on the running event loop. A worker starts once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """What workers share. ``label`` names one where it is told of."""
+    """The start and the end of a worker. ``label`` is the name in logs and of the thread."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -38,7 +38,7 @@ class Running:
 
     @abstractmethod
     def stop(self, timeout: float | None = None) -> bool:
-        """End; tell whether it has."""
+        """End the worker; tell whether the end has come."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -84,12 +84,12 @@ class Running:
         self._started = True
 
     def _prepare(self) -> asyncio.Event:
-        """Return what is set when it is to stop."""
+        """Return the event that ``stop`` sets."""
         self._stopped, self._loop = asyncio.Event(), asyncio.get_running_loop()
         return self._stopped
 
     def _end(self, halt: Callable[[], object], timeout: float | None) -> bool:
-        """Ask it to stop, have its loop do this at once, and wait for its thread; tell whether it has ended."""
+        """Set the stop, call ``halt`` on the loop, and wait for the thread; tell whether the worker has ended."""
         self._stopping.set()
         if self._loop is not None:
             with suppress(RuntimeError):  # its loop is closed: it has ended

@@ -1,14 +1,14 @@
 """How a guard acquires its lock other than in line: by attempts, one of several slots, or a lock with two names.
 
-A lock under its new name and its old one: both are held, and tokens go on above those of both. Versions of an app that
+A lock under a new name and an old name: both are held, and tokens go on above those of both. Versions of an app that
 know only one of the names exclude a version that takes both. So no two of them overlap, as long as the version with
 both names runs between the others.
 
-* **One order for everybody**: by container and name, whichever is the new one. So nobody waits for each other.
+* **The same order for every caller**: by container and name, old or new. So no deadlock is possible.
 * **One token**, the greater of the two. Whoever comes next under either name alone gets a greater one: the epoch of the
   lock that was behind is raised to that of the token, under its lease, before the section begins (``fencing.py``). It
-  is a write of its own, and needed only where the epochs differ. So nobody but the old versions moves them apart.
-* **A lock without tokens** (``layout="webjobs"``) has no part in this: its holders gave nobody a token.
+  is a write of its own, and needed only where the epochs differ. So only old versions move the epochs apart.
+* **A lock without tokens** (``layout="webjobs"``) has no part in this: its holders have no token.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ async def acquire_both(
     """Acquire the lock of both names, or none. The arguments and errors are those of ``Registry.acquire``.
 
     Raises:
-        LockLost: one of them was lost while the other was waited for.
+        LockLost: the first lock was lost during the wait for the second.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -119,7 +119,7 @@ async def _one_token(first: Hold, other: Hold) -> int | None:
 
 
 async def _reach(part: Section, token: int) -> None:
-    """Have all later tokens of this lock above this one.
+    """Raise the epoch, so that every later token of this lock is greater than ``token``.
 
     Raises:
         LockLost: the storage says that the lease is another's.

@@ -1,7 +1,7 @@
 """The arguments of ``@singleton``: checked, and made into the guard of a function.
 
-``singleton`` in ``decorator.py`` spells out their names, types and defaults, and ``CHECKS`` has the check of each. A
-value that users gave is ``Any`` until its check has seen it. ``Declaration`` has what is kept.
+``singleton`` in ``decorator.py`` spells out their names, types and defaults, and ``CHECKS`` has the check of each. An
+argument is ``Any`` until the check. ``Declaration`` has the values that are kept.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _SOME_HOST: Final = "0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldLock:
-    """The lock of a function as those versions of the app know it that still run while this one starts.
+    """The lock of a function as known to older versions of the app that still run while a new version starts.
 
-    Give what was different before. What is left out is as in the new declaration, or as the old layout has it.
+    Give only the differences. An attribute that is left out is as in the new declaration, or as in the old layout.
 
     Attributes:
-        name: the function's name in the lock's name, where the function was renamed; ``""``: ``name`` was not given.
+        name: the function's name in the lock's name, if the function was renamed; ``""``: ``name`` was not given.
         scope_hash: whether a hash of the scope stood in the lock's name.
         host_id: the host id of the app, which stands in the lock's name.
         layout: where the lock's blob was: ``"default"``, ``"webjobs"`` or ``"dequeueable"``.
@@ -76,7 +76,7 @@ class OldLock:
 
 
 class Arguments(SimpleNamespace):
-    """What was given to one ``@singleton``, or the default: an attribute for each argument.
+    """The arguments of a ``@singleton``, given or default, as attributes.
 
     ``unnamed`` is a text that was given without a keyword.
     """
@@ -87,7 +87,7 @@ class Arguments(SimpleNamespace):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return those of the app's options that are given for this function alone."""
+        """The options of the app with a value for this function alone."""
         of_the_app = {each.name for each in fields(SingletonOptions)}
         return {name: value for name, value in vars(self).items() if name in of_the_app and value is not None}
 
@@ -198,7 +198,7 @@ def _check_scope_hash(given: Arguments) -> None:
 
 
 def _check_mode(given: Arguments) -> None:
-    """Refuse what goes with the other mode only."""
+    """Refuse arguments for the other mode."""
     if given.mode == "function":
         useless = next((name for name in _OF_LISTENERS if name in given.options), None)
         if useless is not None:
@@ -231,7 +231,7 @@ CHECKS: Final[Mapping[str, Callable[[Arguments], None]]] = {
     "scope_hash": _check_scope_hash,
     "those of one mode": _check_mode,
 }
-"""Each raises ``ConfigurationError`` for a wrong value, in this order; options have the ranges of ``settings``."""
+"""The checks raise ``ConfigurationError`` for a wrong value, in this order. Options have the ranges of ``settings``."""
 
 
 def _checked_times(given: Arguments) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def _check_max_waiting(given: Arguments) -> None:
 
 
 def _checked_options(given: Arguments, options: SingletonOptions, laid: Layout) -> SingletonOptions:
-    """Return the options of the app as the layout has them, with those that are given for this function.
+    """Return the options of the app, adapted to the layout, with the options given for this function.
 
     Raises:
         ConfigurationError: one is out of its range, or does not go with the layout.
@@ -323,9 +323,9 @@ def guard_by(
     Args:
         given: the arguments.
         target: the function.
-        trigger: finds its trigger, once the app is complete.
-        known: its trigger, where it is known already.
-        modes: in which it is declared already.
+        trigger: finds the trigger, once the app is complete.
+        known: the trigger, if known already.
+        modes: the modes of earlier declarations.
 
     Raises:
         ConfigurationError: an argument or option is wrong, or the function can't be guarded.
@@ -440,7 +440,7 @@ def _refuse_old_lock(given: Arguments) -> None:
 
 
 def _older(given: Arguments, also: OldLock) -> Arguments:
-    """Return the arguments that the old version had, as far as they name its lock."""
+    """Return the arguments of the old version, as far as the arguments name the lock."""
     layout = also.layout or given.layout
     named = {key: value for key in ("name", "dotnet_name") if (value := getattr(also, key)) is not None}
     if not named:
@@ -460,7 +460,7 @@ def _options_of(also: OldLock, layout: LayoutName) -> Mapping[str, str]:
     """Return the options that differ for the old lock.
 
     Raises:
-        ConfigurationError: one has no effect with its layout.
+        ConfigurationError: an option has no effect with the layout.
     """
     if also.host_id is not None and layout == "dequeueable":
         raise ConfigurationError("the locks of layout='dequeueable' have no host id in their names: leave host_id out")

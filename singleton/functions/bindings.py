@@ -1,7 +1,7 @@
-"""What each kind of trigger delivers: its body, and the Functions host's names for the data that comes with it.
+"""The payload of every kind of trigger: the body, and the Functions host's names for the data beside the body.
 
 ``azure.functions`` has two major versions in use and need not be installed at all, and the worker hands over objects of
-the Azure SDKs too: all are recognised by what they can do, never by their class.
+the Azure SDKs too: methods tell what an object is, never the class.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
 
 Layer: TypeAlias = Callable[[], Mapping[str, object]]
-"""A source of names, looked into only when one that comes before it lacks the name."""
+"""A source of names, read only if the sources before lack the name."""
 
 
 class FromJson(dict[str, object]):
-    """Names whose values are JSON that somebody has sent, in which no type is told; all others are the host's own."""
+    """Names from JSON of a sender, without types. Names in a plain dictionary come from the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Payload:
     Attributes:
         read: returns the body, bytes or text, or an object that a binding has parsed already; the same each time. A
             blob's is read then, and left to be read again.
-        layers: where ``{name}`` is looked for, in this order.
+        layers: the sources of ``{name}``, in this order.
         find_id: returns the message's id, for errors.
         hint: why it lacks names, for errors.
     """
@@ -47,7 +47,7 @@ class Payload:
 
     @property
     def message_id(self) -> str | None:
-        """The message's own id; None where it has none, or its body's took its place (H-80)."""
+        """The message's own id; None: no id, or the body has a property of that name (H-80)."""
         return self.find_id()
 
 
@@ -62,7 +62,7 @@ def is_blob(value: object) -> bool:
 
 
 def payload_of(parameter: str, value: Any, trigger: Trigger | None) -> Payload | None:
-    """Return the payload that the worker passed as this parameter; None where it is none (a timer)."""
+    """Return the payload that the worker passed as this parameter; None: no payload (a timer)."""
     if _can(value, "get_body"):
         return _request(value) if hasattr(value, "route_params") else _message(value, trigger)
     if _can(value, "get_json"):
@@ -102,10 +102,10 @@ def _own(message: Any) -> dict[str, object]:
 
 
 def _metadata(message: Any) -> Mapping[str, object]:
-    """Return all that the host sent with the message, for what the message's class has no attribute."""
+    """Return the metadata from the host, for names without an attribute on the message's class."""
     try:
         metadata = getattr(message, "metadata", None)
-    except ValueError:  # one of its parts isn't the JSON that it says it is
+    except ValueError:  # a part of the metadata is no JSON, and claims to be
         return {}
     return metadata if isinstance(metadata, Mapping) else {}
 
@@ -168,7 +168,7 @@ _BLOB = {"BlobTrigger": "name", "Uri": "uri", "Properties": "blob_properties", "
 
 
 def _blob(parameter: str, blob: Any, trigger: Trigger | None) -> Payload:
-    """A blob's names come first, so that its content, which may be huge, is read only for what they lack."""
+    """A blob's names come first: the content may be huge, and is read only for a name that is missing."""
     path = "" if trigger is None else str(trigger.settings.get("path", ""))
     if _can(blob, "read", "readable"):
         names, read = held(blob, _BLOB), partial(_content, parameter, blob)
@@ -190,7 +190,7 @@ def _sdk_blob_path(blob: Any) -> dict[str, object]:
 
 
 def _content(parameter: str, stream: Any) -> object:
-    """Read all that is left, and put the stream back to where it was: the function reads it too."""
+    """Read the rest of the stream, and go back to the position before: the function reads the stream too."""
     seekable = stream if stream.seekable() else getattr(stream, "_io", None)  # the worker has the whole blob in memory
     if not _can(seekable, "tell", "seek", "read"):
         return _refuse(parameter, "a stream that can be read only once")
@@ -275,7 +275,7 @@ def _plain(parameter: str, value: Any, trigger: Trigger | None) -> Payload | Non
 
 
 def _nameless(parameter: str, value: object, trigger: Trigger | None) -> str:
-    """Say that the worker gives text and bytes without the names that come with them."""
+    """Say that the worker gives text and bytes without the names beside the payload."""
     richer = NAMED.get(trigger.type) if trigger is not None and isinstance(value, str | bytes) else None
     what = "text" if isinstance(value, str) else "bytes"
     return f"; as {parameter} is {what}, it has only the names of its JSON: annotate it as {richer}" if richer else ""

@@ -23,13 +23,13 @@ _P = ParamSpec("_P")
 
 
 def around(owner: str) -> Hold | None:
-    """Return the hold that this invocation has already, by a declaration around this one: as a listener."""
+    """Return the hold of an outer declaration for the same invocation: the seat of a listener."""
     hold = shown_hold.get(None)
     return hold if owner and hold is not None and hold.owner == owner else None
 
 
 class BodyContext:
-    """A block in which this is the hold that ``current_hold`` returns."""
+    """A block in which ``current_hold`` returns this hold."""
 
     __slots__ = ("_entered", "_hold", "_shown")
 

@@ -1,4 +1,4 @@
-"""Where the worker would never answer an invocation, it fails with an error: cancellations, ``exit()``, awaitables.
+"""The result of a body. An invocation that the worker would never answer fails: cancellations, exits, awaitables.
 
 An iterator, which the worker would go through only after the body, is gone through under the lock.
 """
@@ -48,15 +48,15 @@ class AlwaysAnswered:
 def finished(function: str, result: Any, returns: str | None, *, decorator: str) -> Any:
     """Return what a body returned, with nothing left to be done, which would run without the lock.
 
-    A generator, or another iterator, is gone through here where the worker would do so. Any other promise is refused.
-    It comes from a decorator of another library that wraps an async function in a plain one, or from a missing
-    ``await``. The worker would not run it either: it fails on such a value. What has not begun never does; a future is
-    cancelled.
+    A generator, or another iterator, is gone through here if the worker would do that. Every awaitable is refused.
+    An awaitable comes from a decorator of another library that wraps an async function in a plain one, or from a
+    missing ``await``. The worker would not run the awaitable either: the invocation would fail. A coroutine never
+    begins then; a future is cancelled.
 
     Args:
         function: its name.
         result: what its body returned.
-        returns: the type of the output that takes it, as far as that is known.
+        returns: the type of the output for the result; None: unknown.
         decorator: by which it is guarded.
 
     Raises:
@@ -82,7 +82,7 @@ def finished(function: str, result: Any, returns: str | None, *, decorator: str)
 
 
 def _cancel(future: asyncio.Future[Any]) -> None:
-    """Cancel a future, on its loop: on the one that runs here at once, before a task of it has begun."""
+    """Cancel a future, on its loop; if that loop runs here, at once, before a task has begun."""
     try:
         here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
     except RuntimeError:

@@ -1,8 +1,8 @@
-"""A process's candidacy to be the listener of a function. It begins with the first invocation, and lasts until the end.
+"""A process's candidacy to be the listener of a function. The candidacy begins with the first invocation.
 
-It lives on the lock thread, one for each lock. Each invocation gets a *seat* under the listener's lease: a hold of its
-own. There is no limit on seats. At the end of the process it gives no more seats, waits for the bodies that run, and
-releases the lease (W-106). If a body does not end, the lease is not released, and expires (B10).
+A lock has one candidacy, on the lock thread. Every invocation gets a *seat* under the listener's lease: a hold of its
+own, without a limit on seats. At the end of the process the candidacy gives no more seats, waits for running bodies,
+and releases the lease (W-106). If a body does not end, the lease is not released, and expires (B10).
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ async def take_seat(
     owner: str,
     within: float | None = None,
 ) -> Hold:
-    """Return a hold for one invocation in the process that listens; release it at the invocation's end.
+    """Return a hold for an invocation, if this process listens; release the hold at the invocation's end.
 
-    The first call for a lock begins this process's candidacy, and each waits for the outcome of the attempt that is
-    under way. Where that has no time-out, or follows a lease that ran out, it waits for ten seconds at most, and is
-    told what is known then.
+    The first call for a lock begins this process's candidacy, and every call waits for the outcome of the attempt
+    under way. If the attempt has no time-out, or follows a lease that ran out, the call waits for ten seconds at most,
+    and gets the outcome known by then.
 
     Args:
         registry: where the lock lives; the candidacy ends with it.
@@ -65,8 +65,8 @@ async def take_seat(
         within: seconds to wait for an attempt at most; None: without end.
 
     Raises:
-        LockNotAcquired: another process listens, or it is not known yet whether one does.
-        StorageError: whether one does is not known: the storage refuses, or does not answer.
+        LockNotAcquired: another process listens, or the outcome is unknown yet.
+        StorageError: the outcome is unknown, as the storage refuses, or does not answer.
         LockClosed: this process is ending.
     """
     candidacy = registry.keepers.get(address)
@@ -118,7 +118,7 @@ class Candidacy:
     async def end(self) -> None:
         """Stop trying; or, where this process leads, let its bodies end and give the lease back, once (W-104 to W-109).
 
-        Bodies that take too long keep the lease: it lapses, and they are told.
+        Bodies that take too long keep the lease until it lapses, and learn of the loss.
         """
         self._ending = True
         led = self._leads()
@@ -135,7 +135,7 @@ class Candidacy:
             tell("released", self._about, led)
 
     async def seat(self, owner: str, within: float | None = None) -> Hold:
-        """Return a hold of its own for an invocation."""
+        """Return a new hold for an invocation."""
         if not self._decided.is_set():
             await self._outcome(math.inf if within is None else within)
         hold = self._leads()
@@ -172,7 +172,7 @@ class Candidacy:
         try:
             hold = await self._acquire(self._registry)
         except LockNotAcquired as error:
-            if error.reason == HERE:  # its own lease, which it lost, was all that was in its way
+            if error.reason == HERE:  # only the lost lease of this very process was in the way
                 self._trouble = self._lapsed()
                 raise self._trouble from None
             self._trouble = None
@@ -200,7 +200,7 @@ class Candidacy:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """What is known of the last attempt is no answer of this one."""
+        """Forget the outcome of the last attempt: a new attempt has no outcome yet."""
         self._undecided_since, self._patience = asyncio.get_running_loop().time(), _ANSWER
         self._decided.clear()
 

@@ -1,4 +1,4 @@
-"""What to do with an invocation when somebody else has its lock: the policies of ``on_contention``."""
+"""The policies of ``on_contention``: how an invocation goes on while another has the lock."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 Policy = Literal["wait", "skip", "raise", "defer"]
 """What to do when another invocation has the lock: wait for it, skip this one as a success, raise
-``LockNotAcquired``, or put a storage queue's message back for a while. A function of your own returns one of these."""
+``LockNotAcquired``, or put a storage queue's message back for a while. Your function returns a policy."""
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contention:
-    """What a policy of one's own is told.
+    """The contention, for a policy that is a function.
 
     Attributes:
         function: name of the function.
         lock: name of the lock's blob.
         owner: the invocation's id.
-        message_id: id of the message, where the trigger has one. None where the body has an ``Id``: the host shows that
-            in its place (H-80).
-        dequeue_count: how often the message has been received, this time included; 0 where that is not known, as where
+        message_id: id of the message; None without a message, or if the body has an ``Id``, which the host shows
+            instead (H-80).
+        dequeue_count: how often the message has been received, this time included; 0: unknown, for example because
             the body has a ``DequeueCount``.
-        waiting: how many invocations of this process wait for the lock now, this one not included.
+        waiting: how many further invocations of this process wait for the lock now.
     """
 
     function: str
@@ -65,7 +65,7 @@ OnContention: TypeAlias = Policy | Callable[[Contention], Policy]
 
 
 def check_policy(policy: object) -> None:
-    """Refuse what is no policy.
+    """Refuse a value that is no policy.
 
     Raises:
         ConfigurationError: it is no known word and no plain function.
@@ -85,7 +85,7 @@ def check_policy(policy: object) -> None:
 
 
 def _check_arity(policy: Callable[..., object]) -> None:
-    """Refuse what can't be called with one argument: it would be found out only when a lock is contended."""
+    """Refuse a function that can't be called with one argument, before a lock is contended."""
     try:
         inspect.signature(policy).bind(None)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""A declaration, checked: which lock an invocation of its function needs, and where that lock is."""
+"""A checked declaration: which lock an invocation of the function needs, and where the lock is."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are those that apply to it.
+    """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are the options of this function.
 
-    ``code`` is the function's as the user wrote it. ``own`` are the options that are given for this function alone.
+    ``code`` is the function's as the user wrote it. ``own`` are the options given for this function alone.
     """
 
     function: str
@@ -60,11 +60,11 @@ class Declaration:
 
     mode: ClassVar[Mode] = "function"
     switched_off: ClassVar[bool] = False
-    """Whether all guards are, as tests may have it."""
+    """Whether tests have switched every guard off."""
 
     @cached_property
     def trigger(self) -> Trigger | None:
-        """What is known of the trigger, once the app is complete: at an invocation, not before."""
+        """The trigger, as far as known. Read it at an invocation, when the app is complete."""
         return self.find_trigger()
 
     @property
@@ -140,13 +140,13 @@ class Declaration:
 
     @cached_property
     def _always(self) -> list[str] | None:
-        """The scopes of all invocations; None: they depend on them, or on settings."""
+        """The scopes of every invocation; None: the scopes depend on the invocation, or on settings."""
         if self.scope is not None or not self.template.is_literal:
             return None
         return self._named([self.template.bind({}, {})] if self.scope_id else [])
 
     def _named(self, scopes: list[str]) -> list[str]:
-        """Return what stands for these scopes in a lock's name."""
+        """Return the parts of a lock's name for these scopes."""
         if not self.scope_hash:
             return scopes
         from singleton.layouts.blob_name import hashed_scope
@@ -177,7 +177,7 @@ class Declaration:
 
     @cached_property
     def _own_place(self) -> LockContainer:
-        """The place that the settings name: one object, so that it is soon found to be equal."""
+        """The place that the settings name: one object makes comparisons quick."""
         return self._place_in(self._account)
 
     def _place_in(self, account: StorageAccount | GivenClients) -> LockContainer:
@@ -191,7 +191,7 @@ class Declaration:
         return Address.of(self._place, call.lock, self.options, self.layout.stamp())
 
     def _addresses(self, call: Call) -> tuple[Address, ...]:
-        """Return the address of its lock, and that of the lock's old name where it is taken as well.
+        """Return the address of the lock, and with ``also`` the address of the old name.
 
         Raises:
             ConfigurationError: both are the same lock.

@@ -1,8 +1,8 @@
-"""Start a Durable orchestration once: under one lock, ask whether it runs, and start it if it does not.
+"""Start a Durable orchestration once: under a lock, look whether the instance runs, and start the instance if not.
 
 Without the lock two callers may both ask ``client.get_status``, both see that nothing runs, and both start: the second
-replaces the instance of the first. Nothing of the Durable package is imported: its objects are recognised by their
-attributes.
+replaces the instance of the first. Nothing of the Durable package is imported: attributes tell Durable's
+objects.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from singleton.process.registry import Registry
 
 _ENDED = ("completed", "failed", "canceled", "terminated")
-"""A state that is none of these, whatever its name, stands in the way of a start."""
+"""Every other state, under any name, stands in the way of a start."""
 _EXISTS = "already exists"
-"""What Durable says, as the client passes it on, when it refuses to replace an instance."""
+"""Durable's words, passed on by the client, for the refusal to replace an instance."""
 _UNTIL_VISIBLE = 10.0
 _FIRST_LOOK, _LONGEST_PAUSE = 0.05, 1.0
 
@@ -52,10 +52,10 @@ class Started:
     """The result of ``start_singleton``.
 
     Attributes:
-        instance_id: the instance.
-        started: whether this call started it.
-        status: the instance's runtime status as last seen, such as ``"Running"``: where ``started`` is False, of the
-            instance that was there already. None: it could not be seen within ten seconds.
+        instance_id: the id of the instance.
+        started: whether this call started the instance.
+        status: the instance's runtime status as last seen, such as ``"Running"``. If ``started`` is False, the
+            instance existed before. None: Durable did not show the instance within ten seconds.
     """
 
     instance_id: str
@@ -74,16 +74,16 @@ async def start_singleton(
 ) -> Started:
     """Start an orchestration unless the instance runs, waits or is suspended: once, also with several callers.
 
-    Calls for one instance id run one after the other: the lock belongs to the app's host id and this instance id. It is
-    held until Durable shows the new instance, for ten seconds at most, so that the next call sees it too. If somebody
-    starts the instance without this function meanwhile, Durable refuses this start, and ``started`` is False.
+    Calls for an instance id run one after the other: the lock belongs to the app's host id and the instance id. The
+    lock is held until Durable shows the new instance, for ten seconds at most: the next call sees the instance too. If
+    the instance is started without this function meanwhile, Durable refuses this start, and ``started`` is False.
 
     Args:
         client: the Durable client of the ``durable_client_input`` binding.
         orchestrator: name of the orchestrator function.
         instance_id: the instance's id. Starts with equal ids exclude one another.
         client_input: input for the orchestrator.
-        timeout: seconds to wait for others that start this instance, more than 0; by default the option
+        timeout: seconds to wait for other calls that start the instance, more than 0; by default the option
             ``lockAcquisitionTimeout`` (no limit, unless set). The wait ends before the host's ``functionTimeout`` in
             any case.
         connection: app setting, or prefix of ``__accountName`` and such settings, of the lock's storage account.
@@ -94,8 +94,9 @@ async def start_singleton(
         StorageDenied, StorageUnavailable: the lock's storage refuses, or does not answer.
         ConfigurationError: an argument, option or setting is wrong.
         RuntimeError: Durable answered the question for the status with an error; nothing was started.
-        Exception: what the client raises. If that was at the start, Durable said that it did not start the instance; or
-            it said nothing, and the instance was not seen within ten seconds, or not before the lock was lost.
+        Exception: the client's error. If ``start_new`` raised the error, Durable answered that the instance was not
+            started; or Durable did not answer, and the instance was not seen within ten seconds, or not before the
+            lock was lost.
 
     Example::
 
@@ -173,7 +174,7 @@ def _wait_limit(app_dir: Path | None) -> WaitLimit:
 
 
 class _Seen(NamedTuple):
-    """An instance at one moment; nothing is known of one that does not exist."""
+    """An instance at one moment; both fields are None if the instance does not exist."""
 
     status: str | None
     created: object
@@ -204,7 +205,7 @@ async def _start(
         if answered and not exists:
             raise
         seen = await _until_seen(client, instance_id, before, within=_UNTIL_VISIBLE)
-        if answered:  # somebody started it without the lock, or while this process was stopped past its lease
+        if answered:  # started without the lock, or while this process was stopped past its lease
             return Started(instance_id=instance_id, started=False, status=seen)
         # An answer that was lost says nothing. Under the lock, an instance that appears now is the one asked for.
         if seen is None or hold.lost.is_set():
@@ -226,7 +227,7 @@ async def _until_seen(client: Any, instance_id: str, before: _Seen, *, within: f
     clock = asyncio.get_running_loop().time
     end, pause = clock() + within, _FIRST_LOOK
     while True:
-        with suppress(Exception):  # it was started; a look that fails is one that did not see it
+        with suppress(Exception):  # the instance was started; a failed look has not seen it
             seen = await _look(client, instance_id)
             if seen.in_the_way or (seen.status is not None and seen.created != before.created):
                 return seen.status

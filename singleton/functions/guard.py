@@ -1,4 +1,4 @@
-"""A guard: what one ``@singleton`` declaration does around each invocation of its function.
+"""A guard: the work of a ``@singleton`` declaration around every invocation of the function.
 
 The order is that of WebJobs (W-82): find the scope, acquire, run the body, release. A failure to acquire fails the
 invocation, so that its message is kept and tried again (W-84); only ``skip`` under contention ends it as a success.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from singleton.process.calls import LockRuntime, Locks, Work
 
 ONCE_MARK: Final = "__once__"
-"""The attribute of a function with ``@once`` that has its guard."""
+"""The attribute of a function with ``@once``: the guard."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Guard(Declaration):
         """Seconds of the first wait for the lock; 0 asks once; None waits for as long as it takes (W-26)."""
         if callable(self.on_contention):
             return 0
-        return self.waits if self.max_waiting is None else 0  # that it would have to wait is known once it has asked
+        return self.waits if self.max_waiting is None else 0  # the first attempt tells whether a wait is needed
 
     @cached_property
     def waits(self) -> float | None:
@@ -162,7 +162,7 @@ class Guard(Declaration):
                     hold.lost.freeze()
 
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
-        """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
+        """Acquire the lock; under contention do as the policy says. None: the body is not to run."""
         tell("waiting", call)
         _ = self._told
         # What is kept of an error has no traceback, whose frames would keep it until a collection.
@@ -237,7 +237,7 @@ class Guard(Declaration):
     def _acquisition(self, call: Call, timeout: float | None, others: WaitReport | None = None) -> Work[Hold]:
         """Acquire the lock, and wait no longer than the invocation may last, nor as one too many.
 
-        ``others`` is told how many wait, where it was asked for in vain.
+        ``others`` gets the number of waiters after an attempt in vain.
         """
         from singleton.functions.wait_limit import counted
 
@@ -309,12 +309,12 @@ class Guard(Declaration):
         return policy
 
     def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
-        """Tell what became of the hold: of a lock that this invocation has for itself."""
+        """Tell events about the hold of this invocation."""
         tell(kind, call, hold, reason)
 
 
 def _runtime() -> LockRuntime:
-    """Return the lock thread; what it needs is imported now, not when a worker starts."""
+    """Return the lock thread. Its modules are imported now, not when a worker starts."""
     from singleton.process.lock_thread import runtime
 
     return runtime()

@@ -1,9 +1,9 @@
-"""``@singleton(mode="listener")``: one process runs the function until it ends; the others don't run it.
+"""``@singleton(mode="listener")``: one process runs the function until the process ends; no other process does.
 
 The host of each instance delivers messages, and the host of each app or slot fires its timers (W-111). A Python
 function can't stop its host from listening, as WebJobs does, so the guard decides at each invocation. In the process
-that is the listener, the body runs. In the others it does not: a timer's run is skipped as a success, a queue's message
-is put back, and anything else that needs an answer fails with ``LockNotAcquired``.
+that is the listener, the body runs. In every other process a timer's run is skipped as a success, a queue's message is
+put back, and an invocation that needs an answer fails with ``LockNotAcquired``.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class ListenerGuard(Guard):
         return None
 
     def _notices(self) -> Iterator[str]:
-        """Say that the processes of one host are several candidates: a tick reaches any of them, and one runs it."""
+        """Say that several worker processes are several candidates: a tick may reach one that is not the listener."""
         count = filled(os.environ, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
         if count.isdecimal() and int(count) > 1:
             yield (
@@ -236,5 +236,5 @@ def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:
 
     try:
         return find_payload(arguments, trigger) is not None
-    except ScopeError:  # there are several, or it is a batch
+    except ScopeError:  # several payloads, or a batch
         return True

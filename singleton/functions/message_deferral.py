@@ -1,4 +1,4 @@
-"""What ``"defer"`` needs of a function and its messages, and how it puts a message back.
+"""``on_contention="defer"``: the requirements for a function and a message, and how a message is put back.
 
 What can't be deferred is refused at the declaration if the trigger is known there, else at the invocation, which then
 fails: nothing is lost.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 LONGEST_WAIT: Final = 240.0
-"""Seconds that an invocation may wait before it defers: the host changes the message's receipt after 300 (H-35)."""
+"""Seconds that an invocation may wait before the deferral: the host changes the receipt after 300 (H-35)."""
 _LONGEST_DELAY: Final = 604_800  # the service's limit, seven days
 JITTER: Final = 0.25
 """By how much of itself a delay may be longer or shorter."""
@@ -88,7 +88,7 @@ class Deferring:
     """Puts the messages of one function back. Its queue's place is worked out once; an error is not kept.
 
     Attributes:
-        trigger: its trigger, where it is known.
+        trigger: the function's trigger; None: unknown.
         app_dir: the folder that has host.json.
         delay: seconds for which a message stays away, give or take a quarter.
         notes: returns the container that remembers how often a message has failed.
@@ -105,9 +105,9 @@ class Deferring:
 
         Raises:
             ConfigurationError: the call has no message that can be put back.
-            LockNotAcquired: the message can't be put back: it may be another receiver's by now, or its host has kept it
-                for so long that it can't be told.
-            StorageError: its queue did not do it; it comes back by itself.
+            LockNotAcquired: the message can't be put back: another host may have received the message, or the host
+                has kept the message for too long to know.
+            StorageError: the queue refused or failed; the message comes back by itself.
         """
         _check_installed()
         trigger = check_message(call.function, self.trigger, call.arguments)
@@ -121,9 +121,9 @@ class Deferring:
             raise contended from None
 
     async def failed(self, call: Call, error: Exception, locks: Locks) -> bool:
-        """Count the failure of a body: a message that has failed too often, in all its lives, is poison.
+        """Count the failure of a body. A message with too many failures, copies included, is poison.
 
-        What never was put back is the host's to count, and so is what can't be. Nothing that goes wrong here takes the
+        The host counts for a message that was never put back, or can't be put back. An error here never takes the
         place of the body's error.
 
         Returns:
@@ -153,7 +153,7 @@ class Deferring:
         return await _Unfinished().done_by(locks, partial(self._struck, call=call, place=place, message=struck))
 
     def _place(self, trigger: Trigger) -> TriggerQueue:
-        """Return where its queue is: where locks live elsewhere, queues do."""
+        """Return the place of the trigger's queue. A test that moves locks elsewhere moves queues too."""
         from singleton.process.lock_thread import provided_account
 
         elsewhere = provided_account(DEFAULT_CONNECTION) is not None
@@ -248,14 +248,14 @@ class Deferring:
 
 @dataclass(slots=True)
 class _Unfinished:
-    """What is done for an invocation's message, which its host finishes when the invocation succeeds.
+    """Work for the message of an invocation. The host finishes the message when the invocation succeeds.
 
-    One that is cancelled does not: the message stays its host's, and a copy for which the original was to be deleted
-    is withdrawn. Whatever has begun goes on to its end before.
+    After a cancellation the message stays with the host, and a copy is withdrawn if the host was to delete the
+    original. Requests under way end before.
 
     Attributes:
-        moved: where the message is now.
-        notes: put the notes of its failures back as they were.
+        moved: the message and the copy, after a move.
+        notes: restore the notes of the failures.
     """
 
     moved: Moved | None = None

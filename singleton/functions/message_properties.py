@@ -58,7 +58,7 @@ ATTRIBUTES = {name: _SPELT_OTHERWISE.get(name, _snake(name)) for name in _NAMES}
 
 
 def held(value: object, attributes: Mapping[str, str]) -> dict[str, object]:
-    """Return what the object has of these attributes, by the host's names for them."""
+    """Return the object's values of ``attributes`` that are not None, by the host's names."""
     found = {name: getattr(value, attribute, None) for name, attribute in attributes.items()}
     return {name: each for name, each in found.items() if each is not None}
 
@@ -79,12 +79,12 @@ def replaced_names(message: Any, trigger: Trigger | None = None) -> frozenset[st
 
 
 def own(message: object, attribute: str, replaced: frozenset[str]) -> Any:
-    """Return what the message itself has; None where it has nothing, or its body's stands in the place."""
+    """Return an attribute of the message itself; None: no value, or the body replaces the value."""
     return None if attribute in replaced else getattr(message, attribute, None)
 
 
 def own_id(message: object, *attributes: str, trigger: Trigger | None = None) -> str | None:
-    """Return the message's id, by the first of these attributes that has one of its own."""
+    """Return the message's id: the first of ``attributes`` with a value that the body does not replace."""
     given = [name for name in attributes if isinstance(getattr(message, name, None), str)]
     replaced = replaced_names(message, trigger) if given else frozenset()
     return next((found for name in given if (found := own(message, name, replaced))), None)
@@ -109,7 +109,7 @@ def _properties(body: str | bytes) -> frozenset[str] | str:
 
 
 def is_whole(message: Any, trigger: Trigger) -> bool:
-    """Tell whether a message came with what its queue knows of it: id and receipt, or its body's in their place."""
+    """Tell whether a message came with id and receipt, or with a body that replaces them."""
     given = {name: getattr(message, name, None) for name in ("id", "pop_receipt")}
     if not callable(getattr(message, "get_body", None)) or not all(isinstance(each, str) for each in given.values()):
         return False

@@ -1,13 +1,13 @@
 """A function whose declaration is wrong: in a Functions worker each call fails, elsewhere the import fails.
 
-A worker that meets an error as it imports an app loads none of its functions. So an error of one function becomes that
-function's own: it is indexed as it would be without ``@singleton``, and each invocation fails with the message. What is
-wrong for the whole app (host.json, an app setting, a package that is missing) does keep it from loading: no message is
-fetched then, where each would be tried until it is poison.
+A worker loads no function of an app if the import of the app raises. An error of a function concerns
+only that function: the worker indexes the function as without ``@singleton``, and every invocation fails with the
+message. An error of the whole app (host.json, an app setting, a missing package) does keep the app from loading: no
+message is fetched then, while otherwise every message would be tried until it is poison.
 
 Where no worker runs, in tests, scripts and the simulator, the declaration raises at once, as an early warning.
 
-Who checks an app wants all of its mistakes: within ``collecting`` no declaration raises, and each error is listed.
+``collecting`` is for a check of an app: no declaration raises, and every error is listed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from singleton.settings.options import SingletonOptions
 
 OF_THE_APP: Final = "app"
-"""The ``reason`` of errors that are not one function's."""
+"""The ``reason`` of errors of the whole app."""
 _WORKERS: Final = ("azure_functions_worker", "azure_functions_runtime")
 """The worker's packages: up to Python 3.12, and from 3.13 on."""
 _failing: weakref.WeakKeyDictionary[Callable[..., Any], ConfigurationError] = weakref.WeakKeyDictionary()
-"""What stands in for functions that were declared wrongly, each with its error."""
+"""Functions that replace wrongly declared functions, with the error of the declaration."""
 _LEASE: Final = "lock_period (the lease, which is renewed) or max_hold (after which it is not renewed any more)"
 _CONTENTION: Final = "on_contention: 'skip' or 'raise' does not wait"
 _ELSEWHERE: Final = {
@@ -58,11 +58,11 @@ _ELSEWHERE: Final = {
     "ttl": _LEASE,
     "wait_timeout": "timeout",
 }
-"""What other libraries and host.json call it, and what it is here."""
+"""Names in other libraries and in host.json, with the argument or advice for ``@singleton``."""
 
 
 class Misdeclared(NamedTuple):
-    """What was declared wrongly: the function, or what was given in its place, and the error."""
+    """A wrong declaration: the function, or the value given instead of a function, and the error."""
 
     function: object
     error: ConfigurationError
@@ -75,7 +75,7 @@ _collectors: list[list[Misdeclared]] = []
 def collecting() -> Iterator[list[Misdeclared]]:
     """Collect the errors of the declarations in this block. None of them raises.
 
-    Each function that is declared wrongly is replaced by one that always fails, as in a worker.
+    A function that always fails replaces every wrongly declared function, as in a worker.
     """
     found: list[Misdeclared] = []
     _collectors.append(found)
@@ -113,27 +113,27 @@ def options_of_app(function: object, app_dir: Path | None) -> SingletonOptions:
 
 
 def _collected(function: object, error: ConfigurationError) -> bool:
-    """List an error, if they are collected now; tell whether they are."""
+    """List an error, if errors are collected now; tell whether errors are collected."""
     for found in _collectors:
         found.append(Misdeclared(function, error))
     return bool(_collectors)
 
 
 def always_fails(function: object) -> bool:
-    """Tell whether it is what stands in for a function that was declared wrongly."""
+    """Tell whether ``function`` replaces a wrongly declared function."""
     return inspect.isfunction(function) and function in _failing
 
 
 def error_of(function: object) -> ConfigurationError | None:
-    """Return why this function stands in for another one; None: it does not."""
+    """Return the error of the wrong declaration that ``function`` replaces; None: ``function`` replaces nothing."""
     return _failing.get(function) if inspect.isfunction(function) else None
 
 
 def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callable[..., Any]:
-    """Return what raises this error at each call, and looks like ``function`` to the worker.
+    """Return a function that raises this error at every call, and looks like ``function`` to the worker.
 
     Raises:
-        ConfigurationError: the error itself, where no worker runs, or where it is not that of a single function. Not
+        ConfigurationError: the error itself, if no worker runs, or if the error is not of a single function. Not
             while errors are collected.
     """
     if _collected(function, error) and not inspect.isfunction(function):
@@ -160,7 +160,7 @@ def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callabl
 
 
 def no_such_argument(keyword: str, names: Sequence[str]) -> str:
-    """Return what is wrong with this keyword, and what to do; ``names``: those that there are."""
+    """Return an error message for this keyword, with a remedy; ``names`` are the arguments of ``@singleton``."""
     from singleton.base.words import did_you_mean, quoted
     from singleton.settings.options import SETTING_PREFIX, SingletonOptions, camel
 

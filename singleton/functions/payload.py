@@ -1,4 +1,4 @@
-"""The payload of an invocation: which argument it is, and the names that ``scope_id`` may use."""
+"""The payload of an invocation: the argument with the payload, and the names that ``scope_id`` may use."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from singleton.scopes.template import BoundNames
 class BindingData(BoundNames):
     """What ``{name}`` may name: what comes with the payload, and its JSON body's properties. Case is ignored.
 
-    The payload is looked for when a name is: a template that has none, its settings filled in, needs no payload. Its
-    parts are looked into one after the other, so that a blob is not read for a name that its path has.
+    The payload is looked for when a name is: a template that has none, its settings filled in, needs no payload. The
+    layers are read in order, so that a blob is not read for a name in the blob's path.
 
     Of JSON, null and lists take the place of nothing that has the name, as for the host (H-80); with ``dotnet`` they
     do, as properties of a C# type.
@@ -52,7 +52,7 @@ class BindingData(BoundNames):
         return isinstance(layer, FromJson) and not self._dotnet and (value is None or isinstance(value, list))
 
     def _layer_of(self, name: str) -> dict[str, object] | None:
-        """Return the first layer that has the name, but one where it is weak only if no other has it."""
+        """Return the first layer with a strong value for the name, else the first layer with a weak value."""
         weak = None
         for layer in self._layers():
             if name.casefold() in layer:
@@ -88,9 +88,9 @@ class BindingData(BoundNames):
 def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Payload | None:
     """Return the payload among an invocation's arguments, or None where there is none (a timer).
 
-    Where the trigger's parameter isn't known, it is the one that is a message, which only triggers deliver; else the
-    only one that is a blob, text, bytes, parsed JSON or a batch, for which there is an error. A timer has none,
-    whatever is bound beside it.
+    If the trigger's parameter is unknown, the payload is the only message, as only triggers deliver messages; else the
+    only blob, text, bytes or parsed JSON; a batch is an error. A timer has no payload, with any bindings beside the
+    timer.
 
     Raises:
         ScopeError: it is a batch, or several parameters may be meant.
@@ -134,8 +134,8 @@ def _payload(name: str, value: Any, trigger: Trigger | None) -> Payload | None:
 def _the_only_one(name: str, batch: Sequence[Any]) -> Any:
     """Return what is alone in a list of documents or rows, which come in lists even one by one.
 
-    A trigger for messages can deliver them without a list: there, a list of one is refused like any other, rather than
-    only under load.
+    A trigger for messages can deliver a message without a list: so a list of one message is refused as well, rather
+    than only under load.
     """
     documents = isinstance(batch, UserList)
     if documents and len(batch) == 1:

@@ -1,4 +1,4 @@
-"""What may be guarded, and how the worker finds it: plain functions below the trigger, function builders above it.
+"""Functions that may be guarded, and how the worker finds them: plain below the trigger, or a builder above it.
 
 The Python worker indexes by signature, decides sync or async by the function itself, and calls with keywords only
 (facts §6); so the guarded function is a plain function of the same kind and signature, plus a ``context`` that the
@@ -83,22 +83,22 @@ class Trigger:
 
     @property
     def is_replayed(self) -> bool:
-        """Tell whether it starts a Durable orchestrator or entity, whose code runs again at each replay."""
+        """Tell whether the trigger starts a Durable orchestrator or entity: replays run the code again."""
         return self.type in _REPLAYED
 
     @property
     def may_end_as_none(self) -> bool:
-        """Tell whether the worker takes None for the function's return value; what it can't encode fails (H-87)."""
+        """Tell whether the worker takes None for the function's return value; otherwise the invocation fails (H-87)."""
         return self.returns not in NEVER_NONE
 
 
 def trigger_of(builder: Any) -> Trigger | None:
-    """Return the builder's trigger, or None where it has none yet."""
+    """Return the builder's trigger; None: not declared yet."""
     return trigger_of_function(builder._function)  # noqa: SLF001
 
 
 def trigger_of_function(function: Any) -> Trigger | None:
-    """Return the trigger of what a builder builds, or None where it has none yet."""
+    """Return the trigger of a builder's function; None: not declared yet."""
     trigger = function.get_trigger()
     if trigger is None:
         return None
@@ -110,7 +110,7 @@ def trigger_of_function(function: Any) -> Trigger | None:
 
 
 def find_trigger(function: Callable[..., Any]) -> Trigger | None:
-    """Return the trigger of a function that is guarded below its trigger's decorator; None where that isn't known.
+    """Return the trigger of a function that is guarded below its trigger's decorator; None: unknown.
 
     The decorator comes later and leaves no trace on the function. But the app or blueprint that it belongs to is nearly
     always a global of the function's module, or of the module that the worker imports.
@@ -138,7 +138,7 @@ def _builders_in(*modules: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def check_guardable(target: object, trigger_type: str | None = None) -> None:
-    """Refuse what can't be guarded.
+    """Refuse a function that can't be guarded.
 
     Raises:
         ConfigurationError: it is an orchestrator or entity, or no plain function.
@@ -175,19 +175,21 @@ def stand_where(function: Callable[..., Any], wrapper: Callable[..., Any]) -> No
     users = users_code(function)
     wrapper.__code__ = wrapper.__code__.replace(
         co_filename=users.co_filename,
-        co_firstlineno=max(users.co_firstlineno - 1, 0),  # its "def", so that its body is the user's first line
+        co_firstlineno=max(
+            users.co_firstlineno - 1, 0
+        ),  # the line of the "def", so that the body is the user's first line
     )
 
 
 def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse an orchestrator that could not be told at its declaration: one without a ``yield``."""
+    """Refuse an orchestrator that the declaration did not recognise: without a ``yield``."""
     for value in arguments.values():
         if type(value).__name__ in _REPLAYED_CONTEXTS:
             raise ConfigurationError(f"@singleton on {function}: it {_REPLAY}", reason="durable-replay")
 
 
 def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
-    """Refuse a policy that ends an invocation as None where that is no answer.
+    """Refuse a policy that ends an invocation as None, which is no answer for the trigger or the output.
 
     Raises:
         ConfigurationError: it is ``"skip"`` on an HTTP trigger, or ``"skip"`` or ``"defer"`` beside a ``$return``
@@ -210,8 +212,8 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
 
     Args:
         function: its name.
-        what: what would end its invocations so.
-        trigger: its trigger, where it is known.
+        what: the argument that ends invocations as None.
+        trigger: the trigger; None: unknown.
         otherwise: what to declare instead, to keep the output.
 
     Raises:
@@ -281,7 +283,7 @@ class Signature:
         return named, context if hasattr(context, "invocation_id") else None
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name. The worker gives each parameter by its name."""
+        """Return the arguments by name. The worker passes keywords only."""
         if self._names is not None and not args and kwargs.keys() == self._names:
             return {name: kwargs[name] for name in self._names}
         return dict(self._users.bind(*args, **kwargs).arguments)

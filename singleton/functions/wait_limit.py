@@ -66,7 +66,7 @@ class WaitLimit:
         return whole - min(max(_SPARED * whole, _SPARED_AT_LEAST), _SPARED_AT_MOST * whole)
 
     def notice(self, wait: float | None) -> str | None:
-        """Say in words that a time-out somebody gave is longer than the limit, where it is."""
+        """Return a warning if a given time-out is longer than the limit, else None."""
         if wait is None or wait <= self.seconds:
             return None
         longest = host_json_timespan(round(self.seconds, 1))
@@ -81,7 +81,7 @@ class WaitLimit:
     ) -> _T:
         """Wait by ``acquire(registry, seconds)`` for ``wait`` seconds (None: without end), but not past the limit.
 
-        Call it on the lock thread, whose clock counts.
+        Call this on the lock thread, by whose clock the limit counts.
 
         Raises:
             LockNotAcquired: as ``acquire`` does; or the limit is reached, and the error says why and what to do.
@@ -139,7 +139,7 @@ def counted(
 
     Args:
         acquire: how the lock is acquired.
-        address: of the lock; of that which is waited for, where there are several.
+        address: of the lock; of the new lock, where ``also`` names a second one.
         timeout: seconds to wait; 0 asks once; None waits for as long as it takes.
         owner: the invocation's id.
         limit: ends the wait.

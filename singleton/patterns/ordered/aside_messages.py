@@ -25,11 +25,11 @@ class AsideMessage:
     """A message that was put aside.
 
     Attributes:
-        key: its key.
-        body: its body.
-        error: what it failed with last.
-        at: when it was put aside, seconds since 1970.
-        name: the blob that it lies in.
+        key: the key.
+        body: the body.
+        error: the error of the last attempt.
+        at: when the message was put aside, seconds since 1970.
+        name: the blob with the message.
     """
 
     key: str

@@ -40,15 +40,15 @@ OnPoison = Literal["skip", "stop"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxMessage:
-    """A message as its handler gets it.
+    """A message for the handler.
 
     Attributes:
-        key: its key.
-        body: what was sent: JSON, or bytes.
-        id: the same each time that it is tried.
-        attempt: 1 at first, greater after its handler failed. After the first crash of its process it is the same
-            again.
-        token: fencing token of the key's lock, for the resource that is written.
+        key: the key.
+        body: the sent body: JSON, or bytes.
+        id: equal in every attempt at the message.
+        attempt: 1 at first, greater after a failure of the handler. After the first crash of the process the number
+            does not change.
+        token: fencing token of the key's lock, for the resource that the handler writes.
     """
 
     key: str
