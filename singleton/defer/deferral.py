@@ -42,7 +42,7 @@ _HIDDEN: Final = 60
 _OURS: Final = 40.0
 """Seconds of these after which nothing is begun any more that needs the original to be ours."""
 _ANSWER: Final = 10.0
-"""Seconds that one request may take."""
+"""Seconds for one request, at most."""
 _PAUSES: Final = (0.2, 1.0)
 """Seconds before a request that was refused for the moment is made again."""
 _DELETES: Final = 3
@@ -52,7 +52,7 @@ _LIFE: Final = 604_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A message as its invocation has it: what is its own, never what its body put in the place of that.
+    """A message as its invocation has it: values of the queue, never values that the body put in their place.
 
     Attributes:
         id: its id; None: not known.
@@ -77,7 +77,7 @@ class Received:
 
     @property
     def known(self) -> tuple[str, str] | None:
-        """Its id and receipt, if both are known: else nobody but its host can hide or delete it."""
+        """Id and receipt, if both are known: without them only the host can hide or delete the message."""
         return None if self.id is None or self.receipt is None else (self.id, self.receipt)
 
 
@@ -195,8 +195,8 @@ async def _claim(queue: MessageStore, message: Received) -> tuple[tuple[str, str
     """Make the message only ours; return its id and new receipt, and the service's clock.
 
     Without these it is its host's, and the host's own delete will work: either its body hides its id or receipt, or the
-    host has renewed the receipt, as it does when a function waited for its turn in the worker. Then nobody else can
-    have received it yet.
+    host has renewed the receipt, as it does when a function waited for its turn in the worker. Then no other
+    receiver can have the message yet.
     """
     if message.known is None:
         now = await _answered(queue.now, f"{message}: asking for the time")

@@ -1,11 +1,11 @@
 """How often a message has failed before it was put back: its copy counts from one again, so the number goes with it.
 
-The number stands on a blob named after the copy, in the container of the locks. Only messages that failed have one. It
-is looked for when such a message may be concerned: when one is put back, and when a body fails. A message that works
-costs nothing; should it have had a number, that is left behind, a blob without content.
+The number stands on a blob named after the copy, in the container of the locks. Only failed messages have a number. The
+number is looked for when a message is put back, and when a body fails. A message that works costs nothing; a number of
+such a message is left behind, as a blob without content.
 
-A message whose body hides its id (H-80) is told by its body, and by the second in which it was put into its queue.
-Messages that have both in common may take one another's number: each failure is counted, but perhaps for the other.
+A message whose body hides the id (H-80) is known by its body, and by the second of its insertion into the queue.
+Messages with equal body and second may take one another's number: a failure is counted, but perhaps for the other.
 
 Nothing here can lose or hold up a message: where the storage does not answer, the number is forgotten.
 """
@@ -36,7 +36,7 @@ class FailureCount:
     """The failures of a message.
 
     Attributes:
-        before: before it got its present id.
+        before: under earlier ids of the message.
         here: since then; counted only where its body hides how often it was received.
         last: the invocation that failed last: guards that count for the same one count once.
     """

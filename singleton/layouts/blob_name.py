@@ -38,7 +38,7 @@ LONGEST_NAME: Final = 250
 _LONGEST_HOST: Final = 100
 _HASH_DIGITS: Final = 40
 LONGEST_SEMAPHORE: Final = LONGEST_NAME - len("/slot-") - 10
-"""The same of a semaphore, whose slots have longer ones."""
+"""Characters of a semaphore's name, at most: the names of its slots are longer."""
 
 _KEPT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _WRITTEN: Final = tuple(chr(byte) if byte in _KEPT else f"%{byte:02X}" for byte in range(256))
@@ -143,7 +143,7 @@ def _without_half_escape(name: str) -> str:
 
 
 def safe_name(text: str) -> str:
-    """Return a name that a lock may have: the text itself where it may be one, else what is left of it and a hash.
+    """Return a name that a lock may have: the text itself if it is a valid name, else its safe characters and a hash.
 
     Different texts have different names (those of 160 bits of SHA-256 apart), on the emulator and in the cloud alike.
 

@@ -23,7 +23,7 @@ class Attempts:
         retries: attempts after the first.
         shortest: seconds of the first delay.
         longest: the most seconds of a delay.
-        named: what ``retries`` is called where it is set, for errors.
+        named: the name of the setting for ``retries``, for errors.
     """
 
     retries: int
@@ -33,14 +33,14 @@ class Attempts:
 
 
 class Layout:
-    """What a guard needs to know of where its locks are, and how they are waited for.
+    """Where the locks of a guard are, and how a guard waits for them.
 
-    This one is the default: names that no two locks share, in a container of one's choice, fencing tokens, and waiting
-    in line. Others say what they have otherwise.
+    ``Layout`` itself is the default layout: names that no two locks share, in the container of the options, fencing
+    tokens, and waiting in line. Subclasses override the differences.
 
     Attributes:
-        by_host: whether the host id is part of its locks' names.
-        foreign: whether other libraries take its locks, too.
+        by_host: whether the host id is part of the locks' names.
+        foreign: whether other libraries take the locks, too.
         dotnet: whether scopes are printed as .NET does it, which makes nothing of some values.
     """
 
@@ -64,7 +64,7 @@ class Layout:
         return account
 
     def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:  # noqa: ARG002
-        """Return the scope's path of a declaration with these arguments; refuse them if they name no lock here."""
+        """Return the scope's path of a declaration with these arguments; refuse arguments that name no lock."""
         return scope
 
     def lock(

@@ -45,9 +45,9 @@ class NameParts:
         function: the function's name; None where the name has none, as at level "host".
         scopes: the values of the scope, in order.
         level: whose lock it is; None where the name doesn't tell.
-        listener: whether it is the lock of who listens.
+        listener: whether the lock is a listener's.
         slot: number of the slot, for one of a semaphore.
-        cut: whether the name was too long, so that the end of it is missing here.
+        cut: whether the name was too long, and lost its end.
     """
 
     app: str
@@ -64,7 +64,7 @@ def read_name(name: str, *, webjobs: bool = False) -> NameParts | None:
 
     Args:
         name: the blob's.
-        webjobs: whether it lies where WebJobs has its locks.
+        webjobs: whether the blob is in the container of WebJobs' locks.
     """
     return _read_webjobs(name) if webjobs else _read_default(name)
 
@@ -94,7 +94,7 @@ def _read_default(name: str, shortest_cut: int = _SHORTEST_CUT) -> NameParts | N
 
 
 def _named(parts: NameParts) -> str | None:
-    """Return the name that these parts get; None where they get none."""
+    """Return the name that these parts get; None: no name."""
     try:
         return lock_name(
             parts.app, parts.function or "", parts.scopes, parts.level or "function", listener=parts.listener

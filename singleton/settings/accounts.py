@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GivenAccount:
-    """An account's URL and a credential object for it. Equal ones share their connections."""
+    """An account's URL and a credential object for it. Equal accounts share connections."""
 
     endpoint: str
     credential: Any

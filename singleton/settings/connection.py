@@ -40,7 +40,7 @@ class StorageAccount:
 
     @property
     def endpoint(self) -> str:
-        """The service's URL, without anything secret in it: what to call this account in messages."""
+        """The service's URL without secrets, as messages name the account."""
         if self.connection_string is None:
             return (self.account_url or "").partition("?")[0]
         return parse_connection_string(self.connection_string, "the connection string").endpoint
@@ -108,7 +108,7 @@ def _not_found(name: str) -> str:
 
 
 class _Place(NamedTuple):
-    """A name under which something is configured: a value of its own, and what stands below it."""
+    """A name in the app settings: the value, and the settings below the name (``NAME__key``)."""
 
     name: str
     value: str | None

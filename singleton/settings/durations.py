@@ -11,7 +11,7 @@ from singleton.base.words import quoted
 
 
 class Limits(NamedTuple):
-    """The range of a duration, in seconds. With ``above`` it must be greater than that; ``note`` ends messages."""
+    """The range of a duration, in seconds. It must be greater than ``above``, if given. ``note`` ends messages."""
 
     minimum: float = 0.0
     maximum: float = FOREVER

@@ -35,7 +35,7 @@ class FunctionTimeout(NamedTuple):
 
 
 def function_timeout(app_dir: Path | None, settings: Mapping[str, str]) -> FunctionTimeout | None:
-    """Return the limit of the app's invocations; None where they have none.
+    """Return the limit of the app's invocations; None: no limit.
 
     Args:
         app_dir: the folder that has host.json.
@@ -63,7 +63,7 @@ def _given(app_dir: Path | None, settings: Mapping[str, str]) -> tuple[object, s
 
 
 def _on_consumption(settings: Mapping[str, str]) -> bool:
-    """Tell whether the host takes this for the Consumption plan; Flex Consumption has the default of all others."""
+    """Tell whether the host takes this for the Consumption plan; Flex Consumption has the default of other plans."""
     if on_flex_consumption(settings):
         return False
     if (filled(settings, "WEBSITE_SKU") or "").lower() == "dynamic":
@@ -76,7 +76,7 @@ def check_function_timeout(app_dir: Path | None, settings: Mapping[str, str]) ->
     """Refuse a value with which the host does not start (H-85).
 
     Raises:
-        ConfigurationError: it is so, or host.json can't be read.
+        ConfigurationError: the value stops the host, or host.json can't be read.
     """
     given, source = _given(app_dir, settings)
     if given is None:

@@ -77,7 +77,7 @@ def _on_kubernetes(settings: Mapping[str, str]) -> bool:
 
 
 def _on_linux_consumption(settings: Mapping[str, str]) -> bool:
-    """The platform sets both; a CONTAINER_NAME alone is any container that somebody named."""
+    """The platform sets both; a CONTAINER_NAME alone may be of any container."""
     return filled(settings, "CONTAINER_NAME") is not None and filled(settings, "WEBSITE_HOSTNAME") is not None
 
 

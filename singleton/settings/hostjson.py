@@ -74,7 +74,7 @@ def singleton_entries(path: Path) -> list[tuple[str, object]]:
 
 
 def queue_values(app: Path | None, settings: Mapping[str, str]) -> dict[str, tuple[str, object]]:
-    """Return where each option of ``extensions.queues`` stands, and its value, by its name in lower case.
+    """Return source and value of the options in ``extensions.queues``, by name in lower case.
 
     An app setting stands over the host.json in the folder ``app`` (H-31).
 
@@ -107,7 +107,7 @@ def wants_opentelemetry(app: Path | None, settings: Mapping[str, str]) -> bool:
 def as_text(value: object) -> str | None:
     """Return a value as the host's configuration has it, which knows texts only (H-31, H-94).
 
-    None where it is no single value.
+    None for an object, a list or null.
 
     >>> as_text(4.0), as_text(True), as_text("0x4")
     ('4', 'True', '0x4')
@@ -130,7 +130,7 @@ def whole_number(value: object) -> int | None:
 
 
 def read_object(path: Path) -> _Object:
-    """Return what a settings file holds; a file that is not there holds nothing.
+    """Return what a settings file holds; a missing file counts as empty.
 
     Raises:
         ConfigurationError: it can't be read, is not JSON, or holds no object.

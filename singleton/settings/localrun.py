@@ -38,11 +38,11 @@ def warn_of_local_run(
     """Warn, once for each account and host id, that a process on a local machine uses locks in the cloud (B24).
 
     Args:
-        settings: the app settings, as a rule ``os.environ``: they tell where this runs.
+        settings: the app settings, as a rule ``os.environ``, which tell where this process runs.
         endpoint: the blob service's URL; nothing is said about an emulator's, or one that is not known ("").
         options: ``local_run_warning`` turns this off.
-        host_id: that of a guard's lock. Without one it is a client's, which any server may have: then it is said only
-            where the Functions host says that this is development.
+        host_id: the host id of a guard's lock. None: the lock is a client's, which any server may use. Then only a
+            Functions host that reports development gets the warning.
     """
     if not options.local_run_warning or not endpoint or is_emulator(endpoint) or not runs_locally(settings):
         return

@@ -37,7 +37,7 @@ DURATIONS: Final[dict[str, Limits]] = {
     "failover": FAILOVER,
 }
 _NO_LIMIT: Final = FOREVER // 1
-"""From so many seconds on there is no limit: ``10675199.02:48:05`` is often written without its fraction."""
+"""Seconds from which a time-out means no limit: ``10675199.02:48:05`` is often written without its fraction."""
 _MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polling_interval")
 CHOICES: Final = {"http": ("direct", "sdk")}
 _SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "local_run_warning")
@@ -88,7 +88,7 @@ class SingletonOptions:
             fencing tokens. None or 0: off.
         fencing_tokens: number the sections and record their owners, for one more storage call each.
         cancel_on_loss: cancel an async body when its lock is lost.
-        container: the blob container that has the locks; other layouts than ``default`` have one of their own.
+        container: the blob container of the locks; ``webjobs`` and ``dequeueable`` have containers of their own.
         host_id: the id under which locks are kept; None takes the Functions host's id.
         enabled: False runs bodies without locking.
         http: how requests travel to the storage: ``direct`` by this package itself, or ``sdk`` through
@@ -202,7 +202,7 @@ _NAMES: Final = tuple(field.name for field in fields(SingletonOptions))
 
 
 def _checked(name: str, value: object, label: str, shown: str | None = None) -> object:
-    """Return the option's value if it is allowed; ``label`` is what errors call it."""
+    """Return the option's value if it is allowed; Errors call the option ``label``."""
     if value is None and name in (*_MAY_BE_NONE, "host_id", "renewal_interval", "failover"):
         return None
     if name == "failover" and not isinstance(value, bool) and value in (0, timedelta(0)):
@@ -240,7 +240,7 @@ _BY_FOLDED_KEY: Final = {key.casefold(): name for key, name in _KEYS.items()}
 
 
 class _Given(NamedTuple):
-    """A value as a file or setting has it, and where it stands."""
+    """A value of a file or an app setting, with the place for messages."""
 
     value: object
     label: str
@@ -297,7 +297,7 @@ def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> Singleton
 
 
 def sources_of_options(app_dir: Path | None, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return where each option stands that is set for the whole app: a key of host.json, or an app setting.
+    """Return the source of every option that is set for the whole app: a key of host.json, or an app setting.
 
     Raises:
         ConfigurationError: as ``load_options``.
@@ -355,12 +355,12 @@ def _is_readable_file(path: Path) -> bool:
 
 
 def _no_such_option(name: str, known: Iterable[str]) -> str:
-    """Say that there is no such option, with the nearest one and all."""
+    """Say that no option has this name, with the nearest name and all names."""
     return f"there is no option {quoted(name)}{did_you_mean(name, known) or '.'} The options are {', '.join(known)}."
 
 
 def _no_such_key(key: str, known: Iterable[str]) -> str:
-    """Say what is wrong with a key of host.json, or of an app setting; and where its argument is given instead."""
+    """Say what is wrong with a key of host.json, or of an app setting; and where the argument belongs."""
     folded = key.replace("_", "").casefold()
     if folded == "timeout":
         return f"there is no option {quoted(key)}: write lockAcquisitionTimeout"

@@ -42,7 +42,7 @@ def parse_connection_string(text: str, label: str) -> StorageString:
     """Check a connection string.
 
     Raises:
-        ConfigurationError: it is malformed, or lacks the account or the key. ``label`` is what the message calls it.
+        ConfigurationError: it is malformed, or lacks the account or the key. The message calls the string ``label``.
     """
     parts = _parts(text, label)
     url = parts.get("blobendpoint")
@@ -101,7 +101,7 @@ def _parts(text: str, label: str) -> dict[str, str]:
 
 
 def _shown(parts: dict[str, str]) -> str:
-    """Say what the string has, by the names of its well-known keys: other ones might be secrets that went astray."""
+    """Say what the string has, by the names of well-known keys: other keys might be misplaced secrets."""
     known = [_KNOWN_KEYS[key] for key, value in parts.items() if key in _KNOWN_KEYS and value]
     return f"it has only {', '.join(known)}" if known else "it has none of a storage account's keys"
 

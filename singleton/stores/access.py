@@ -1,7 +1,6 @@
-"""How requests are authorised: an account key signs each one; a shared access signature or a token is sent with it.
+"""How requests are authorised: by an account key or a shared access signature; by a token in ``bearer_token.py``.
 
-A token is in ``bearer_token.py``.
-A ``Request`` is completed when it is sent, so a key, a signature or a token that was replaced is used at once.
+A ``Request`` is completed right before the sending, so a new key, signature or token is used at once.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _NO_KEY: Final = "the account's key is not base64: copy the whole key again"
 
 @dataclass(slots=True)
 class Request:
-    """An HTTP request as it is about to be sent. ``path`` and ``query`` are as they go on the wire.
+    """An HTTP request before the sending. ``path`` and ``query`` are encoded already.
 
-    ``length``: bytes of its body.
+    ``length``: bytes of the body.
     """
 
     method: str
@@ -43,24 +42,24 @@ class Access:
     """How requests are authorised."""
 
     async def grant(self, request: Request) -> None:
-        """Complete the request, so that the service lets it in. May raise ``StoreFailure``."""
+        """Add a signature or a token to the request. May raise ``StoreFailure``."""
         raise NotImplementedError
 
     def refused(self) -> None:
-        """Note that the service did not know who asked (401)."""
+        """Note that the service did not accept the signature or token (401)."""
 
     async def aclose(self) -> None:
-        """Cancel what is under way, and close what is ours."""
+        """Cancel requests for tokens, and close a credential of ours."""
 
 
 class AccountKey(Access):
     """Signs each request with the account's key."""
 
     def __init__(self, named_key: Callable[[], tuple[str, str]]) -> None:
-        """``named_key`` returns the account's name and its key, as they are now.
+        """``named_key`` returns the present name and key of the account.
 
         Raises:
-            ConfigurationError: the key is none.
+            ConfigurationError: the key is not base64.
         """
         self._named_key = named_key
         if _keyed(named_key()[1]) is None:
@@ -79,7 +78,7 @@ class AccountKey(Access):
 
 
 def text_to_sign(request: Request, account: str) -> str:
-    """Return what of a request its signature covers."""
+    """Return the text of a request that the signature covers."""
     headers = request.headers
     conditions = f"{headers.get('If-Match', '')}\n{headers.get('If-None-Match', '')}\n"
     named = "".join([f"{begin}{headers[name]}\n" for begin, name in _in_order(tuple(headers))])
@@ -89,9 +88,9 @@ def text_to_sign(request: Request, account: str) -> str:
 
 @lru_cache(64)
 def _in_order(names: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return how the lines of the service's own headers begin, and their names, in the order that is signed.
+    """Return the beginnings of the lines of ``x-ms-`` headers, with the headers' names, in the order of signing.
 
-    The service has an underscore, which only metadata has, before digits.
+    The service sorts an underscore, which only metadata has, before digits.
     """
     own = sorted((name.lower().replace("_", " "), name) for name in names if name[:5].lower() == "x-ms-")
     return [(f"{name.lower()}:", name) for _, name in own]
@@ -105,7 +104,7 @@ def _canonical(query: str) -> str:
 
 @lru_cache(8)
 def _keyed(key: str) -> hmac.HMAC | None:
-    """Return a signature of nothing yet: to copy it is quicker than to begin with the key. None: it is no key."""
+    """Return an HMAC without data: a copy is quicker than a new HMAC from the key. None: the key is not base64."""
     try:
         return hmac.new(base64.b64decode(key, validate=True), digestmod="sha256")
     except (binascii.Error, ValueError):
@@ -114,15 +113,15 @@ def _keyed(key: str) -> hmac.HMAC | None:
 
 @lru_cache(1)
 def http_date(second: int) -> str:
-    """Return a time in seconds since 1970 as headers have it."""
+    """Return seconds since 1970 as a date of HTTP."""
     return formatdate(second, usegmt=True)
 
 
 class Signature(Access):
-    """Sends a shared access signature along."""
+    """Adds a shared access signature to each request."""
 
     def __init__(self, signature: Callable[[], str]) -> None:
-        """``signature`` returns the signature's query, as it is now."""
+        """``signature`` returns the present query of the signature."""
         self._signature = signature
 
     async def grant(self, request: Request) -> None:

@@ -24,9 +24,9 @@ _T = TypeVar("_T")
 _CLIENTS = 256
 """Blob clients kept: making one takes half a millisecond, keeping one 35 kB."""
 _QUERY = re.compile(r"\?[^\s'\"<>]*|\bsig=[^\s'\"<>&]*", re.IGNORECASE)
-"""What a URL has behind its path, and a signature wherever it stands."""
+"""The query of a URL, and a signature anywhere in a text."""
 _TWO_SIGNATURES = "AUTHORIZATION header"
-"""In what aiohttp says where it finds credentials of its own, as in ``~/.netrc``, for a request that is signed."""
+"""Part of aiohttp's error for a signed request where aiohttp finds other credentials, as in ``~/.netrc``."""
 _NETRC = ": ~/.netrc has an entry for the storage's host, and the SDK reads it; remove that, or set http to 'direct'"
 
 
@@ -38,7 +38,7 @@ class Said(Exception):
 
 
 class AzureBlobLeaseStore:
-    """A ``LeaseStore`` on the blobs of one container. Use it on the loop on which it was made."""
+    """A ``LeaseStore`` on the blobs of one container. Its loop is the loop of its making."""
 
     def __init__(self, container: ContainerClient, *, close_with: tuple[Any, ...] = ()) -> None:
         self._container = container
@@ -211,9 +211,9 @@ def if_it_is(etag: str | None) -> dict[str, Any]:
 
 
 async def judged(request: Awaitable[_T]) -> _T:
-    """Await a request of the SDK; turn each of its errors into a ``StoreFailure``.
+    """Await a request of the SDK; turn errors into a ``StoreFailure``.
 
-    Its cause is what they ``Said``: whoever prints an error prints what it came from, and what it was raised beside.
+    The cause is a ``Said``, without secrets: printing an error prints its causes and contexts, too.
     """
     from azure.core.exceptions import AzureError
 
@@ -230,7 +230,7 @@ async def judged(request: Awaitable[_T]) -> _T:
 
 
 async def done(request: Awaitable[object], *codes: str) -> None:
-    """Await a request of the SDK; an answer with one of these codes says that there was nothing to do."""
+    """Await a request of the SDK; an answer with one of the codes means that there was nothing to do."""
     try:
         await judged(request)
     except StoreFailure as failure:
@@ -254,7 +254,7 @@ def _failure(error: AzureError) -> StoreFailure:
 
 
 def _unanswered(error: AzureError) -> str:
-    """Say what kept a request from its answer, and which host it was for, where that is known."""
+    """Name the error that kept a request from its answer, and the host where known."""
     cause = getattr(error, "inner_exception", None)
     host, port = getattr(cause, "host", None), getattr(cause, "port", None)
     why = getattr(getattr(cause, "os_error", None), "strerror", None)

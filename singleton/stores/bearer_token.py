@@ -14,24 +14,25 @@ if TYPE_CHECKING:
     from singleton.stores.access import Request
 
 SCOPE: Final = "https://storage.azure.com/.default"
-"""What a token is asked for: the same in all clouds."""
+"""The scope of a token: equal in every cloud."""
 _EARLY: Final = 300.0
-"""Seconds before its end from which a token is replaced."""
+"""Seconds before the end of a token at which a new token is asked for."""
 _AGAIN: Final = 30.0
-"""Seconds after which a token that could not be replaced, but is still good, is tried to be replaced again."""
+"""Seconds between attempts to replace a token that is still valid."""
 _PATIENCE: Final = 60.0
-"""Seconds for a new token. All requests wait for the same one, so one that never comes must be asked for anew."""
+"""Seconds for a new token. All requests wait for one answer, so an answer that never comes must be asked for anew."""
 
 
 class Token(Access):
-    """Sends a token along, from a credential of azure-core's kind for asyncio.
+    """Adds a token to each request, from a credential of azure-core's kind for asyncio.
 
-    It is replaced five minutes before its end, or when the credential says, while requests go on with the old one.
-    If none is valid any more, all requests wait for the same new one. One that gives up leaves it to the others.
+    The token is replaced five minutes before its end, or when the credential says, while requests go on with the old
+    token. Without a valid token all requests wait for one new token. A request that gives up does not end the wait of
+    other requests.
     """
 
     def __init__(self, credential: Any, *, close: bool = False) -> None:
-        """``close``: the credential is ours, and closed with this."""
+        """``close``: close the credential in ``aclose``."""
         self._credential = credential
         self._close = close
         self._bearer = ""
@@ -53,7 +54,7 @@ class Token(Access):
         request.headers["x-ms-date"] = http_date(int(now))
 
     def refused(self) -> None:
-        """See ``Access.refused``: the next request asks for another."""
+        """See ``Access.refused``: the next request asks for a new token."""
         self._ends = 0.0
 
     async def aclose(self) -> None:
@@ -76,7 +77,7 @@ class Token(Access):
             self._due = time.time() + _AGAIN
 
     async def _renew(self) -> StoreFailure | None:
-        """Ask for a token; return what kept it from us, without the frames in which the credential had its secrets."""
+        """Ask for a token; return the failure, if any, without the frames in which the credential had its secrets."""
         try:
             found = await within(_PATIENCE, judged(self._given()))
         except StoreFailure as failure:

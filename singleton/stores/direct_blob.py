@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from singleton.stores.wire import Wire
 
 _PATHS: Final = 1024
-"""Names whose paths are kept."""
+"""Names with a cached path."""
 _META: Final = "x-ms-meta-"
 _PATIENCE: Final = 60.0
 """Seconds for a request of an operator's, who gives it no end. Locks do."""
@@ -27,7 +27,7 @@ _LONGEST_PAGE: Final = 64 * 2**20
 
 
 class DirectBlobStore:
-    """A ``LeaseStore`` on the blobs of one container, and a ``LockKeeping`` of it. Use it on one loop."""
+    """A ``LeaseStore`` on the blobs of one container, and a ``LockKeeping`` of the container, on one event loop."""
 
     def __init__(self, wire: Wire, container: str) -> None:
         self._wire = wire
@@ -257,7 +257,7 @@ def _metadata(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _as_headers(metadata: Mapping[str, str]) -> dict[str, str]:
     for key, value in metadata.items():
-        if UNSENDABLE.search(value):  # of metadata that is no UTF-8 we get such
+        if UNSENDABLE.search(value):  # metadata that is not UTF-8 is read with surrogates
             raise _unsendable(f"metadata {key!a}")
     return {f"{_META}{key.strip()}": value.strip() for key, value in metadata.items()}
 

@@ -28,7 +28,7 @@ def read_page(body: bytes, headers: Mapping[str, str]) -> Page:
     try:
         root = ET.fromstring(body)  # noqa: S314 - expat expands nothing without end
         entries = tuple(_listed(blob) for blob in _blobs(root))
-    except (ET.ParseError, ValueError, LookupError):  # it may be in an encoding that nobody knows
+    except (ET.ParseError, ValueError, LookupError):  # or the encoding is unknown
         failure = StoreFailure(detail="an answer that is no listing: it is not from the storage service")
     else:
         at = clock(headers)

@@ -1,6 +1,6 @@
 """What an operator asks of a container: which locks there are, to end a lease, to delete what nobody uses.
 
-No lock needs any of it, so it is a protocol of its own beside ``LeaseStore``. Each method is one request, on the
+No lock needs these requests, so they are a protocol beside ``LeaseStore``. Each method is one request, on the
 conditions that it names, and may raise ``StoreFailure``.
 """
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 LONGEST_BLOCK: Final = 4 * 2**20
 """Bytes of one block, at most."""
 MOST_BLOCKS: Final = 50_000
-"""Blocks of one log, at most. Then it is full, and nothing is ever added to it any more."""
+"""Blocks of one log, at most. A full log never takes another block."""
 FULL: Final = "BlockCountExceedsLimit"
 """The code with which a block is refused that a full log has no room for."""
 NO_LOG: Final = "InvalidBlobType"
@@ -23,11 +23,11 @@ class Tail(NamedTuple):
     """A part of a log, and the log as that request found it.
 
     Attributes:
-        etag: of the log. Each block that is added changes it.
-        metadata: what it was made with.
-        blocks: how many it has.
-        full: whether it has as many as it can have.
-        body: the bytes that were asked for; fewer, where it has no more.
+        etag: of the log. A new block changes the ETag.
+        metadata: of the log.
+        blocks: number of blocks in the log.
+        full: whether the log can have no more blocks.
+        body: the bytes that were asked for; fewer at the end of the log.
     """
 
     etag: str

@@ -14,7 +14,7 @@ GONE: Final = frozenset({"MessageNotFound", "PopReceiptMismatch"})
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """A message that others can't see: its new receipt, and until when, by the service's clock since 1970."""
+    """A hidden message: the new receipt, and the end of the invisibility, by the service's clock since 1970."""
 
     receipt: str
     until: float
@@ -34,7 +34,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A message as it was received: its id, its receipt, its text, and how often it was received."""
+    """A message as it was received: id, receipt, text, and the number of receives."""
 
     id: str
     receipt: str
@@ -46,13 +46,13 @@ class MessageStore(Protocol):
     """One queue. Every method is one request, and may raise ``StoreFailure``."""
 
     async def create(self) -> None:
-        """Make the queue. One that is there already is no failure."""
+        """Make the queue. An existing queue is no failure."""
 
     async def now(self) -> float:
         """Return the service's clock, since 1970."""
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002 - the service's own word
-        """Hide a received message for so many seconds from now. Its earlier receipts are void from then on."""
+        """Hide a received message for so many seconds from now. Earlier receipts become void."""
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
         """Put a message into the queue, invisible for ``delay`` seconds; ``life`` seconds, or None without an end."""

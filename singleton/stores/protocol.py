@@ -1,8 +1,8 @@
 """The few requests that a lock makes of its storage, and what the answers mean.
 
-Each method is one request (``create`` may need three, once). A store keeps no state about holds and never retries:
-the lock decides. Every failure is a ``StoreFailure``, and its *error code* says what it means: the service's own
-exception classes and bare status codes mislead (all lease conflicts are 409).
+A method is one request (``create`` may need three, once). A store keeps no state about holds and never retries: the
+lock decides. Every failure is a ``StoreFailure``. The *error code* says what a failure means: exception classes of the
+SDK and bare status codes mislead (all lease conflicts are 409).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Meaning = Literal["held", "lost", "changed", "missing", "deleting", "denied", "r
 LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
 """The state of a blob's lease, in the service's words."""
 HELD: Final[frozenset[LeaseState]] = frozenset({"leased", "breaking"})
-"""States of a lease that somebody has."""
+"""States of a lease that has a holder."""
 
 MOST_LISTED: Final = 5000
 """Entries on a page, at most: the service gives no more."""
@@ -52,11 +52,11 @@ class StoreFailure(Exception):
     Attributes:
         status: HTTP status, or None when no answer came.
         code: the service's error code, or None.
-        meaning: what this answer says about the lease. held: somebody else has it. lost: it isn't ours any more.
-            changed: the blob has another ETag than was asked for. missing, deleting: its blob or container is. denied:
-            credentials or permissions. refused: the request can't ever work. transient: unknown; ask again.
-        retry_after: seconds that the service asked us to wait, or None.
-        at: the service's clock as it answered, seconds since 1970, or None.
+        meaning: what the answer says about the lease. held: another holder has the lease. lost: the lease is not ours.
+            changed: the blob has another ETag than was asked for. missing, deleting: of the blob or its container.
+            denied: credentials or permissions. refused: the request can't ever work. transient: unknown; ask again.
+        retry_after: seconds to wait, as the service asks, or None.
+        at: the service's clock in the answer, seconds since 1970, or None.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class StoreFailure(Exception):
 
     @property
     def loss(self) -> LossReason | None:
-        """Why a hold that meets this answer is over, or None when it may still be ours."""
+        """Why a hold that gets this answer is over, or None when the hold may go on."""
         match self.meaning:
             case "lost":
                 return _LOST[self.code or ""]
@@ -93,7 +93,7 @@ class StoreFailure(Exception):
 
 
 async def within(seconds: float, request: Awaitable[_T]) -> _T:
-    """Await a request for this time; no answer is a failure."""
+    """Await a request for so many seconds; a later answer is a failure."""
     try:
         async with asyncio.timeout(seconds):
             return await request
@@ -102,7 +102,7 @@ async def within(seconds: float, request: Awaitable[_T]) -> _T:
 
 
 def _by_status(status: int | None, code: str | None) -> Meaning:
-    """Say what an answer means whose code does not tell."""
+    """Return the meaning of an answer without a known code."""
     if status in (401, 403):
         return "denied"
     if status == 404:
@@ -125,14 +125,14 @@ _BY_CODE: Final[Mapping[str | None, Meaning]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobState:
-    """A lock blob as the service shows it to anybody.
+    """The state of a lock's blob.
 
     Attributes:
-        etag: changes with content and metadata, and with nothing else.
-        lease: the state of its lease.
-        modified: Last-Modified, whole seconds since 1970. Leases don't change it.
-        metadata: what is written beside the content.
-        endless: whether it is under a lease that never expires.
+        etag: changes with content and metadata only.
+        lease: the state of the lease.
+        modified: Last-Modified, whole seconds since 1970. Leases don't change Last-Modified.
+        metadata: the blob's metadata.
+        endless: whether the lease never expires.
     """
 
     etag: str
@@ -143,32 +143,32 @@ class BlobState:
 
     @property
     def held(self) -> bool:
-        """Tell whether somebody has the lease."""
+        """Tell whether the lease has a holder."""
         return self.lease in HELD
 
 
 class LeaseStore(Protocol):
-    """Leases on named blobs. Every method may raise ``StoreFailure``; none waits longer than its caller lets it."""
+    """Leases on named blobs. Every method may raise ``StoreFailure``, and waits no longer than the caller allows."""
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """Take the lease for ``duration`` seconds (15 to 60) under our own id; return the blob's ETag.
 
-        Asking again with the same id while it holds succeeds and restarts the clock.
+        A second request with an id that holds the lease succeeds and restarts the lease's clock.
         """
 
     async def renew(self, name: str, lease_id: str) -> str:
         """Restart the lease's clock; return the id *in the reply*, which the caller compares with its own (A-1)."""
 
     async def release(self, name: str, lease_id: str) -> None:
-        """End the lease, so that anybody can take it at once."""
+        """End the lease, so that the next request for the lease succeeds."""
 
     async def break_(self, name: str, etag: str | None = None) -> None:
-        """End anybody's lease at once, without its id. With an ETag, only if the blob has it (judged before all)."""
+        """End the lease at once, without its id. With an ETag, only if the blob has this ETag (judged first)."""
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
-        """Make an empty blob with this metadata, and its container where missing; return it.
+        """Make an empty blob with this metadata, and its container where missing; return the blob's state.
 
-        None: it was there already, and nothing was changed.
+        None: the blob existed, and nothing was changed.
         """
 
     async def read(self, name: str) -> BlobState:
@@ -182,7 +182,7 @@ class LeaseStore(Protocol):
 
 
 class Content(NamedTuple):
-    """A lock blob with what lies in it, as one request found it; and the service's clock then, seconds since 1970."""
+    """State and content of a lock's blob from one request, with the service's clock (seconds since 1970)."""
 
     blob: BlobState
     body: bytes
@@ -191,28 +191,28 @@ class Content(NamedTuple):
 
 @runtime_checkable
 class ContentStore(Protocol):
-    """What is asked of a container to keep state in a lock's blob. Every method is one request.
+    """Requests that keep state in a lock's blob. Every method is one request, and may raise ``StoreFailure``.
 
-    Each may raise ``StoreFailure``. A ``LeaseStore`` that can't do it keeps locks without state.
+    A ``LeaseStore`` without these methods keeps locks without state.
     """
 
     async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
         """Replace content and metadata under the lease if the blob has this ETag; return the new one."""
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
-        """Read content and metadata, with a lease id only under that lease. More than ``most`` bytes is no answer."""
+        """Read content and metadata, with a lease id only under that lease. More than ``most`` bytes is a failure."""
 
 
 @runtime_checkable
 class NoteStore(Protocol):
-    """What is asked of a container to keep numbers in it. Every method is one request, and may raise ``StoreFailure``.
+    """Requests that keep numbers in a container. Every method is one request, and may raise ``StoreFailure``.
 
-    A ``LeaseStore`` that can't do it keeps none: then the failures of a message are counted from one after each time
-    that it was put back.
+    With a ``LeaseStore`` without these methods, the failures of a message are counted from one again whenever the
+    message was put back.
     """
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
-        """Make an empty blob with this metadata, or replace the one that is there."""
+        """Make an empty blob with this metadata, or replace the blob."""
 
     async def noted(self, name: str) -> Mapping[str, str]:
         """Read the metadata."""

@@ -1,4 +1,4 @@
-"""What headers of a reply say beside its code: the service's clock, how long to wait, whether our clock is wrong."""
+"""Headers of a reply beside the error code: the service's clock, how long to wait, whether our clock is wrong."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def seconds(retry_after: str | None) -> float | None:
 
 
 def trouble(status: int, at: float | None) -> str:
-    """Say of an error what its status does not; as a rule nothing.
+    """Return what the status of an error does not tell; as a rule nothing.
 
     A redirect is not followed; and a request is refused if this machine's clock is too wrong.
     """

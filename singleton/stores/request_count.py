@@ -1,6 +1,6 @@
-"""Counts the requests of stores and queues: by what was asked for, and what came of it.
+"""Counts the requests of stores and queues by operation and status.
 
-A store is counted from its opening on, if somebody listens then; otherwise it is left as it is.
+A store is counted if a counter was there when the store was opened; otherwise the store is left unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def count_requests(counter: CountRequest) -> Callable[[], None]:
 
 
 def counted(store: _StoreT, service: str) -> _StoreT:
-    """Return the store; where somebody listens, each of its requests is counted. ``service``: blob or queue."""
+    """Return the store; with a counter, every request of the store is counted. ``service``: blob or queue."""
     if _counters:
         for name, method in inspect.getmembers(type(store), inspect.iscoroutinefunction):
             if not name.startswith("_") and name != "aclose":

@@ -26,7 +26,7 @@ HOST_KEY = "SingletonHost"
 PID_KEY = "SingletonPid"
 """The key of the owner's process id there."""
 FUNCTION_KEY = "SingletonFunction"
-"""The key of the function whose invocation asked, where one did."""
+"""The key of the function whose invocation asked for the lock, if any."""
 SCOPE_KEY = "SingletonScope"
 """The key of what the lock's scope came to in that invocation: the lock's name has it escaped, or cut."""
 HELD_KEY = "SingletonHeld"
@@ -34,7 +34,7 @@ HELD_KEY = "SingletonHeld"
 STAMP_KEYS = frozenset(
     key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY)
 )
-"""All that a stamp writes, in lower case. A blob with other metadata keeps something else as well."""
+"""The keys of a stamp, in lower case. A blob with other metadata keeps something else as well."""
 CONTENT_KEYS: Final = frozenset(key.lower() for key in (STATE_KEY, UNTIL_KEY))
 """What belongs to the content of the blob, in lower case."""
 EPOCHS_A_SECOND: Final = 1_000
@@ -96,17 +96,17 @@ def kept_in(found: Content) -> Kept:
 
 
 def metadata_value(state: BlobState, key: str) -> str | None:
-    """Return a value of the blob's metadata, whose keys have no case; None where there is none."""
+    """Return a value of the blob's metadata, whose keys have no case; None where the key is missing."""
     return next((value for spelt, value in state.metadata.items() if spelt.lower() == key.lower()), None)
 
 
 def written_epoch(text: str) -> int | None:
-    """Return the epoch that stands on a blob; None where that is no number of ours."""
+    """Return the epoch that stands on a blob; None: not a number of ours."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
 
 
 def recorded_epoch(state: BlobState) -> int | None:
-    """Return the epoch of a blob that some process of ours has signed; None where that is not to be known."""
+    """Return the epoch of a blob that some process of ours has signed; None: unknown."""
     text = metadata_value(state, EPOCH_KEY)
     if text is not None:
         return written_epoch(text)
@@ -114,7 +114,7 @@ def recorded_epoch(state: BlobState) -> int | None:
 
 
 def lifted_epoch(state: BlobState) -> int:
-    """Return an epoch above all that a blob can have had when it was last written, also those that it lost."""
+    """Return an epoch above every epoch that the blob can have had at its last write, lost epochs included."""
     written = written_epoch(metadata_value(state, EPOCH_KEY) or "")
     return max((written or 0) + 1, (state.modified + 1) * EPOCHS_A_SECOND)
 

@@ -1,13 +1,12 @@
 """Requests to a storage account, each sent once.
 
-They go over connections of our own, through the proxy that the environment names, if any: ``sending/``. No redirect is
-followed, no ``~/.netrc`` is read, no cookies are kept.
+Requests go over connections of our own (``http/``), through the proxy of the environment where one is named. No
+redirect is followed, no ``~/.netrc`` is read, no cookies are kept.
 
-An answer counts only for the request that it names: each request has an id of its own, which the service repeats. One
-that nobody asked for, or that comes late, would else be taken for the answer to the next request on its connection.
+Every request has an id, which the service repeats. An answer with another id is refused: a late or unasked answer would
+else count for the next request on its connection.
 
-An error says which host was asked and never the URL, which may hold a signature. None of the frames in its traceback
-has the request as it was sent.
+An error names the host and never the URL, which may hold a signature. No frame in the traceback has the request.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ if TYPE_CHECKING:
     from singleton.stores.http.answers import Answer
 
 VERSION: Final = "2021-12-02"
-"""Version of the service's interface: all that locks ask is older."""
+"""Version of the service's interface. Locks need nothing newer."""
 _NO_BODY: Final = 16_384
-"""Bytes of a body that are read where none was asked for: an error's has its code."""
+"""Bytes of an unasked body that are read: the body of an error has the error's code."""
 _CODE: Final = re.compile(rb"<Code>(\w{1,80})</Code>")
 _ID: Final = "x-ms-client-request-id"
-"""The header by which a request is named, and its answer."""
+"""The header with the id of a request, in the request and in its answer."""
 
 
 class Reply(NamedTuple):
-    """An answer with the status that was expected."""
+    """An answer with the expected status."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
 class Wire:
-    """A storage account as requests reach it. Use it on one loop."""
+    """Sends requests to one storage account, on one event loop."""
 
     def __init__(self, endpoint: str, access: Access) -> None:
         """``endpoint``: the blob service's URL, perhaps with a path, without a query."""
@@ -71,33 +70,33 @@ class Wire:
         most: int = 0,
         body: bytes = b"",
     ) -> Reply:
-        """Send a request once, with this body; return the answer if it has this status.
+        """Send a request once, with this body; return the answer if the answer has this status.
 
-        ``most``: bytes of the body that is asked for, at most. A longer one is no answer.
+        ``most``: bytes of the answer's body, at most. An answer with a longer body is a failure.
 
         Raises:
-            StoreFailure: another status, or no answer; or it was not sent, for want of a way in.
+            StoreFailure: another status, or no answer; or the request was not sent, for want of a key or token.
         """
         try:
             answer = await self._exchange(method, path, query, headers, status, most, body)
         except BaseException as error:
-            error.__traceback__ = None  # of who gives up: the frames beneath have what signs
+            error.__traceback__ = None  # of a cancellation: the frames beneath have the secrets
             raise
         if isinstance(answer, StoreFailure):
             raise answer
         return answer
 
     async def aclose(self) -> None:
-        """Close connections. Nothing can be asked afterwards."""
+        """Close connections. Later requests are not sent."""
         try:
-            await self._access.aclose()  # of the caller's credential, which may fail
+            await self._access.aclose()  # the caller's credential may fail
         finally:
             await self._way.aclose()
 
     async def _exchange(
         self, method: str, path: str, query: str, headers: Mapping[str, str], expected: int, most: int, sent: bytes
     ) -> Reply | StoreFailure:
-        """Send a request, read its answer; return a failure, which would keep this frame and what signs if raised."""
+        """Send a request, read its answer. A failure is returned: raising would keep this frame with the secrets."""
         named = f"{self._prefix}{next(self._numbers)}"
         request = Request(method, path, query, {**headers, _ID: named, "x-ms-version": VERSION}, len(sent))
         try:
@@ -120,7 +119,9 @@ class Wire:
         status, headers, body = answer
         if status == expected:
             if most and len(body) > most:
-                return StoreFailure(detail=f"an answer longer than {most} bytes: {self._host}")  # half of it is nothing
+                return StoreFailure(
+                    detail=f"an answer longer than {most} bytes: {self._host}"
+                )  # half of a body is no use
             return Reply(headers, body)
         if status == 401:
             self._access.refused()
@@ -128,16 +129,16 @@ class Wire:
 
 
 def _check(headers: Mapping[str, str], asked: str) -> None:
-    """Raise if these are the headers of an answer to another request."""
+    """Raise if the headers are of an answer to another request."""
     named = headers.get(_ID)
     if named is not None and named != asked:
         raise Unanswered("an answer to another request")
 
 
 def proxy_for(scheme: str, host: str) -> str | None:
-    """Return the proxy that the environment names for a host (``HTTPS_PROXY``, ``NO_PROXY`` and their like).
+    """Return the proxy that the environment names for a host (``HTTPS_PROXY``, ``HTTP_PROXY``, ``NO_PROXY``).
 
-    One without a scheme is asked over HTTP, as curl and requests do.
+    A proxy without a scheme is asked over HTTP, as curl and requests do.
     """
     found = getproxies().get(scheme)
     if not found or proxy_bypass(host):

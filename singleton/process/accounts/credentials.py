@@ -1,10 +1,11 @@
-"""Token credentials on the lock thread: those that settings describe, and those of the caller that block.
+"""Token credentials on the lock thread: credentials from settings, and credentials of the caller that block.
 
-The first are made by azure-identity, which is an extra and imported only when asked for. The second are not for
-asyncio, such as ``azure.identity.DefaultAzureCredential``. They block while they ask for a token, so they are called on
-a thread of their own. It is a daemon thread: a credential that hangs keeps no process alive. It is none of the loop's
-pool, whose threads look up hosts. It is kept from call to call, because an interpreter that ends starts no more
-threads, while locks may still be held.
+azure-identity makes credentials from settings. It is an extra, and imported only when asked for.
+
+A caller's credential may not be for asyncio, such as ``azure.identity.DefaultAzureCredential``, and block while it asks
+for a token, so the calls run on a separate thread. The thread is a daemon: a credential that hangs keeps no process
+alive. The loop's pool is not used, because its threads look up hosts. The thread is kept between calls, because an
+interpreter at its end starts no threads, while locks may still be held.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     _Jobs: TypeAlias = queue.SimpleQueue[Callable[[], None] | None]
 
 _PATIENCE: Final = 55.0
-"""Seconds after which a call counts as stuck: who asks then begins another. A ``Token`` gives up soon after that."""
+"""Seconds after which a call counts as stuck, and the next request begins a new call. ``Token`` gives up at 60."""
 
 
 def open_credential(spec: CredentialSpec) -> AsyncTokenCredential:
@@ -88,10 +89,10 @@ class _Call:
 
 
 class ThreadedCredential:
-    """A token credential that blocks, as one for asyncio. Use it on one loop.
+    """Makes a credential for asyncio of a credential that blocks, on one event loop.
 
-    Who asks for the same thing while a call is under way gets its answer, too. Who gives up leaves the call as it is.
-    The credential stays its owner's: ``close`` ends the thread only.
+    An equal request during a call gets the answer of the call, too. A request that gives up does not end the call. The
+    credential stays the owner's: ``close`` ends the thread only.
     """
 
     def __init__(self, credential: Any) -> None:
@@ -129,7 +130,7 @@ class ThreadedCredential:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
         jobs = self._free_thread()
         jobs.put(partial(context.run, _make, ask, loop, call.answer))
-        call.answer.add_done_callback(lambda answer: answer.exception())  # it counts as seen if nobody waits any more
+        call.answer.add_done_callback(lambda answer: answer.exception())  # marks an error as seen
         self._call, self._jobs = call, jobs
         return call
 
@@ -168,5 +169,5 @@ def _make(ask: Callable[[], Any], loop: asyncio.AbstractEventLoop, answer: async
             # No future takes the first, and the others, as SystemExit, would end the lock thread.
             error = RuntimeError(f"{type(error).__name__} from the credential")
         tell = partial(answer.set_exception, error)
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(tell)

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     Account: TypeAlias = StorageAccount | GivenAccount | GivenClients
 
 _ONCE: Final[dict[str, Any]] = {"retry_total": 0, "permit_redirects": False}
-"""Options of the SDK's clients: each request is sent once, and to nobody else."""
+"""Options of the SDK's clients: a request is sent once, without redirects."""
 
 
 def open_container(
     account: Account, container: str, http: Literal["direct", "sdk"] = "direct"
 ) -> DirectBlobStore | AzureBlobLeaseStore:
-    """Make a store for a container. Call it on the loop that will use it.
+    """Make a store for a container, on the loop of the store's later requests.
 
     Args:
-        account: by its connection, or what the caller brought along. A credential object stays the caller's, and is
+        account: from a connection, or brought by the caller. A credential object stays the caller's, and is
             not closed with the store; the caller's client is.
         container: the container's name.
         http: see ``SingletonOptions``.
@@ -105,7 +105,7 @@ def account_in(endpoint: str) -> str:
     """Return the account that a URL names: ``https://NAME.blob.…``, or the emulator's ``http://127.0.0.1:10000/NAME``.
 
     Raises:
-        ConfigurationError: it names none, as a domain of one's own.
+        ConfigurationError: the URL names no account, as with a custom domain.
     """
     parts = urlsplit(endpoint)
     name, dot, rest = (parts.hostname or "").partition(".")
@@ -148,7 +148,7 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
 
 
 def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMessageStore:
-    """Make a store for a queue. Call it on the loop that will use it; ``transport`` as for ``open_through_sdk``."""
+    """Make a store for a queue, on the loop of its later requests; ``transport`` as for ``open_through_sdk``."""
     from azure.storage.queue.aio import QueueClient
 
     from singleton.process.accounts.credentials import open_credential

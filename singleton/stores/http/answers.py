@@ -1,6 +1,6 @@
 """Answers of HTTP/1.1, read as their bytes come.
 
-What could be meant in two ways is ``Nonsense``: it may be one half of two answers, and the lock is decided by one.
+Bytes that have two readings are ``Nonsense``: they may be halves of two answers, and an answer decides about a lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LINE: Final = 8190
 """Bytes of a line, at most."""
 _HEADS: Final = 65_536
-"""Bytes of an answer's head, at most, together with those of interim answers before it; and of its trailers."""
+"""Bytes of an answer's head together with interim answers before the head, at most; and of the trailers."""
 _BEGIN: Final = b"HTTP/1."
 _FIELD: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[\t\x20-\x7e\x80-\xff]*+\r\n"
 _HEAD: Final = re.compile(
@@ -27,20 +27,20 @@ _TRAILER: Final = re.compile(_FIELD)
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,12})(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
 _LENGTH: Final = re.compile(r"[0-9]{1,15}")
 _CHUNKED: Final = re.compile("chunked", re.ASCII | re.IGNORECASE)
-"""Not by ``lower()``: that makes a ``k`` of the sign for kelvin."""
+"""Not by ``lower()``, which makes a ``k`` of the sign for kelvin."""
 _ONCE: Final = frozenset({"date", "etag", "last-modified"})
-"""Headers that an answer has once or not at all, as it has all whose names begin with ``x-ms-``."""
+"""Headers that an answer has at most once, like all headers whose names begin with ``x-ms-``."""
 _CHUNKS: Final = -1
 _TO_THE_END: Final = -2
-"""How long a body is whose length is not told: it comes in chunks, or ends with the connection."""
+"""In place of a length: the body comes in chunks, or ends with the connection."""
 
 
 class Nonsense(Exception):
-    """What came is no answer of HTTP/1.1."""
+    """The bytes are no answer of HTTP/1.1."""
 
 
 class Answer(NamedTuple):
-    """An answer as it came, to its end; or the beginning of one with a longer body than was asked for."""
+    """An answer; where the body is longer than was asked for, with the beginning of the body only."""
 
     status: int
     headers: Mapping[str, str]
@@ -48,15 +48,15 @@ class Answer(NamedTuple):
 
 
 class Headers(Mapping[str, str]):
-    """Headers by their names in any case. As keys they are as they were sent."""
+    """Headers by name, in any case. Iteration gives the names as the server wrote them."""
 
     __slots__ = ("_fields",)
 
     def __init__(self, text: str) -> None:
-        """Read lines of ``name: value``, each with its end.
+        """Read lines of ``name: value``, with their ends.
 
         Raises:
-            Nonsense: one is there twice that can be there only once.
+            Nonsense: a header of ``_ONCE`` is there twice.
         """
         self._fields: dict[str, tuple[str, str]] = {}
         for line in text.split("\r\n")[:-1]:
@@ -70,7 +70,7 @@ class Headers(Mapping[str, str]):
             self._fields[key] = name, value
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of this header. The mixin of ``Mapping`` raises an error for each that is missing."""
+        """Return the value of this header. ``Mapping.get`` would raise and catch an error for each missing header."""
         found = self._fields.get(name.lower())
         return default if found is None else found[1]
 
@@ -88,7 +88,7 @@ class Reader:
     """Reads the answer to one request.
 
     Attributes:
-        lasts: whether its connection can be used again, by what the answer says. It is known when all is read.
+        lasts: whether the answer lets its connection be used again; known when the answer is read.
     """
 
     __slots__ = ("_body", "_bytes", "_head_only", "_headers", "_most", "_reading", "_status", "_to_end", "lasts")
@@ -96,25 +96,28 @@ class Reader:
     _headers: Mapping[str, str]
 
     def __init__(self, method: str, most: int) -> None:
-        """``most``: of a body that is longer only the beginning is read."""
+        """``most``: bytes of the body after which reading stops."""
         self.lasts = False
-        self._head_only = method in ("HEAD", "CONNECT")  # what follows a tunnel's is not HTTP; a refusal's is not read
+        self._head_only = method in (
+            "HEAD",
+            "CONNECT",
+        )  # after a granted CONNECT comes no HTTP; a refusal's body is not read
         self._most = most
-        self._bytes = bytearray()  # that came, and are not read yet
+        self._bytes = bytearray()  # received, and not read yet
         self._body = bytearray()
         self._status = 0
         self._to_end = False  # of the connection
         self._reading = self._read()
 
     def answer(self) -> Answer:
-        """Return the answer when all of it is read."""
+        """Return the answer, after it was read to the end."""
         return Answer(self._status, self._headers, bytes(self._body))
 
     def feed(self, data: bytes) -> bool:
-        """Read on with these bytes; tell whether that is all.
+        """Read on with these bytes; tell whether the answer is complete.
 
         Raises:
-            Nonsense: it is no answer.
+            Nonsense: the bytes are no answer.
         """
         self._bytes += data
         for _ in self._reading:
@@ -122,7 +125,7 @@ class Reader:
         return True
 
     def end(self) -> bool:
-        """Tell whether it is all if nothing more comes."""
+        """Tell whether the answer is complete if the connection ends now."""
         return self._to_end
 
     def _read(self) -> Reading:
@@ -147,7 +150,7 @@ class Reader:
                 pass
         else:
             lasts = (yield from self._take(length)) and lasts
-        self.lasts = lasts and not self._bytes  # what comes after the answer is nobody's
+        self.lasts = lasts and not self._bytes  # bytes after the answer belong to no request
 
     def _understood(self, found: re.Match[bytes]) -> tuple[bool, int]:
         """Understand a head: does its connection last, and how long is the body?"""
@@ -175,7 +178,7 @@ class Reader:
         return False, _TO_THE_END
 
     def _up_to(self, mark: bytes, room: int, begin: bytes = b"") -> Generator[None, None, bytes]:
-        """Take the bytes up to the end of a mark, which has to come within ``room`` bytes."""
+        """Take the bytes up to the end of a mark, which must come within ``room`` bytes."""
         got, searched = self._bytes, 0
         while (found := got.find(mark, searched)) < 0:
             if len(got) >= room or not begin.startswith(got[: len(begin)]):
@@ -190,7 +193,7 @@ class Reader:
         return taken
 
     def _take(self, count: int) -> Generator[None, None, bool]:
-        """Take so many bytes of the body; tell whether it may have more. One that is too long is not read on."""
+        """Take ``count`` bytes of the body; False: the body became too long, and is not read on."""
         while True:
             part = self._bytes[:count]
             del self._bytes[:count]
@@ -203,7 +206,7 @@ class Reader:
             yield
 
     def _chunks(self) -> Generator[None, None, bool]:
-        """Take a body of chunks, and the trailers; tell whether all was read."""
+        """Take a body of chunks, and the trailers; False: the body became too long, and is not read on."""
         while True:
             line = yield from self._up_to(b"\r\n", _LINE)
             if (found := _CHUNK.fullmatch(line)) is None:

@@ -1,8 +1,8 @@
 """Connections to one origin, perhaps through an HTTP proxy, each for one request at a time.
 
-A request is sent once. It goes out on a connection that is known to be idle, or on a new one. A connection is used
-again only after an answer that was read to its end and was to our request. There may be any number: with a limit, a
-renewal would wait behind requests that hang.
+A request is sent once, on an idle connection or on a new connection. A connection is used again only after the answer
+to our request was read to the end. The number of connections has no limit: with a limit, a renewal would wait behind
+requests that hang.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 AGENT: Final = "azure-functions-singleton"
 CONNECTING: Final = 20.0
-"""Seconds to connect, at most, as azure-storage-blob has it. Who asks gives each request less, as a whole."""
+"""Seconds to connect, at most, as in azure-storage-blob. Locks give a whole request less time."""
 UNSENDABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
-"""What no header can have: with some of it a header could end, and another begin."""
+"""Characters that no header can have: a line break would end the header and begin the next header."""
 _IDLE: Final = 15.0
-"""Seconds for which a connection is kept that nobody uses. Services and what is in between close it later, silently."""
+"""Seconds for which an idle connection is kept. Services and firewalls close idle connections later, silently."""
 _HEAD_START: Final = 0.25
-"""Seconds after which a host's next address is tried beside the one before, as aiohttp has it."""
+"""Seconds after which a host's next address is tried beside the address before, as in aiohttp."""
 _BUFFER: Final = 65_536
-"""Bytes that are read at a time, at most."""
+"""Bytes of one read, at most."""
 _ADDRESS: Final = re.compile(r"[0-9.]+|.*:.*")
-"""A host that has one address: the host itself."""
+"""A host that is an address."""
 _NAMES: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]*")
 _CUT_OFF: Final = "the connection was closed before the answer's end"
 _BODILESS: Final = frozenset({"GET", "HEAD"})
-"""Of these a body's length is not told where there is none."""
+"""Methods that send no Content-Length without a body."""
 
 
 class Unanswered(Exception):
-    """A request got no answer, or was not sent. The text shows nothing of it."""
+    """A request got no answer, or was not sent. The text shows nothing of the request."""
 
 
 class _Proxy(NamedTuple):
@@ -60,10 +60,10 @@ class _Proxy(NamedTuple):
 
 
 class Connections:
-    """Sends requests to one origin. Use it on one loop."""
+    """Sends requests to one origin, on one event loop."""
 
     def __init__(self, scheme: str, netloc: str, proxy: str | None = None) -> None:
-        """``proxy``: the URL of an HTTP proxy. A plain request is sent to it as it is, TLS goes through a tunnel."""
+        """``proxy``: the URL of an HTTP proxy. It gets plain requests with the whole URL; TLS goes through a tunnel."""
         self._netloc = netloc
         self._tls = _tls() if scheme == "https" else None
         self._proxy_url = proxy
@@ -86,11 +86,11 @@ class Connections:
     ) -> Answer:
         """Send a request once and return its answer.
 
-        ``most``: of a longer body only the beginning is read. ``check`` raises if an answer with such headers is not to
-        this request.
+        ``most``: bytes of the body after which reading stops. ``check`` gets the answer's headers, and raises if the
+        answer is to another request.
 
         Raises:
-            Unanswered: no answer came, or it was none.
+            Unanswered: no answer came, or what came is no HTTP answer.
         """
         data = self._written(method, target, headers, body)
         connection = self._kept() or await self._connected()
@@ -102,7 +102,7 @@ class Connections:
         except BaseException:
             connection.abort()
             raise
-        refused = body and answer.status >= 300  # perhaps before all of it was sent: over TLS nothing tells
+        refused = body and answer.status >= 300  # perhaps before the whole body was sent: over TLS nothing tells
         if reader.lasts and connection.usable and not refused:
             self._keep(connection)
         else:
@@ -110,7 +110,7 @@ class Connections:
         return answer
 
     async def aclose(self) -> None:
-        """Close all connections: requests on them get no answer any more. Later ones are not sent."""
+        """Close all connections: open requests get no answer, later requests are not sent."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -131,7 +131,7 @@ class Connections:
 
     @cached_property
     def _proxy(self) -> _Proxy | None:
-        """The proxy, read at the first request: a URL that is none fails this request and not the making."""
+        """The proxy, read at the first request: a wrong URL fails the request, not the making of the store."""
         if self._proxy_url is None:
             return None
         parts = urlsplit(self._proxy_url)
@@ -146,7 +146,7 @@ class Connections:
 
     @cached_property
     def _always(self) -> tuple[str, str]:
-        """What stands before the target of each request, and the headers that each begins with."""
+        """The text before the target of a request (the origin, for a proxy), and the first headers of a request."""
         host, port = self._place
         named = _bracketed(host)
         named += "" if port == (443 if self._tls else 80) else f":{port}"
@@ -156,7 +156,7 @@ class Connections:
         return f"http://{named}", headers + self._proxy.authorization
 
     def _written(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
-        """Return a request as it is sent. No part of it can be taken for another."""
+        """Return the bytes of a request. No part of a request can be read as another request."""
         values = "".join(headers.values())
         if not values.isprintable() and UNSENDABLE.search(values):
             raise Unanswered("a header can't be sent")
@@ -168,7 +168,7 @@ class Connections:
         return f"{method} {origin}{target} HTTP/1.1\r\n{always}{fields}{length}\r\n".encode() + body
 
     def _kept(self) -> _Connection | None:
-        """Return a connection that was used not long ago."""
+        """Return an idle connection whose last use was not long ago."""
         if self._closed:
             raise Unanswered("closed")
         while self._idle:
@@ -185,7 +185,7 @@ class Connections:
             self._timer = loop.call_later(_IDLE, self._tidy, loop)
 
     def _tidy(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close connections that nobody used for long."""
+        """Close connections that are idle for too long."""
         while self._idle and loop.time() - self._idle[0][0] >= _IDLE:
             self._idle.popleft()[1].abort()
         self._timer = loop.call_at(self._idle[0][0] + _IDLE, self._tidy, loop) if self._idle else None
@@ -223,9 +223,9 @@ class Connections:
         await connection.start_tls(tls, host.rstrip("."))
 
     async def _first(self, host: str, port: int, tls: ssl.SSLContext | None) -> _Connection:
-        """Connect to the first of the host's addresses that answers. Each gets a head start, then the next is tried.
+        """Connect to the first of the host's addresses that answers; an address gets a head start before the next.
 
-        asyncio's own race is not used: one that is given up may leave a socket open, and uvloop has none.
+        asyncio's own race is not used: a cancelled race may leave a socket open, and uvloop has no race.
         """
         loop = asyncio.get_running_loop()
         addresses = deque(await self._looked_up(loop, host, port))
@@ -260,12 +260,12 @@ class Connections:
                 attempt.cancel()
 
     async def _looked_up(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
-        """Look the host up, once for all who ask meanwhile: each lookup takes a thread, and there are few."""
+        """Look the host up, once for all requests that wait: a lookup takes a thread, and threads are few."""
         if self._lookup is None:
             self._lookup = loop.create_task(_addresses(loop, host, port))
             self._lookup.add_done_callback(self._looked)
         lookup = self._lookup
-        await asyncio.wait({lookup})  # who gives up does not end it for the others
+        await asyncio.wait({lookup})  # a request that gives up does not end the lookup for other requests
         if lookup.cancelled():
             raise Unanswered("closed")
         return lookup.result()
@@ -273,10 +273,10 @@ class Connections:
     def _looked(self, lookup: asyncio.Task[list[str]]) -> None:
         self._lookup = None
         if not lookup.cancelled():
-            lookup.exception()  # perhaps nobody waits for it any more
+            lookup.exception()  # marks the error as seen: perhaps no request waits any more
 
     def _attended(self, attempt: Connecting) -> Connecting:
-        """See to it that it has ended when all is closed."""
+        """Have ``aclose`` cancel this attempt and wait for its end."""
         self._connecting.add(attempt)
         attempt.add_done_callback(self._connecting.discard)
         return attempt
@@ -285,18 +285,18 @@ class Connections:
 class _Connection(asyncio.BufferedProtocol):
     """A connection.
 
-    It reads into a buffer that is there. asyncio makes one of 256 kB for each read, perhaps a mapping made and undone.
+    Reads go into a buffer that is made once. asyncio's own would take 256 kB for each read, perhaps by mapping memory.
 
     Attributes:
         usable: nothing is known that speaks against a next request.
-        lost: done when it is closed.
+        lost: done when the connection is closed.
     """
 
     _transport: asyncio.Transport
     _waiting: asyncio.Future[None]
 
     def __init__(self, every: set[_Connection], loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
-        """``buffer``: what comes is in it for the moment only, so one serves all."""
+        """``buffer`` serves all connections: bytes are copied out at once."""
         self.loop = loop
         self._buffer = buffer
         self.lost = loop.create_future()
@@ -310,7 +310,7 @@ class _Connection(asyncio.BufferedProtocol):
         return not (self._ended or self._transport.is_closing() or self._transport.get_write_buffer_size())
 
     async def ask(self, data: bytes, reader: Reader) -> None:
-        """Send a request and let its answer be read to the end. Who gives up has to abort the connection."""
+        """Send a request and read the answer to its end. A caller that gives up must abort the connection."""
         if not self.usable:
             raise Unanswered("the connection was closed before the request")
         self._waiting = self.loop.create_future()
@@ -321,7 +321,7 @@ class _Connection(asyncio.BufferedProtocol):
             raise Unanswered(self._trouble)
 
     async def start_tls(self, tls: ssl.SSLContext, name: str) -> None:
-        """Speak TLS from now on, with a server of this name. Who gives up has to abort the connection."""
+        """Speak TLS from now on, with a server of this name. A caller that gives up must abort the connection."""
         if not self.usable:
             raise Unanswered(_CUT_OFF)
         transport = None
@@ -329,12 +329,12 @@ class _Connection(asyncio.BufferedProtocol):
             transport = await self.loop.start_tls(self._transport, self, tls, server_hostname=name)
         finally:
             if transport is None:
-                self.connection_lost(None)  # asyncio does not tell, nor raise, of each handshake that was cut off
+                self.connection_lost(None)  # asyncio does not report every handshake that was cut off
             else:
                 self._transport = transport
 
     def abort(self) -> None:
-        """Close at once. Who waits for an answer gets none."""
+        """Close at once. A request that waits for an answer gets ``Unanswered``."""
         self._ended = True
         self._transport.abort()
 
@@ -380,7 +380,7 @@ class _Connection(asyncio.BufferedProtocol):
 
 
 async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
-    """Look a host up. Of both kinds of addresses one after the other comes, as a network may have no way to one."""
+    """Look a host up. IPv4 and IPv6 addresses alternate: a network may have no route for one kind."""
     if _ADDRESS.fullmatch(host):
         return [host]
     place: dict[str, int] = {}
@@ -408,7 +408,7 @@ def _unwanted(attempt: Connecting) -> None:
 
 @lru_cache(1)
 def _tls() -> ssl.SSLContext:
-    """Return what checks certificates. To read those of the machine takes some time, so it is done once."""
+    """Return the TLS context, which checks certificates: made once, as reading the machine's certificates is slow."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
