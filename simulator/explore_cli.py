@@ -105,37 +105,12 @@ def explore(
     that stop, crash and drift, a service that throttles and fails, and operators that break leases. An oracle knows
     what the service knows. A seed gives the same worlds every time.
     """
-    from simulator.virtual.faults import KINDS
-    from simulator.virtual.search import registry
     from simulator.virtual.search.app_bodies import remarks
-    from simulator.virtual.search.exploration import Exploration, find, kinds_named, print_summary, save_story
+    from simulator.virtual.search.exploration import find, print_summary, save_story
     from simulator.virtual.search.story import gone, tell
     from simulator.virtual.search.story_report import of_exploration, of_story
-    from simulator.virtual.search.world_scenario import OF_APPS
-    from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
 
-    for name, (least, most) in _LIMITS.items():
-        if not least <= options[name] <= most:
-            raise click.UsageError(f"--{name} is {options[name]}: it must be from {least:,} to {most:,}")
-    known = OF_APPS if app is not None else registry.names(in_all=True)
-    more = registry.names(in_all=False)
-    plan = Exploration(
-        kinds=_named("--faults", lambda: kinds_named(_names(faults), list(KINDS))),
-        workloads=_named("--workload", lambda: kinds_named(_names(workload), known, more), _OF_THE_REPOSITORY),
-        app="" if app is None else str(app.resolve()),
-        **options,
-    )
-    if not plan.workloads:
-        raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(known + more)}")
-    virtual = () if plan.app else [name for name in plan.workloads if not registry.workload(name).through_sdk]
-    if plan.sdk and virtual:
-        raise click.UsageError(
-            f"--through-sdk can't be used with workload {virtual[0]!r}, whose store is virtual: leave one of them out"
-        )
-    if scheduler and plan.app:
-        raise click.UsageError(
-            "--scheduler can't be used with --app, because its workers don't have the app's folder: use --jobs"
-        )
+    plan = _planned(faults, workload, scheduler, app, options)
     file = story.resolve()  # for the app's folder becomes the working directory
     if not file.parent.is_dir():
         raise click.UsageError(f"--story {story}: there is no such folder")
@@ -179,6 +154,43 @@ def explore(
     _write(page, lambda: of_story(scenario, run, lines, again))
     _write_trace(trace, scenario, run)
     return 1
+
+
+def _planned(faults: str, workload: str, scheduler: str, app: Path | None, options: dict[str, Any]) -> Exploration:
+    """Return the exploration that the options ask for.
+
+    Raises:
+        UsageError: a value is out of range or unknown, or two options exclude each other.
+    """
+    from simulator.virtual.faults import KINDS
+    from simulator.virtual.search import registry
+    from simulator.virtual.search.exploration import Exploration, kinds_named
+    from simulator.virtual.search.world_scenario import OF_APPS
+    from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
+
+    for name, (least, most) in _LIMITS.items():
+        if not least <= options[name] <= most:
+            raise click.UsageError(f"--{name} is {options[name]}: it must be from {least:,} to {most:,}")
+    known = OF_APPS if app is not None else registry.names(in_all=True)
+    more = registry.names(in_all=False)
+    plan = Exploration(
+        kinds=_named("--faults", lambda: kinds_named(_names(faults), list(KINDS))),
+        workloads=_named("--workload", lambda: kinds_named(_names(workload), known, more), _OF_THE_REPOSITORY),
+        app="" if app is None else str(app.resolve()),
+        **options,
+    )
+    if not plan.workloads:
+        raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(known + more)}")
+    virtual = () if plan.app else [name for name in plan.workloads if not registry.workload(name).through_sdk]
+    if plan.sdk and virtual:
+        raise click.UsageError(
+            f"--through-sdk can't be used with workload {virtual[0]!r}, whose store is virtual: leave one of them out"
+        )
+    if scheduler and plan.app:
+        raise click.UsageError(
+            "--scheduler can't be used with --app, because its workers don't have the app's folder: use --jobs"
+        )
+    return plan
 
 
 def _write(page: OutFile | None, make: Callable[[], ReportContent]) -> None:

@@ -12,5 +12,4 @@ LONG_MODULES: Final = {
 }
 LONG_FUNCTIONS: Final = {
     "singleton/decorator.py:singleton": "the arguments that users see, each with its meaning in the docstring",
-    "simulator/explore_cli.py:explore": "the options of the command, each with its help text",
 }
