@@ -10,9 +10,9 @@ import pytest
 from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.time.loop import VirtualLoop
 from simulator.virtual.time.machine import Machine
-from simulator.virtual.worlds.environment import environment, environments
 from tests.worlds.deployments import deployment as deployments
 from tests.worlds.deployments.deployment import DEPLOYMENTS, deployment
+from tests.worlds.deployments.environment import environment, environments
 
 
 def _told(number: int) -> list[object]:

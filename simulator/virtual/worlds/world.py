@@ -23,7 +23,7 @@ import contextvars
 import logging
 import math
 import random
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -32,7 +32,6 @@ from simulator.virtual.storage.network import Network, NetworkRequest, Passage
 from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, Stuck, VirtualLoop, watched
 from simulator.virtual.time.machine import HOST, Machine
-from simulator.virtual.worlds.environment import environments
 from simulator.virtual.worlds.logs import Logs
 from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
 from simulator.virtual.worlds.resource import Resource
@@ -44,7 +43,8 @@ from singleton.process.lock_thread import provide_runtime
 from singleton.process.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
+    from contextlib import AbstractContextManager
 
     from simulator.virtual.faults import WorldFault
     from simulator.virtual.worlds.outcome import Account
@@ -91,8 +91,8 @@ class World:
         """When a world whose work has not ended is ended, without a judgement: bodies take as long as an app wants."""
         self.accounts: dict[str, Account] = {}
         """Of the functions of a user's app."""
-        self.settings: dict[Machine, Mapping[str, str]] = {}
-        """The app settings of hosts that have some of their own."""
+        self.surroundings: AbstractContextManager[object] = nullcontext()
+        """Entered while the world runs."""
         self.runtimes = {machine: self._runtime(machine, seed) for machine in self.machines}
         self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
         self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
@@ -186,7 +186,7 @@ class World:
 
     def run(self) -> Run:
         """Run the world, and return the result."""
-        with environments(self.settings):
+        with self.surroundings:
             return self._happen()
 
     def _happen(self) -> Run:

@@ -17,10 +17,13 @@ from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function, t
 from simulator.virtual.hosts.jobs import InvocationContext, Job
 from tests.worlds.deployments.deeds import Deed
 from tests.worlds.deployments.deployment import DEPLOYMENTS, deployment
+from tests.worlds.deployments.environment import environments
 from tests.worlds.deployments.foreign import start_foreign
 from tests.worlds.deployments.places import Places
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from tests.worlds.deployments.deployment import Edition, Function
@@ -52,12 +55,13 @@ def start_deployed(world: World) -> None:
     places = Places(world.oracle)
     places.listen(world.network, world.service)
     machines = list(world.machines)
+    settings: dict[Machine, Mapping[str, str]] = {}
     foreign = start_foreign(world, editions, machines[-1]) if len(machines) > 1 and rng.random() < 0.4 else None
     if foreign is not None:
         places.stranger(machines.pop())
     for machine in machines:
         edition = rng.choice(editions)
-        world.settings[machine] = edition.settings
+        settings[machine] = edition.settings
         host = _Host(world, machine, edition, places)
         # Some locks of all that there are, so that hosts meet.
         functions = edition.app.functions if foreign is None else [foreign, *edition.app.functions]
@@ -66,6 +70,7 @@ def start_deployed(world: World) -> None:
             calls = [_draw(world, functions) for _ in range(rng.randint(2, 5))]
             seconds = sum(call.job.steps * call.job.pause + 7.0 for call in calls)
             world.start(machine, host.work(worker, calls), seconds=seconds)
+    world.surroundings = environments(settings)
 
 
 def _declare(world: World, number: int, editions: tuple[Edition, ...]) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.expected.key import expected_blob
-from simulator.virtual.worlds.environment import environment
 from singleton import SingletonOptions, singleton
 from singleton.base.errors import ConfigurationError
 from tests.worlds.deployments.deeds import deed, deed_sync
+from tests.worlds.deployments.environment import environment
 from tests.worlds.deployments.places import Expected
 from tests.worlds.deployments.scopes import SETTINGS, Scope, draw_scope
 from tests.worlds.deployments.writings import (
