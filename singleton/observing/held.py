@@ -1,6 +1,6 @@
-"""How long the locks of this process have been held by now: it shows a body that hangs, before its hold has ended.
+"""A gauge of the current holds of this process: a body that hangs is visible before the end of its hold.
 
-A gauge, read when metrics are collected. Locks that a process keeps for life (listeners, leaderships) are left out.
+The gauge is read when metrics are collected. Locks for the life of a process (listeners, leaderships) are left out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from singleton.base.events import LockEvent
 
 _reported: tuple[MeterProvider | None, Held] | None = None
-"""What the gauges of this provider tell; None: nobody observes."""
+"""Provider and holds of the current gauge; None: no observation."""
 
 
 class Held:
-    """The holds that go on, of which the longest is told for each function. Call it on any thread."""
+    """The current holds, and the longest of each function, for any thread."""
 
     def __init__(self, *, scopes: bool) -> None:
         self._scopes = scopes
@@ -34,7 +34,7 @@ class Held:
         self._going: dict[int, tuple[float, dict[str, Any]]] = {}
 
     def take(self, event: LockEvent) -> None:
-        """Note a hold that begins or ends. After the end of its body only a release is left."""
+        """Note the begin or the end of a hold. A hold counts until the end of its body."""
         if event.kind == "acquired" and event.mode not in FOR_LIFE:
             if self._process != os.getpid():  # a fork has none of its parent's holds
                 self._process, self._going = os.getpid(), {}
@@ -56,9 +56,9 @@ class Held:
 
 
 def report(held: Held, meter: Meter, provider: MeterProvider | None) -> Callable[[], None]:
-    """Tell these holds by the gauge of this provider's meter from now on; return what ends this.
+    """Report these holds by the gauge of the provider's meter from now on; return a function that ends the report.
 
-    A meter keeps its first gauge of a name, with its callbacks. So each callback tells what is current.
+    A meter keeps the first gauge of a name, with the gauge's callbacks. So each callback reads the current holds.
     """
     global _reported  # noqa: PLW0603 - replaced as a whole
     meter.create_observable_gauge(HELD.name, [partial(_observations, provider)], HELD.unit, HELD.description)

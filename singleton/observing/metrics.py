@@ -1,7 +1,7 @@
 """Every metric: its name, unit and description, and which event it is made of.
 
-Attributes have few values: functions, modes, policies, outcomes, reasons, operations and statuses. A lock's name, which
-has the scope's value in it, is one of them only if that was asked for.
+Attributes have few values: functions, modes, policies, outcomes, reasons, operations and statuses. A lock's name has
+the scope's value, so the name is an attribute only with ``scopes=True``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a metric is called, and what it says."""
+    """A metric: kind, name, unit, description, and names of its attributes."""
 
     kind: Literal["counter", "histogram", "gauge"]
     name: str
@@ -104,16 +104,16 @@ ALIASES: Final = {
     DURATION.name: "processing_duration_seconds",
     COUNT.name: "processing_count",
 }
-"""Other names for some of them. ``lock_skipped`` counts the policy ``skip`` only."""
+"""Second names of four metrics. ``lock_skipped`` counts the policy ``skip`` only."""
 
 
 def policy_of(event: LockEvent) -> str:
-    """Return the policy by which somebody gave up: with ``wait`` that is a time-out."""
+    """Return the policy of a wait that ended without the lock; a timeout is of the policy ``wait``."""
     return "wait" if event.reason == "timeout" else event.reason or ""
 
 
 def about(event: LockEvent, *, scopes: bool) -> dict[str, Any]:
-    """Return the attributes that all metrics of locks have; ``scopes``: the lock's name, too."""
+    """Return the common attributes of metrics of locks; ``scopes``: with the lock's name."""
     found: dict[str, Any] = {"singleton.mode": event.mode}
     if event.function:
         found["singleton.function"] = event.function
@@ -123,7 +123,7 @@ def about(event: LockEvent, *, scopes: bool) -> dict[str, Any]:
 
 
 class Recorder:
-    """Records events and requests. Call it on any thread."""
+    """Records events and requests, on any thread."""
 
     def __init__(self, meter: Meter, *, scopes: bool, aliases: bool) -> None:
         self._scopes = scopes
@@ -144,7 +144,7 @@ class Recorder:
         self._lost: set[int] = set()
 
     def take(self, event: LockEvent) -> None:
-        """Record what an event says."""
+        """Record an event."""
         attributes = about(event, scopes=self._scopes)
         match event.kind:
             case "acquired":

@@ -26,7 +26,7 @@ _INSTALL: Final = (
 )
 _guard = threading.Lock()
 _under_way: tuple[Callable[[], None], ...] = ()
-"""What ends the observation that is under way; nothing where there is none."""
+"""Functions that end the current observation; empty without an observation."""
 
 
 def observe(
@@ -36,19 +36,19 @@ def observe(
     meter_provider: MeterProvider | None = None,
     tracer_provider: TracerProvider | None = None,
 ) -> Callable[[], None]:
-    """Record metrics and spans of all locks of this process from now on; return a function that ends this.
+    """Record metrics and spans of all locks of this process from now on; return a function that ends the recording.
 
-    Call it once, where the app is imported: requests to a storage account that is already in use are not counted. A
+    Call ``observe`` once, at the import of the app: requests to storage accounts opened before are not counted. A
     second call replaces the first. If host.json has ``"telemetryMode": "OpenTelemetry"``, functions with ``@singleton``
     need no call.
 
     Args:
-        scopes: whether metrics and spans have the lock's name, and so the scope's value, as ``singleton.lock``. Each
-            name then makes a time series.
+        scopes: whether metrics and spans have the lock's name, with the scope's value, as ``singleton.lock``. Each name
+            makes a time series.
         aliases: whether to record ``lock_acquired``, ``lock_skipped``, ``processing_duration_seconds`` and
             ``processing_count``, too.
-        meter_provider, tracer_provider: where metrics and spans go; by default to OpenTelemetry's global ones, which
-            may be set later.
+        meter_provider, tracer_provider: receivers of metrics and spans; default: OpenTelemetry's global providers,
+            which the app may set later.
 
     Raises:
         ConfigurationError: ``opentelemetry-api`` is not installed.
@@ -77,7 +77,7 @@ def observe(
 
 
 def observe_where_host_json_says_so(app: Path | None) -> None:
-    """Observe, where host.json wants telemetry by OpenTelemetry and nobody has called ``observe``."""
+    """Call ``observe`` if host.json asks for OpenTelemetry and the app has not called ``observe``."""
     if _under_way or not wants_opentelemetry(app, os.environ):
         return
     try:
@@ -87,7 +87,7 @@ def observe_where_host_json_says_so(app: Path | None) -> None:
 
 
 def _take_the_place_of(which: tuple[Callable[[], None], ...] | None, ends: tuple[Callable[[], None], ...]) -> None:
-    """Have another observation under way, or none, instead of this one; None: of any."""
+    """Replace the observation ``which`` by another (empty: by none); None: replace any observation."""
     global _under_way
     with _guard:
         if which is not None and _under_way is not which:
@@ -98,7 +98,7 @@ def _take_the_place_of(which: tuple[Callable[[], None], ...] | None, ends: tuple
 
 
 def _after_fork() -> None:
-    """Make a new lock: the thread that had it is not in the child."""
+    """Make a new lock: a thread of the parent may have had the old lock, and is not in the child."""
     global _guard  # noqa: PLW0603
     _guard = threading.Lock()
 

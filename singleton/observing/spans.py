@@ -1,7 +1,7 @@
-"""Two spans for each use of a lock, waiting and holding: children of the span that is current where it is asked for.
+"""Two spans for each use of a lock, wait and hold: children of the current span at the request for the lock.
 
-The span of a hold is linked to that of the hold before it, where that was in this process. Locks that a process keeps
-for life (listeners, leaderships) have none: they would last for days.
+The span of a hold has a link to the span of the hold before in this process. Locks for the life of a process
+(listeners, leaderships) have no spans: such spans would last for days.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from singleton.base.events import LockEvent
 
 _REMEMBERED: Final = 1024
-"""Locks whose last hold is remembered."""
+"""Number of locks with a remembered last hold."""
 
 
 class Spans:
-    """Begins and ends spans with events. Call it where an event happens: a span's parent is what is current there."""
+    """Begins and ends spans with events. Call ``take`` at the place of the event: the current span is the parent."""
 
     def __init__(self, tracer: Tracer, *, scopes: bool) -> None:
         self._tracer = tracer
@@ -33,7 +33,7 @@ class Spans:
         self._before: dict[str, SpanContext] = {}
 
     def take(self, event: LockEvent) -> None:
-        """Begin or end a span, where this event does so."""
+        """Begin or end the span of an event; other events change nothing."""
         if event.mode in FOR_LIFE:
             return
         match event.kind:
@@ -53,7 +53,7 @@ class Spans:
                 hold.end()
 
     def _begin_hold(self, event: LockEvent) -> None:
-        """Begin the span, and remember it for the next. Without a lock, which a fork might leave taken for ever."""
+        """Begin the span of a hold, and remember the span for the next hold. Takes no lock, which a fork might keep."""
         before = self._before.pop(event.lock, None)
         links = [] if before is None else [Link(before)]
         hold = self._holds[event.use] = self._start("singleton hold", event, links)

@@ -43,8 +43,8 @@ async def _rights(scratch: ScratchBlobs) -> str:
     """Rights: create, lease, write, read, list, break and delete.
 
     Raises:
-        CheckFailed: one that locks need is missing.
-        CheckNote: one is missing that only ``list``, ``sweep`` and ``"defer"`` need.
+        CheckFailed: a right for locks is missing.
+        CheckNote: a right is missing that only ``list``, ``sweep`` and ``"defer"`` need.
     """
     name, mine = f"{scratch.prefix}rights", scratch.mine
     denied: dict[ServiceRequest, Forbidden] = {}

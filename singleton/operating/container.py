@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 NO_CONTAINER: Final = "no container"
-"""The reason of an error that says so."""
+"""Reason of the error for a container that does not exist."""
 _CALL: Final = 30.0
 """Seconds for one page: five thousand entries take a while to send and to read."""
 PATIENT: Final = 60.0
-"""Seconds for one answer, all tries together, where nobody looks on."""
+"""Seconds for one answer, all tries together, of a command without a person at the screen."""
 
 
 def keeping_of(store: LeaseStore) -> LockKeeping:
-    """Return what lists, breaks and deletes in the container of this store.
+    """Return the methods that list, break and delete in the container of this store.
 
     Raises:
-        ConfigurationError: it is a store of somebody's own, which can't.
+        ConfigurationError: a store of the user's own lacks these methods.
     """
     if isinstance(store, LockKeeping):
         return store
@@ -51,10 +51,10 @@ async def next_page(
     *,
     answer: float = PATIENT,
 ) -> Page:
-    """Read the page behind this marker, or the first; ``answer``: seconds for it, all tries together.
+    """Read the page behind this marker, or the first; ``answer``: seconds for the page, all tries together.
 
     Raises:
-        StorageError: the storage refuses, or does not answer; or there is no such container.
+        StorageError: the storage refuses or does not answer, or the container does not exist.
     """
     try:
         return await answered(lambda: keeping.page(prefix, marker, most), call=_CALL, answer=answer)
@@ -65,7 +65,7 @@ async def next_page(
 
 
 def no_container(container: str, failure: StoreFailure) -> StorageError:
-    """Say that the container is not there."""
+    """Return the error for a container that does not exist."""
     return StorageError(
         f"there is no container {container!r}: no lock was ever taken in it, or its name is wrong ({failure})",
         reason=NO_CONTAINER,
@@ -75,7 +75,7 @@ def no_container(container: str, failure: StoreFailure) -> StorageError:
 
 
 async def find(keeping: LockKeeping, container: str, name: str, *, answer: float) -> tuple[Listed | None, float]:
-    """Return the blob of this name, or None where there is none, and the service's clock.
+    """Return the blob of this name (None: no such blob), and the service's clock in seconds.
 
     Raises:
         StorageError: as ``next_page``.

@@ -1,6 +1,9 @@
-"""How an operator's command goes through the blobs of a container, page by page, while others lock.
+"""A pass of an operator's command over the blobs of a container, page by page, while apps use the locks.
 
-Several blobs are worked on at a time: as many as the storage does not mind (``pace.py``).
+The pass works on several blobs at a time. The apps come first, so the pass measures its own requests. At first one is
+under way. While answers come about as fast as they ever came, each batch has one request more, up to sixteen; with
+slower answers the next batch has half as many, and after an error or a timeout one. After each batch comes a rest, a
+multiple of the time of the batch. So a storage that does one thing at a time has the rest for the apps, too.
 """
 
 from __future__ import annotations
@@ -22,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """Base of a record that says how many blobs came to which end: each of its fields is one."""
+    """Base of a record with a field for each outcome: the number of blobs with this outcome."""
 
     __slots__ = ()
 
     @property
     def seen(self) -> int:
-        """All of them."""
+        """Number of blobs, over all outcomes."""
         return sum(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type] # a dataclass
 
 
@@ -36,16 +39,16 @@ _CountsT = TypeVar("_CountsT", bound=Counts)
 
 
 class ContainerPass(ABC, Generic[_CountsT]):
-    """One go through a container.
+    """One pass over a container.
 
     Args:
         keeping: the container.
-        container: its name.
-        counts: the record of what became of the blobs.
-        due: the field of it that counts those to work on; without working on them in a dry run.
-        prefix: only names that begin with it.
+        container: name of the container.
+        counts: type of the record of outcomes.
+        due: field of ``counts`` for blobs to work on; a dry run only counts these blobs.
+        prefix: only blobs whose names begin with this text.
         dry_run: change nothing.
-        rest: how many times as long as it worked it rests, for those who lock meanwhile; never in a dry run.
+        rest: length of a rest as a multiple of the work before, for the lockers' sake; a dry run does not rest.
     """
 
     _page: ClassVar[int] = 1000
@@ -76,32 +79,32 @@ class ContainerPass(ABC, Generic[_CountsT]):
 
     @property
     def result(self) -> _CountsT:
-        """What became of the blobs so far."""
+        """Outcomes so far."""
         return self._counts(**self._ends)
 
     @property
     def done(self) -> int:
-        """How many were worked on; in a dry run, would be."""
+        """Number of blobs worked on; in a dry run, of blobs to work on."""
         return self._ends[self._due]
 
     @property
     def left(self) -> int:
-        """How many were listed, and not worked on yet."""
+        """Number of blobs listed and not worked on yet."""
         return self._listed - self.result.seen
 
     @abstractmethod
     def _end_of(self, blob: Listed, at: float) -> str:
-        """Say what is to become of a blob that was listed at this time by the service's clock."""
+        """Return the intended outcome of a blob listed at this time by the service's clock."""
 
     @abstractmethod
     async def _work_on(self, blob: Listed) -> str:
-        """Do it; say what became of it."""
+        """Work on a blob; return the outcome."""
 
     async def go_on(self) -> bool:
-        """Work on the next few blobs, or list the next page; tell whether there is more to do.
+        """Work on the next few blobs, or list the next page; return whether work is left.
 
         Raises:
-            StorageError: the storage refuses, or does not answer. What was done is counted.
+            StorageError: the storage refuses or does not answer. Finished work is counted.
         """
         await self._pace.turn()
         began = asyncio.get_running_loop().time()
@@ -128,7 +131,7 @@ class ContainerPass(ABC, Generic[_CountsT]):
         self._marker = page.marker
 
     async def _work_on_all(self, batch: list[Listed]) -> None:
-        """Work on these at once."""
+        """Work on these blobs at once."""
         tasks = [asyncio.ensure_future(self._timed(blob)) for blob in batch]
         try:
             times = [await task for task in tasks]
@@ -139,7 +142,7 @@ class ContainerPass(ABC, Generic[_CountsT]):
         self._pace.adapt(times)
 
     async def _timed(self, blob: Listed) -> float:
-        """Work on it; return the seconds that it took."""
+        """Work on a blob; return the seconds of this work."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self._ends[await self._work_on(blob)] += 1
@@ -161,10 +164,10 @@ class Pace:
     """The pace of one command.
 
     Args:
-        rest: how many times as long as it worked it is to rest.
+        rest: length of a rest as a multiple of the work before.
 
     Attributes:
-        at_once: how many requests it may have under way now.
+        at_once: number of requests that may be under way now.
     """
 
     def __init__(self, rest: float) -> None:
@@ -181,16 +184,16 @@ class Pace:
             await asyncio.sleep(left)
 
     def failed(self) -> None:
-        """Take into account that a request was refused for load, or not answered."""
+        """Count a request that was refused for load, or not answered."""
         self._failed = True
 
     def rest_after(self, began: float) -> None:
-        """Begin to rest; ``began``: when the work began, by the loop's clock."""
+        """Begin to rest; ``began``: begin of the work by the loop's clock, in seconds."""
         now = asyncio.get_running_loop().time()
         self._rests_until = now + min(self._rest * (now - began), _LONGEST)
 
     def adapt(self, times: Iterable[float]) -> None:
-        """Choose how many are under way from now on, by the seconds that the last of them took."""
+        """Choose the number of requests at a time from the seconds that the last requests took."""
         self._times += times
         if self._failed:
             self.at_once = 1

@@ -6,10 +6,10 @@ thousand times the service's clock and grows by one a lease (``fencing.py``), so
 are below a thousand times the next second. The clock is the service's, from the reply to a write. The epoch is written
 under a lease, so no holder is disturbed.
 
-What is lifted: each blob with an epoch, and each empty one that a layout of ours names, whose epoch may be what was
-lost. A lock of a name of its own that lost its metadata looks like somebody else's blob, and is left alone. Locks that
-are shared with WebJobs have no tokens, and stay as they are. So does a lock that somebody has: only its holder may
-write there, so it is lifted when it is free.
+Lifted are each blob with an epoch, and each empty blob with a name of our layouts: its epoch may be lost. A lock with a
+user's own name and without metadata looks like a foreign blob, and is left alone. Locks shared with WebJobs have no
+tokens, and stay unchanged. A held lock stays unchanged, too: only the holder may write, so lift a held lock later, when
+the lock is free.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ Fate: TypeAlias = Literal["lifted", "held", "gone", "kept"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifted(Counts):
-    """What became of the locks whose epochs were to be lifted.
+    """Outcomes of a lift of epochs, as numbers of blobs.
 
     Attributes:
-        lifted: locks whose next tokens are greater than all earlier ones; in a dry run, those that would be.
-        held: locks that somebody has, so nothing was changed: call this again when they are free.
-        gone: locks that somebody deleted meanwhile. A new blob counts from the clock.
-        kept: blobs of which nothing says that they are locks with tokens, or that are not of the function asked for.
+        lifted: locks whose next tokens are greater than all earlier tokens; in a dry run, locks to lift.
+        held: held locks, unchanged: call the lift again when these locks are free.
+        gone: locks deleted meanwhile. The epoch of a new blob counts from the clock.
+        kept: blobs without a sign of a lock with tokens, or of other functions than the one asked for.
     """
 
     lifted: int = 0
@@ -60,16 +60,16 @@ class Lifted(Counts):
 
 
 class Lift(ContainerPass[Lifted]):
-    """One go through a container that lifts the epochs, page by page.
+    """One pass over a container that lifts the epochs, page by page.
 
     Args:
         store: the container.
-        container: its name.
+        container: name of the container.
         function: only locks of this function.
         dry_run: write nothing.
 
     Attributes:
-        functions: those that have locks, as far as it went.
+        functions: functions with locks, as far as the pass went.
     """
 
     _page = 100
@@ -104,7 +104,7 @@ class Lift(ContainerPass[Lifted]):
 
 
 def has_tokens(blob: Listed, container: str) -> bool:
-    """Tell whether this is the blob of a lock whose tokens count, or did before they were lost."""
+    """Tell whether the blob is a lock with tokens, or with tokens that were lost."""
     if recorded_epoch(blob) is not None:
         return True
     return container != WEBJOBS and not blob.size and parts_of(blob.name, container) is not None

@@ -1,19 +1,20 @@
-"""How an operator takes a lock away: its lease ends, at once or in time, and nobody can renew it.
+"""The break of a lease by an operator: the lease ends, at once or in time, and no renewal is possible.
 
-By default the lease expires, without renewals. Its holder counts its own deadline from before it sent the last renewal,
-so it stops earlier than the service does. So no two are inside, also if it hangs, is suspended or can't be reached.
+By default the lease expires, without renewals. The holder counts the deadline from before sending the last renewal, so
+the holder stops earlier than the service. So no two holders are inside, even if the holder hangs, is suspended or can't
+be reached.
 
-With a shorter notice the holder, if all is well with it, is told at its next renewal, after half a period. If it can't
-be told, it believes in its lease to the end of it: for so long two may be inside, and only fencing tokens keep them
-apart. How long that is comes from the service: the break is asked for without a period first, which answers what is
-left of the lease, and then with the notice. A break can only bring the end nearer.
+With a shorter notice a healthy holder learns of the break at the next renewal, after half a period. A holder that can't
+be reached believes in the lease to the end of the lease: for this time two holders may be inside, and only fencing
+tokens keep the two apart. The service says how long this time is: the first break has no period, and the answer is what
+is left of the lease; the second break has the notice. A break can only bring the end nearer.
 
-Each request names the ETag that was read, so that nobody is broken who got the lock after that. Holders write on their
-blobs, too: at the first renewal, and all the time with ``failover``. Then the blob is read again, and the request is
-made again if it is still the same hold.
+Each request has the read ETag as a condition, so that a later holder is never broken. Holders write on their blobs,
+too: at the first renewal, and all the time with ``failover``. After such a write the blob is read again, and the
+request is repeated for the same hold.
 
-A lease that was being broken already does not tell how much of it was cut off then: a break leaves no mark, and the
-service tells only what is left. So the most that there can be is said: a lease lasts a minute at most.
+A lease in state ``breaking`` does not tell how much an earlier break cut off: a break leaves no mark, and the service
+tells only what is left. So the greatest possible value is used: a lease lasts a minute at most.
 """
 
 from __future__ import annotations
@@ -39,28 +40,28 @@ if TYPE_CHECKING:
 _LONGEST: Final = 60.0
 """Seconds of a lease, at most."""
 _TRIES: Final = 20
-"""Times that the blob is read again because its holder wrote it before the break arrived."""
+"""Tries, each after a new read, where the holder wrote the blob before the break arrived."""
 _PAUSE: Final = 0.05
-"""Seconds by which the pause before the next try gets longer."""
+"""Seconds added to the pause before each further try."""
 _OVER: Final = ("missing", "lost")
-"""What a break is answered where no lease is left."""
+"""Meanings of the answer to a break where no lease is left."""
 _ROUNDED: Final = 5.0
-"""Seconds by which two records of one hold may disagree on its begin: both have whole seconds."""
+"""Greatest difference in seconds between the begins in two records of one hold: records have whole seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A lease that was broken.
+    """A broken lease.
 
     Attributes:
         lock: name of the lock's blob.
-        holder: who had it, as its last stamp says.
-        free_in: seconds until others can have it, by the service's word.
-        together: for how many seconds after that the old holder may still believe that it has the lock, at most: two
-            may be inside. 0 where the lease could expire by itself; infinite where the lease had no end.
-        before: whether the lease was being broken already, by this or another operator. How much of the lease that
-            break cut off is not known, so ``together`` is an upper bound: a lease lasts a minute at most. If no earlier
-            break gave a notice, nobody is inside with the old holder.
+        holder: holder of the broken lease, by the last stamp.
+        free_in: seconds until the lock is free, by the service's word.
+        together: greatest number of seconds after ``free_in`` in which the old holder may still believe in the hold:
+            two holders may be inside. 0 for a lease that expires by itself; infinite for a lease without an end.
+        before: whether an operator broke the lease before. How much an earlier break cut off is not known, so
+            ``together`` is an upper bound: a lease lasts a minute at most. If no earlier break had a notice, no other
+            holder is inside with the old one.
     """
 
     lock: str
@@ -72,11 +73,11 @@ class Broken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """A lock that went on to the next one while it was to be broken: nothing was.
+    """A lock that changed hands before the break arrived: no lease was broken.
 
     Attributes:
-        before: who had it when it was looked at.
-        now: who has it.
+        before: holder at the look before the break.
+        now: holder now.
     """
 
     before: Holder
@@ -84,10 +85,10 @@ class Passed:
 
 
 async def break_hold(store: LeaseStore, name: str, notice: float | None = None, container: str = "") -> Broken | None:
-    """End the lease of whoever has the lock; None where nobody has, or it went on to the next one. See ``end_hold``.
+    """End the lease of the lock's holder; None for a free lock, and for a lock that changed hands. See ``end_hold``.
 
     Raises:
-        StorageError: as ``end_hold``; or there is no lock of this name.
+        StorageError: as ``end_hold``; or the lock does not exist.
     """
     ended = await end_hold(store, name, notice)
     if isinstance(ended, Passed):
@@ -105,7 +106,7 @@ async def break_hold(store: LeaseStore, name: str, notice: float | None = None, 
 
 
 async def _see_it(store: LeaseStore, name: str, container: str) -> None:
-    """See to it that there is such a blob."""
+    """Raise ``StorageError`` if the blob does not exist."""
     try:
         await answered(lambda: store.read(name))
     except StoreFailure as failure:
@@ -115,16 +116,16 @@ async def _see_it(store: LeaseStore, name: str, container: str) -> None:
 
 
 async def end_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | Passed | None:
-    """End the lease of whoever has the lock now; None where nobody has.
+    """End the lease of the lock's holder; None for a free lock.
 
     Args:
-        store: of the lock's container.
-        name: the lock's.
-        notice: seconds after which the lease ends; None: when it would without a renewal.
+        store: store of the lock's container.
+        name: name of the lock.
+        notice: seconds until the end of the lease; None: the lease ends as without a further renewal.
 
     Raises:
         ConfigurationError: the lease never ends by itself, and no notice was given.
-        StorageError: the storage refuses, or does not answer; or the holder wrote the blob before each try.
+        StorageError: the storage refuses or does not answer, or the holder wrote the blob before each try.
     """
     try:
         seen = await answered(lambda: store.read(name))
@@ -143,7 +144,7 @@ async def end_hold(store: LeaseStore, name: str, notice: float | None = None) ->
 
 
 class _Breaking:
-    """The end of the hold that was seen on the blob."""
+    """The break of the hold that was read from the blob."""
 
     def __init__(self, store: LeaseStore, name: str, seen: BlobState) -> None:
         self._store = store
@@ -152,10 +153,10 @@ class _Breaking:
         self._seen = seen
 
     async def end(self, notice: float | None) -> Broken | Passed | None:
-        """Break its lease; None where it is over already.
+        """Break the lease; None for a lease that has ended.
 
         Raises:
-            StoreFailure: nothing was broken, or that is not known.
+            StoreFailure: the lease was not broken, or the outcome is not known.
         """
         if self._seen.endless:
             left = await self._shortened(math.ceil(notice or 0.0))
@@ -177,7 +178,7 @@ class _Breaking:
         return self._broken(left, believed - left, before=before)
 
     async def _shortened(self, after: int | None) -> int | Passed | None:
-        """Make the request, again where the holder wrote its blob meanwhile; None where the lease is over."""
+        """Send the break, again after each write by the holder; None for a lease that has ended."""
         for number in range(_TRIES):
             try:
                 return await answered(lambda: self._keeping.shorten(self._name, after, self._seen.etag))
@@ -202,7 +203,7 @@ class _Breaking:
 def _is_same_hold(before: Holder, now: Holder) -> bool:
     """Tell whether two records are of one hold.
 
-    The first record of a hold may name an earlier owner of that process: there only the process and the epoch count.
+    The first record of a hold may name an earlier owner of the process: then only process and epoch are compared.
     """
     if (before.host, before.pid, before.token) != (now.host, now.pid, now.token):
         return False

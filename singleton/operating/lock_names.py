@@ -1,4 +1,4 @@
-"""Which blob is the lock of a function, for callers outside of it: from the app's id and the container's layout."""
+"""Names of functions' locks for callers outside of the function: from the host id and the container's layout."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _MOST_SCOPES: Final = 2
 
 
 def scope_values(scope: object) -> tuple[str, ...]:
-    """Return the values of a scope that was given as one text or as several.
+    """Return the values of a scope, given as a text or as a list of texts.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: ``scope`` is of another type.
     """
     if isinstance(scope, str):
         return (scope,)
@@ -47,7 +47,7 @@ def scope_values(scope: object) -> tuple[str, ...]:
 
 
 def app_id(options: SingletonOptions) -> str:
-    """Return the host id under which the app has its locks: the option, else what the host would work out here."""
+    """Return the host id in the names of the app's locks: the option, else the id that the host would make here."""
     if options.host_id is not None:
         return options.host_id
     app_dir = find_app_dir(Path.cwd(), os.environ)
@@ -55,7 +55,7 @@ def app_id(options: SingletonOptions) -> str:
 
 
 def warn_of_machine(app: str, options: SingletonOptions) -> None:
-    """Log a warning, once, where a host id is that of this machine, and the Functions host does not run here."""
+    """Log a warning, once, for a host id made of this machine where the Functions host does not run."""
     if options.host_id is not None or in_development(os.environ) or not is_machine_bound(os.environ):
         return
     app_dir = find_app_dir(Path.cwd(), os.environ)
@@ -73,7 +73,7 @@ def _warn_of_machine(app: str) -> None:
 
 
 def layout_in(container: str) -> Layout:
-    """Return the layout by which functions' locks are named in this container."""
+    """Return the layout of functions' locks in this container."""
     return WebJobsLayout() if container == WEBJOBS else Layout()
 
 
@@ -91,7 +91,7 @@ def name_in(
     """Return the name of a function's lock in this container. See ``LockClient.lock_name``.
 
     Raises:
-        ConfigurationError, ScopeError: no lock can have such a name.
+        ConfigurationError, ScopeError: no lock can have the name.
     """
     if not isinstance(function, str):
         raise ConfigurationError(f"function is {quoted(function)}: give its name, a text")
@@ -125,16 +125,16 @@ def name_in(
 
 
 def dequeueable_name(scopes: Sequence[str]) -> str:
-    """Return the name of the lock of this scope with ``layout="dequeueable"``: the value itself, whatever the function.
+    """Return the name of the lock of this scope with ``layout="dequeueable"``: the scope's value, for any function.
 
     Raises:
-        ConfigurationError, ScopeError: no lock can have such a name, or there is not exactly one value.
+        ConfigurationError, ScopeError: no lock can have the name, or ``scopes`` has not exactly one value.
     """
     return DequeueableLayout(DequeueableOptions()).lock("", "", scopes)
 
 
 def may_be_dequeueable(name: str) -> bool:
-    """Tell whether a function with ``layout="dequeueable"`` may have a lock of this name: nothing in it says so."""
+    """Tell whether the name is possible with ``layout="dequeueable"``; no part of the name tells the layout."""
     try:
         return dequeueable_name((name,)) == name
     except SingletonError:

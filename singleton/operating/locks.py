@@ -28,20 +28,20 @@ class LockInfo:
     """A lock as its container shows it at one moment.
 
     Attributes:
-        name: the blob's.
-        state: of its lease: available, leased, expired, breaking or broken.
-        holder: who has it; None when nobody has.
-        last: what its last stamp says: of the holder, or of who had it before. What is not recorded is None.
-        app: the host id in the name; None where somebody chose the name.
-        function: the function's name, from the name or from the last stamp.
-        scope: the values of the scope, in order; of a name that was cut, as far as it goes.
-        level: function or host; None where the name does not tell.
-        listener: whether it is the lock of a listener.
-        slot: number of the slot, for one of a semaphore.
+        name: name of the blob.
+        state: state of the lease: available, leased, expired, breaking or broken.
+        holder: holder of the lock; None for a free lock.
+        last: record of the last stamp, by the holder or by the holder before; None for each part without a record.
+        app: host id in the name; None for a name that a user chose.
+        function: name of the function, from the blob's name or from the last stamp.
+        scope: values of the scope, in order; of a name that was cut, the part that is left.
+        level: function or host; None for a name that does not say the level.
+        listener: whether the lock is a listener's.
+        slot: number of the slot in a semaphore; None for other locks.
         cut: whether the name was too long, and lacks the end of the scope.
-        endless: whether its lease never expires. Leases of this library always do.
-        modified: when its metadata was last written, by the service's clock, whole seconds. Leases don't change it.
-        etag: of the blob: the same until the next stamp.
+        endless: whether the lease never expires. Leases of this library always expire.
+        modified: time of the last write of metadata, by the service's clock, in whole seconds. Leases don't change it.
+        etag: ETag of the blob: the same until the next stamp.
     """
 
     name: str
@@ -61,21 +61,21 @@ class LockInfo:
 
     @property
     def held(self) -> bool:
-        """Tell whether somebody has it."""
+        """Whether the lock has a holder."""
         return self.state in HELD
 
     @property
     def function_sure(self) -> bool:
-        """Tell whether the function is that of the hold.
+        """Whether ``function`` is certainly the function of the current hold.
 
-        The name tells it, or the stamp of a hold that was renewed. A younger stamp may be of an earlier hold of that
-        process.
+        The name tells the function, or the stamp of a renewed hold. The stamp before the first renewal may be of an
+        earlier hold of the same process.
         """
         return self.level == "function" or self.last.renewed is not False
 
 
 def lock_info(blob: Listed, container: str) -> LockInfo | None:
-    """Return what is known of this blob's lock; None where nothing says that it is a lock."""
+    """Return the lock of this blob; None where neither name, stamp nor lease says that the blob is a lock's."""
     parts = parts_of(blob.name, container)
     if parts is None and not is_stamped(blob) and blob.lease == "available":
         return None
@@ -100,25 +100,25 @@ def lock_info(blob: Listed, container: str) -> LockInfo | None:
 
 
 def parts_of(name: str, container: str) -> NameParts | None:
-    """Return what the name of a blob in this container says."""
+    """Return the parts of a blob's name in this container: app, function, scope; None for other names."""
     return read_name(name, webjobs=container == WEBJOBS)
 
 
 def is_stamped(blob: Listed) -> bool:
-    """Tell whether a lock has left something on it."""
+    """Tell whether the blob has metadata of a lock."""
     return any(key.lower() in STAMP_KEYS for key in blob.metadata)
 
 
 @dataclass(slots=True, kw_only=True)
 class Met:
-    """What a listing came across, whatever of it was asked for.
+    """Counts of a listing, over all locks and not only those asked for.
 
     Attributes:
-        locks: how many there are.
-        functions: those that have any.
-        ageless: locks that were left out because nobody knows how long their holder has had them.
-        unsure: locks that somebody has and that were left out because they seem to be another function's, which is not
-            sure: the name has none, and the hold is young.
+        locks: number of locks.
+        functions: functions with at least one lock.
+        ageless: number of locks left out because no record says since when the holder has the lock.
+        unsure: number of held locks left out because they seem to be another function's. This is not sure: the name
+            has no function, and the hold is young.
     """
 
     locks: int = 0
@@ -129,13 +129,13 @@ class Met:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which locks of a listing are asked for.
+    """Filter of a listing.
 
     Attributes:
-        function: only those of this function.
-        held: only those that somebody has.
-        older_than: only those that somebody is known to have had for at least so many seconds; of the free ones, those
-            that were last written so long ago.
+        function: only locks of this function.
+        held: only held locks.
+        older_than: seconds; only locks whose holder is known to have held them for at least this time, and free locks
+            that were last written at least this time ago.
     """
 
     function: str | None = None
@@ -143,7 +143,7 @@ class Wanted:
     older_than: float | None = None
 
     def among(self, page: Page, container: str, met: Met | None = None) -> Iterator[LockInfo]:
-        """Yield those on this page; add to ``met`` what is there."""
+        """Yield the locks of this page that pass the filter; add all locks of the page to the counts in ``met``."""
         met = Met() if met is None else met
         latest = None if self.older_than is None else page.at - self.older_than
         for blob in page.entries:
@@ -166,12 +166,12 @@ class Wanted:
 
 
 def _is_older(lock: LockInfo, latest: float) -> bool:
-    """Tell whether somebody has had the lock since then at the latest; one that nobody has, whether it was written."""
+    """Tell whether the lock was acquired at ``latest`` or before; a free lock: whether it was written by then."""
     if lock.holder is None:
         return lock.modified.timestamp() <= latest
     return lock.holder.since is not None and lock.holder.since.timestamp() <= latest
 
 
 def _is_ageless(lock: LockInfo) -> bool:
-    """Tell whether the lock's holder does not record since when it has it, not even after half a lease period."""
+    """Tell whether the holder leaves no record of the time of its acquire, not even after half a lease period."""
     return lock.holder is not None and lock.holder.since is None and lock.holder.renewed is not False

@@ -1,4 +1,4 @@
-"""Errors about a lock, a prefix or a function that is not there: the words, and the errors that programs get."""
+"""Errors about a lock, a prefix or a function that does not exist, with suggestions of existing names."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from singleton.stores.lock_keeping import LockKeeping
 
 NO_LOCK: Final = "no such lock"
-"""The reason of an error that says so."""
+"""Reason of the error for a lock that does not exist."""
 _ANSWER: Final = 10.0
-"""Seconds for a look at names that may have been meant: what is said without them is true as well."""
+"""Seconds for the search for suggestions: the error is true without suggestions, too."""
 
 
 async def no_such_lock(keeping: LockKeeping, container: str, name: str) -> StorageError:
-    """Return the error that says that there is no lock of this name, and which may have been meant."""
+    """Return the error for a lock that does not exist, with suggestions."""
     like: list[str] = []
     with contextlib.suppress(SingletonError):
         like = await names_like(keeping, container, name, answer=_ANSWER)
@@ -35,7 +35,7 @@ async def no_such_lock(keeping: LockKeeping, container: str, name: str) -> Stora
 
 
 async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, function: str | None, prefix: str) -> None:
-    """Log a warning where a listing had no lock with this prefix, or none of this function, though there are others."""
+    """Log a warning where a listing had no lock with this prefix, or no lock of this function among other locks."""
     if not met.locks and prefix:
         like = None
         with contextlib.suppress(SingletonError):
@@ -47,14 +47,14 @@ async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, functi
 
 
 def warn_of_function(container: str, function: str | None, functions: Iterable[str]) -> None:
-    """Log a warning where these functions have locks, and this one has none."""
+    """Log a warning where ``function`` has no lock and is not among ``functions``, the functions with locks."""
     known = sorted(functions)
     if function is not None and function not in known:
         _log.warning("%s", function_is_missing(container, function, known))
 
 
 def lock_is_missing(container: str, name: str, like: Iterable[str]) -> str:
-    """Say that there is no lock of this name; ``like``: those that may have been meant."""
+    """Return the error text for a lock that does not exist; ``like``: suggested names."""
     return (
         f"there is no lock {name!r} in container {container!r}: its name is wrong, or it was never taken, or "
         f"it was swept{_hint(like)}"
@@ -62,12 +62,12 @@ def lock_is_missing(container: str, name: str, like: Iterable[str]) -> str:
 
 
 def prefix_is_missing(container: str, prefix: str, like: Iterable[str]) -> str:
-    """Say that no lock's name begins so; ``like``: beginnings that may have been meant."""
+    """Return the error text for a prefix without locks; ``like``: suggested prefixes."""
     return f"no lock in container {container!r} has a name that begins with {prefix!r}{_hint(like)}"
 
 
 def function_is_missing(container: str, function: str, functions: Iterable[str], prefix: str = "") -> str:
-    """Say that no lock is this function's, among those whose names begin so; ``functions``: those that have any."""
+    """Return the error text for a function without locks below ``prefix``; ``functions``: functions with locks."""
     among = f" with a name that begins with {prefix!r}" if prefix else ""
     known = sorted(functions)
     others = f". Those that have any: {listed(known)}" if known else ": no function has a lock there"
@@ -76,21 +76,21 @@ def function_is_missing(container: str, function: str, functions: Iterable[str],
 
 
 def _hint(like: Iterable[str]) -> str:
-    """Return the question whether one of these was meant; names are whole, so that they can be copied."""
+    """Return the question with the suggested names, in full, so that a user can copy a name."""
     names = ", ".join(quoted(name, 1024) for name in like)
     return f". Did you mean {names}?" if names else ""
 
 
 _READ: Final = 1000
-"""Names that are looked at for one that was meant."""
+"""Names read in search of suggestions."""
 _SHOWN: Final = 3
 _PART: Final = re.compile(r"(?<=[/.])")
 
 
 async def names_like(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[str]:
-    """Return a few names of locks that may have been meant by this one, of which there is no blob.
+    """Return a few names of locks as suggestions for a name without a blob.
 
-    They are those that are spelt much like it; else those of which it is the scope, a value of it, or the function.
+    First names with a similar spelling; else names whose scope, scope value or function is the given name.
     """
     names: set[str] = set()
     parts: list[str] = []
@@ -104,9 +104,9 @@ async def names_like(keeping: LockKeeping, container: str, name: str, *, answer:
 
 
 async def prefixes_like(keeping: LockKeeping, container: str, prefix: str, *, answer: float) -> list[str] | None:
-    """Return a few beginnings of names that may have been meant by one with which no name begins.
+    """Return a few beginnings of names as suggestions for a prefix without locks.
 
-    None: no lock was found at all, so that the prefix may be right.
+    None: the container has no lock at all, so the prefix may be right.
     """
     found: set[str] = set()
     for start in _beginnings(prefix):
@@ -120,7 +120,7 @@ async def prefixes_like(keeping: LockKeeping, container: str, prefix: str, *, an
 
 
 async def slots_of(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[LockInfo]:
-    """Return the locks that are the slots of the semaphore of this name, in the order of their numbers."""
+    """Return the slots of the semaphore of this name, in the order of their numbers."""
     slots = [lock for lock in await _some(keeping, container, slot_name(name, 0)[:-1], answer) if is_slot(lock, name)]
     return sorted(slots, key=lambda lock: int(lock.name.rpartition("-")[2]))
 
@@ -132,7 +132,7 @@ def is_slot(lock: LockInfo, name: str) -> bool:
 
 
 def _beginnings(text: str) -> list[str]:
-    """Return with which prefixes to look for what is like a text: the nearest first."""
+    """Return the prefixes to search for suggestions for a text: the nearest first."""
     folder = text[: text.rfind("/") + 1]
     return list(dict.fromkeys((text[: len(folder) + 3], folder, "")))
 

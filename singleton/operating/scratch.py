@@ -1,4 +1,4 @@
-"""What an account is examined with: scratch blobs, requests that say which right they lack, and what may be found."""
+"""Scratch blobs for ``doctor``: requests that name a missing right, and the results of checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONTAINERS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a check found. ``note``: locks work, but something is to be known. ``unknown``: it could not be seen."""
+    """The result of a check. ``note``: locks work, with a remark. ``unknown``: the check could not be made."""
 
     check: str
     outcome: Outcome
@@ -33,25 +33,25 @@ class Finding:
 
 
 class CheckFailed(Exception):
-    """The service answers otherwise than locks rely on."""
+    """The service answers otherwise than locks rely on: outcome ``failed``."""
 
 
 class CheckNote(Exception):
-    """Something is to be known of the account, though locks work."""
+    """Locks work, with a remark on the account: outcome ``note``."""
 
 
 class CheckUnknown(Exception):
-    """It can't be seen from here."""
+    """The property can't be seen from here: outcome ``unknown``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRequest:
-    """A request of the service, by its name there, and what it needs.
+    """A request of the service, and the rights for this request.
 
     Attributes:
-        name: as Azure's REST reference has it.
-        right: the right that an identity needs.
-        letter: the permission that a SAS needs.
+        name: name in Azure's REST reference.
+        right: right of an identity.
+        letter: permission of a SAS.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Forbidden(StoreFailure):
 
 
 class _Naming:
-    """A store whose requests, where they are denied, say what they need."""
+    """A store whose denied requests raise ``Forbidden``, with the missing right."""
 
     def __init__(self, store: object) -> None:
         self._store = store
@@ -111,7 +111,7 @@ class _Naming:
 
 
 class ScratchBlobs:
-    """Scratch blobs in a container, and what is expected of the answers about them."""
+    """Scratch blobs in a container, and expectations of the answers."""
 
     def __init__(self, store: LeaseStore, prefix: str) -> None:
         self.itself = store
@@ -121,26 +121,26 @@ class ScratchBlobs:
         self.mine, self.other = str(uuid.uuid4()), str(uuid.uuid4())
 
     async def blob(self, name: str) -> str:
-        """Make a blob; return its name."""
+        """Make a blob; return the blob's name."""
         made = f"{self.prefix}{name}"
         await answered(lambda: self.store.create(made))
         return made
 
     async def leased(self, name: str) -> str:
-        """Make a blob under a lease of mine; return its name."""
+        """Make a blob with the lease ``mine``; return the blob's name."""
         made = await self.blob(name)
         await self.store.acquire(made, self.mine, PERIOD)
         return made
 
     async def etag(self, name: str) -> str:
-        """Return its ETag."""
+        """Return the ETag of a blob."""
         return (await self.store.read(name)).etag
 
     async def refused(self, pending: Awaitable[object], what: str, *expected: str) -> None:
         """Expect a failure with one of these meanings or codes.
 
         Raises:
-            CheckFailed: it was carried out, or refused for another reason.
+            CheckFailed: the request was carried out, or refused for another reason.
         """
         try:
             await pending

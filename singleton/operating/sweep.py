@@ -1,15 +1,14 @@
-"""How lock blobs that nobody uses are deleted, while others lock.
+"""The deletion of unused lock blobs, while apps use the locks.
 
-A blob is deleted by one request that has no lease id and names the ETag that was listed. The service refuses it while
-anybody has the lease, and where anything was written since. So no hold is lost by it. Whoever asks for the lock next
-finds no blob and makes it again, which costs that one a call or two, and nothing else: its tokens go on from the second
-in which it is made (``locking/fencing.py``), and to keep that second a new one, nothing is deleted that was
-modified less than a minute ago.
+A blob is deleted by one request, without a lease id, on condition of the listed ETag. The service refuses the request
+while the blob has a lease, and after any write since the listing. So no hold is lost by a sweep. The next acquire makes
+the blob again, which costs a call or two, and nothing else: the tokens go on from the second in which the blob is made
+(``locking/fencing.py``). To keep this second a new one, no blob is deleted within a minute of the last write.
 
-Last-Modified is no sign of use: leases never change it. A lock that is used daily without a stamp may be swept.
+Last-Modified is no sign of use: leases never change Last-Modified. A lock in daily use without a stamp may be swept.
 
-Whoever locks meanwhile comes first: a sweep rests five times as long as it worked, unless it is told not to, and works
-on fewer blobs at a time where the storage gets slower by it (``pace.py``).
+Apps come first: a sweep rests five times as long as the work lasted, unless ``fast``, and works on fewer blobs at a
+time where the storage gets slower (``container_pass.py``).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from singleton.stores.lock_keeping import Listed, LockKeeping
 
 YOUNGEST: Final = 60.0
-"""Seconds since it was last modified, before which nothing is deleted."""
+"""Least seconds between the last write of a blob and its deletion."""
 _CALL: Final = 30.0
 _ANSWER: Final = 120.0
 """Seconds for one delete, all tries together: a sweep has time."""
@@ -44,13 +43,13 @@ Fate: TypeAlias = Literal["swept", "in_use", "changed", "gone", "young", "kept"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept(Counts):
-    """What became of the blobs.
+    """Outcomes of a sweep, as numbers of blobs.
 
     Attributes:
-        swept: deleted; in a dry run, those that would be.
-        in_use: somebody has the lease.
-        changed: written since they were listed.
-        gone: somebody else deleted them.
+        swept: deleted; in a dry run, blobs to delete.
+        in_use: not deleted, because the lease is held.
+        changed: not deleted, because of a write since the listing.
+        gone: deleted by another client.
         young: modified too short a time ago.
         kept: blobs that are not empty, have state in use, or are not locks of this library.
     """
@@ -64,15 +63,15 @@ class Swept(Counts):
 
 
 class Sweep(ContainerPass[Swept]):
-    """One sweep through a container, page by page.
+    """One sweep of a container, page by page.
 
     Args:
         keeping: the container.
-        container: its name.
-        older_than: seconds since a blob was last modified, at least; never less than a minute.
-        prefix: only names that begin with it.
+        container: name of the container.
+        older_than: least seconds since the last write of a blob; never less than a minute.
+        prefix: only blobs whose names begin with this text.
         dry_run: delete nothing.
-        fast: without rests, for an hour in which nobody locks.
+        fast: without rests, for an hour in which no app uses locks.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class Sweep(ContainerPass[Swept]):
         return "in_use" if blob.held else "swept"
 
     async def _work_on(self, blob: Listed) -> Fate:
-        """Delete it, unless that is refused. A request that is sent again may find its own work done."""
+        """Delete the blob, unless the service refuses. A repeated request may find the blob deleted by the first."""
         asked = 0
 
         async def request() -> None:
@@ -127,7 +126,7 @@ class Sweep(ContainerPass[Swept]):
 
 
 def is_of_no_use(blob: Listed, at: float) -> bool:
-    """Tell whether this is the blob of a lock of this library whose state has expired."""
+    """Tell whether the blob is a lock of this library with expired state."""
     return expired(blob.metadata, at) and all(key.lower() in STAMP_KEYS | CONTENT_KEYS for key in blob.metadata)
 
 

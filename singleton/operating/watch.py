@@ -1,7 +1,7 @@
-"""Who gets a lock and when, seen from outside: the differences between one look at the container and the next.
+"""Acquires and releases, seen from outside: the differences between two looks at the container.
 
-A lock that was taken and given back between two looks is seen by its stamp, which changed. Only locks that are held, or
-were stamped lately, are remembered, so a hundred thousand that nobody uses cost nothing.
+A lock that was acquired and released between two looks has a new stamp. Only held locks and locks with a stamp of the
+last seconds are remembered, so a hundred thousand unused locks cost nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Seen = Literal["holds", "got", "passed", "breaking", "free"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """Something that was seen.
+    """One change of a lock.
 
     Attributes:
-        what: holds (has had it since before the watch began, or that is known only now), got (has it now), passed (had
-            it between two looks, and gave it back), breaking (its lease was broken, and still runs), free (nobody has
-            it any more).
-        lock: the lock as it is now.
+        what: holds (held since before the watch, or the holder is known only now), got (acquired since the last look),
+            passed (acquired and released between two looks), breaking (the broken lease still runs), free (no holder
+            any more).
+        lock: the lock at this look.
     """
 
     what: Seen
@@ -37,16 +37,16 @@ class Sight:
 
 
 class Watch:
-    """What was seen so far."""
+    """The looks so far."""
 
     def __init__(self) -> None:
         self._known: dict[str, LockInfo] = {}
         self._before: float | None = None
 
     def look(self, locks: Iterable[LockInfo], at: float) -> Iterator[Sight]:
-        """Yield what is different from the last look. ``at``: the service's clock when this one began.
+        """Yield the changes since the last look. ``at``: the service's clock at the begin of this look, in seconds.
 
-        A look that the storage breaks off counts as far as it went.
+        A look that the storage breaks off counts as far as the look went.
         """
         known: dict[str, LockInfo] = {}
         for lock in locks:
@@ -69,7 +69,7 @@ class Watch:
         return (*told, "breaking") if lock.state == "breaking" and not going_on else told
 
     def _whose(self, lock: LockInfo, before: LockInfo | None, *, recent: bool) -> Seen | None:
-        """Say whether it has gone from one to the next."""
+        """Return the change of the holder; None: no change."""
         if self._before is None:
             return "holds" if lock.held else None
         changed = before is None or before.etag != lock.etag
@@ -83,7 +83,7 @@ class Watch:
 
 
 def _changed_hands(before: Holder, now: Holder) -> Seen | None:
-    """Tell what a new record of a lock says that was held at the last look, too."""
+    """Return the change between two records of a lock that was held at both looks; None: no change."""
     if not now.renewed:
         return "got"
     if before.renewed is False and (before.host, before.pid) == (now.host, now.pid):

@@ -10,8 +10,8 @@ from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK, Guard
 from singleton.functions.triggers import is_builder, user_function
 from singleton.locking.semaphore import slot_name
+from singleton.testing.hold_records import Manner, manners
 from singleton.testing.memory import current, in_use, memory_locks
-from singleton.testing.recording import Manner, manners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

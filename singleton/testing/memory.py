@@ -18,9 +18,9 @@ from singleton.process.calls import Calls, at_once
 from singleton.process.lock_thread import Runtime, provide_runtime
 from singleton.settings.accounts import GivenClients
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.clock import VirtualLoop
+from singleton.testing.hold_records import RecordingRegistry
 from singleton.testing.memory_store import MemoryLeaseStore
-from singleton.testing.recording import RecordingRegistry
+from singleton.testing.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from singleton.base.clock import timed_by
-from singleton.testing.clock import Stuck, VirtualLoop
-from singleton.testing.loopruntime import LoopRuntime
 from singleton.testing.memory import MemoryLocks, use
+from singleton.testing.virtual_loop import LoopRuntime, Stuck, VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

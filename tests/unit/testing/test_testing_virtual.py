@@ -15,11 +15,11 @@ from singleton.testing import (
     Headcount,
     always_busy,
     assert_no_leases_left,
-    clock,
     disabled,
     held_elsewhere,
     lose,
     memory_locks,
+    virtual_loop,
     virtual_time,
 )
 
@@ -333,9 +333,9 @@ NEVER: list[tuple[Callable[[], Coroutine[Any, Any, None]], str]] = [
 def test_a_test_that_waits_for_ever_fails_and_says_where(
     test: Callable[[], Coroutine[Any, Any, None]], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clock, "_PATIENCE", 0.2)
-    monkeypatch.setattr(clock, "_SIGN", 0.2)
-    monkeypatch.setattr(clock, "_LONGEST", 3600)
+    monkeypatch.setattr(virtual_loop, "_PATIENCE", 0.2)
+    monkeypatch.setattr(virtual_loop, "_SIGN", 0.2)
+    monkeypatch.setattr(virtual_loop, "_LONGEST", 3600)
     where = f"test_testing_virtual.py, line {line_that_waits(test)}"
     with pytest.raises(RuntimeError, match=rf"{said}.*\({where}\)"):
         virtual_time(test)()

@@ -1,4 +1,4 @@
-"""An event loop on virtual time: instead of waiting for the next timer, its clock jumps there.
+"""An event loop on virtual time, whose clock jumps to the next timer, and the runtime of locks on this loop.
 
 Only the clock differs from asyncio's own loop. While a function works in a thread (``asyncio.to_thread``), time stands
 still, until the function ends or waits for a lock. So a wait of five minutes takes no time, and a millisecond of work
@@ -13,8 +13,13 @@ import selectors
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
+from singleton.process.calls import Calls
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+    from singleton.process.call_result import CallResult
+    from singleton.process.registry import Registry
 
 _T = TypeVar("_T")
 _Args = TypeVarTuple("_Args")
@@ -130,3 +135,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if ends := [*left, *self._jobs]:
             await asyncio.wait(ends)
         await self.shutdown_asyncgens()
+
+
+class LoopRuntime(Calls):
+    """Implements ``singleton.process.calls.LockRuntime`` on a virtual loop, for callers on any thread and loop."""
+
+    _loop: VirtualLoop
+
+    def __init__(self, loop: VirtualLoop, registry: Registry) -> None:
+        super().__init__(registry, loop)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def _wait(self, answer: CallResult[_T]) -> _T:
+        return self._loop.wait_for(answer.awaited())
+
+    def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Keep the task from garbage collection while it runs, and no longer: it has a reference to the hold (M-37)."""
+        task = super()._begun(coro)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
