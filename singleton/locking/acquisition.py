@@ -1,4 +1,4 @@
-"""One acquisition of one lease: ask for it, stamp it, release it. All or nothing, whichever reply is lost."""
+"""The acquisition of a lease: ask, stamp, release. It is done as a whole or undone, whichever reply is lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _CALL = 5.0
 """Seconds for one request. Shorter than any lease."""
 _RELEASE = 5.0
-"""Seconds for giving a lease back, all tries together; then it lapses by itself."""
+"""Seconds for the tries of a release; after that the lease lapses by itself."""
 _RELEASE_PAUSE = 0.1
 
 
@@ -34,7 +34,7 @@ class Guess:
 
     Attributes:
         missing: whether they are.
-        of_firsts: the same of the first names of each kind; it learns from the first answer of this one.
+        of_firsts: the guess for the first name of each kind; the first answer to this guess is learnt there, too.
     """
 
     missing: bool = False
@@ -48,9 +48,10 @@ class Guess:
 
 
 class Acquisition:
-    """Asks for one lease, again and again; each acquisition under one id of its own (B7, B8).
+    """Asks for the lease of one lock. Each acquisition has a lease id of its own (B7, B8).
 
-    Asking again with the same id is idempotent, so an answer that got lost is asked for again rather than waited out.
+    Asking again with the same id is idempotent: after a lost answer the request is sent again, and no lease is waited
+    out.
     Once a release was sent for an id, that id is never asked for again: a release that arrives late must hit nothing.
 
     Attributes:
@@ -97,10 +98,10 @@ class Acquisition:
         self.unusable: tuple[float, float] | None = None
 
     async def ask(self, owner: str) -> Lease:
-        """Ask for the lease once, making the blob where it is missing, and stamp it with token and owner.
+        """Ask for the lease once, make a missing blob, and stamp the blob with token and owner.
 
-        Of a lock that this process asks for the first time, a guess says what is asked first: whether the blob is
-        missing, or whether the lease is free. A wrong guess costs one request.
+        At the first request for a lock, a guess decides between two requests: make the blob, or ask for the lease. A
+        wrong guess costs one request.
 
         Raises:
             StoreFailure: the lease is not ours, or was given back because stamping failed (B6), or took so long that
@@ -144,7 +145,7 @@ class Acquisition:
         return self._unknown
 
     async def stamp_again(self, lease: Lease) -> None:
-        """Begin the next epoch under a lease whose tokens are used up; where that fails, they stay so."""
+        """Begin the next epoch under a lease whose tokens are used up. A failure leaves the lease without tokens."""
         assert self._fencing is not None
         try:
             await within(_CALL, self._fencing.go_on(lease.id, lease.owner))
@@ -162,10 +163,10 @@ class Acquisition:
             await self._release(lease_id)
 
     async def give_back(self, lease: Lease) -> float:
-        """Join the renewals, then release (B22). A lease that went to somebody else is left alone.
+        """Join the renewals, then release (B22). A lease that another host has by now is left alone.
 
         Returns:
-            since when others can have it, by the loop's clock: later than now where it has to lapse.
+            when other hosts can have the lease, by the loop's clock: later than now if the lease has to lapse.
         """
         self._id = self._new_id()
         await lease.stop()
@@ -176,7 +177,7 @@ class Acquisition:
         return now if done else max(now, lease.lapses)
 
     async def _acquire(self, owner: str) -> tuple[Lease, str]:
-        """Ask for the lease, and make its blob where that is missing, once.
+        """Ask for the lease; make a missing blob once.
 
         The lease's clock starts before the request is sent (B4).
         """
@@ -201,7 +202,7 @@ class Acquisition:
                 guess.learn(made)
 
     async def _create(self, owner: str) -> bool:
-        """Make the blob; tell whether it was missing."""
+        """Make the blob; tell whether the blob was missing."""
         if self._fencing is not None:
             return await within(_CALL, self._fencing.create(owner))
         return await within(_CALL, self._store.create(self._name)) is not None

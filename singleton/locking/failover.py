@@ -1,17 +1,18 @@
 """Failover: a holder touches its lock to show that it lives, and a waiter takes the lock of a silent holder over.
 
-**Touches.** A touch writes the stamp again, under the lease and on condition of the ETag of the last touch. So a touch
-that comes late, or twice, changes nothing: not after another touch, and not in another hold. A touch is good for less
+**Touches.** A touch writes the stamp again, under the lease and on condition of the ETag of the last touch. A touch
+that comes late, or twice, changes nothing: neither after another touch nor in another hold. A touch is good for less
 than ``failover``, counted from before it was *sent*, and it never extends the lease: the hold is over at the earlier of
 both deadlines (``Lease.touched``).
 
-**Silence.** Every touch changes the blob's ETag. A waiter that reads the same ETag twice knows that no touch has
+**Silence.** Every touch changes the blob's ETag. After two readings of the same ETag a waiter knows: no touch has
 reached the blob in between: from the *reply* to the first reading to the *sending* of the second reading, by the
 waiter's own clock. No clock is compared with another clock.
 
-**Takeover.** Once a waiter knows that the lease is held, it reads the blob before it asks. If the holder was silent for
-longer than *the holder's own* ``failover`` allows, the waiter breaks the lease on condition of the ETag that it read.
-So a touch on its way wins. The waiter forgets what it read before that: the next holder has not touched the lock yet.
+**Takeover.** Once a lease is known to be held, a waiter reads the blob before each request for the lease. If the holder
+was silent for longer than *the holder's own* ``failover`` allows, the waiter breaks the lease on condition of the ETag
+of the reading: a touch on its way wins. The waiter forgets the reading before the break, because the next holder has
+not touched the lock yet.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Touches(Renewable):
         return sent + failover / TOUCHES
 
     def _sooner(self, trouble: StoreFailure, left: float) -> float:
-        """Note that a touch failed; return how long after it the next one is due."""
+        """Note a touch that failed; return the delay before the next touch."""
         lease, failover = self._lease, self._failover
         self._trouble = trouble
         if trouble.loss is not None:
@@ -106,11 +107,11 @@ class Touches(Renewable):
 
 
 class Suspicion:
-    """What was read of one lock, while somebody else had it.
+    """The last reading of a lock that another process has.
 
     Attributes:
         etag: the ETag as of the last reading; None: nothing is known.
-        due: when a second reading may be sent that shows the holder's silence; infinite where its silence says nothing.
+        due: when a second reading can show the holder's silence; infinite: silence says nothing about this holder.
     """
 
     def __init__(self) -> None:
@@ -122,9 +123,9 @@ class Suspicion:
         self.due = math.inf
 
     def read(self, state: BlobState, *, sent: float, replied: float) -> str | None:
-        """Take what was read by a request of these times; return the ETag on whose condition to break the lease.
+        """Take a reading with the times of its request; return the ETag on whose condition to break the lease.
 
-        None: nobody has it, or its holder has given a sign of life, or gives none ever.
+        None: the lock is free, or the holder has given a sign of life, or the holder never touches.
         """
         if not state.held or state.endless:
             self.forget()
@@ -139,7 +140,7 @@ class Suspicion:
 
 
 def failover_of_holder(state: BlobState) -> float | None:
-    """Return the ``failover`` of the hold that was stamped last; None where that one is not touched."""
+    """Return the ``failover`` of the hold that was stamped last; None: the hold is not touched."""
     return read_mark(metadata_value(state, MARK_KEY) or "", written_epoch(metadata_value(state, EPOCH_KEY) or ""))
 
 
@@ -153,7 +154,7 @@ class _Acquisition(Protocol):
 
 
 class Takeover:
-    """Asks as an ``Acquisition`` does. What it has read is remembered from one attempt to the next."""
+    """Asks as an ``Acquisition`` does, and remembers the last reading between two attempts."""
 
     def __init__(self, acquisition: _Acquisition, store: LeaseStore, name: str, failover: float) -> None:
         self._acquisition = acquisition
@@ -186,14 +187,14 @@ class Takeover:
         return lease
 
     async def _begin_to_watch(self) -> None:
-        """Read who has it, for the next attempt; the answer to this one is known."""
+        """Read the blob for the next attempt."""
         try:
             await self._look()
         except StoreFailure as failure:
             _log.debug("lock %s: not read: %s", self._name, failure)
 
     async def _is_taken(self) -> bool:
-        """Look whether somebody has it. One who has been silent for too long has it no more."""
+        """Tell whether the lock is held. The lease of a holder that was silent for too long is broken first."""
         try:
             state, silent = await self._look()
         except StoreFailure as failure:
@@ -213,7 +214,7 @@ class Takeover:
         return state, self._suspicion.read(state, sent=sent, replied=loop.time())
 
     async def _break(self, etag: str) -> None:
-        """End the lease of the holder that left this ETag. Whatever comes of that, the acquire that follows tells."""
+        """Break the lease on condition of this ETag. The acquire that follows shows the outcome."""
         self._suspicion.forget()
         try:
             await within(self._call, self._store.break_(self._name, etag))

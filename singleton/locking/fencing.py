@@ -1,18 +1,17 @@
 """Fencing tokens: numbers that strictly increase per lock, across holders, processes and crashes.
 
-The number comes from the lock's blob, written under the lease, never from this machine's clock. A token is the blob's
-*epoch*, with a section number of this process's own beneath it, so that handing the lock on inside a process needs no
-request and still increases. The epoch counts up from a thousand times the second in which the service made the blob, so
-it goes on increasing when somebody, or a lifecycle rule, deletes the blob and it is made again: no lock is taken a
-thousand times a second. Tokens stay below 2^53, so that JSON and JavaScript keep them exact.
+A token is the *epoch* of the lock's blob, times a thousand, plus the number of a section in this process. The epoch is
+written to the blob under the lease, and is never taken from this machine's clock. A process hands the lock on to its
+next section without a request, and the token still increases. The first epoch of a blob is a thousand times the second
+in which the service made the blob. So tokens go on increasing after the blob was deleted and made again: no lock is
+taken a thousand times a second. Tokens stay below 2^53, so JSON and JavaScript keep them exact.
 
-A lease needs no stamp if nobody has had the lock since this process. That is known from the ETag in the acquire's
-reply: it is the one of this process's last write. Then the epoch is still this process's, and its next section has a
-greater token. A blob that this process made needs none either: its first epoch follows from when the service made it.
-So a cycle takes two calls, and three with a new blob.
+A lease needs no stamp if the lock was in no other process since the last write of this process. The ETag in the reply
+to the acquire shows this: it is still the ETag of that write. A blob that this process made needs no stamp either: the
+service's reply has its first epoch. So a cycle takes two calls, and three with a new blob.
 
-A copy of this process must not use what it remembers of a lock: both would give the same token. A fork forgets it
-(``process/calls.py``). In a restored image of a machine the wall clock has moved against the monotonic one; then the
+A copy of this process must forget the epochs: both processes would give the same token. A fork forgets them
+(``process/calls.py``). In a restored image of a machine the wall clock has moved against the monotonic clock; then the
 blob is stamped.
 """
 
@@ -45,18 +44,18 @@ if TYPE_CHECKING:
     from singleton.base.state import Kept
 
 SECTIONS = 1_000
-"""Tokens per epoch, one of them unused."""
+"""Tokens of an epoch; the first is unused."""
 _STEADY = 0.5
-"""Seconds by which wall clock and monotonic clock may move against each other between two uses of what we remember."""
+"""Seconds by which the wall clock may move against the monotonic clock between two leases."""
 _STAMPED_BY_OTHERS = "another process has stamped the lock"
 
 
 class FencingCounter:
-    """The epoch of one lock, as this process last saw it; without ``counts``, only who has it.
+    """The epoch of one lock, as this process last saw the blob; without ``counts``, the owner only.
 
     Attributes:
-        failover: of the lock, in seconds; None: it is not touched.
-        touched: when its last write that succeeded was sent, by the loop's clock.
+        failover: of the lock, in seconds; None: holders do not touch the lock.
+        touched: when the last successful stamp was sent, by the loop's clock.
     """
 
     __slots__ = (
@@ -97,14 +96,14 @@ class FencingCounter:
         self._epoch = -1  # none is known
         self._section = 0
         self._etag = ""
-        self._others = NOTHING  # metadata that is no stamp's
+        self._others = NOTHING  # foreign metadata
         self._clocks = 0.0
         self._told_of_a_long_hold = False
         self._doubtful = False
         self._order: asyncio.Lock | None = None
 
     async def create(self, owner: str) -> bool:
-        """Make the blob where it is missing; tell whether it was. The first owner stands on it from the beginning."""
+        """Make a missing blob, with the first owner in its metadata; tell whether the blob was missing."""
         made = await self._store.create(self._name, self._signed(NOTHING, owner))
         if made is None:
             return False
@@ -117,28 +116,30 @@ class FencingCounter:
         return True
 
     async def stamp(self, lease_id: str, etag: str, owner: str) -> None:
-        """Write the next epoch and the owner under the lease, beside what others wrote, where that is needed.
+        """Write the next epoch and the owner under the lease if necessary; keep foreign metadata.
 
-        No request if nobody else has stamped since our last turn, the epoch has tokens left, and what stands on the
-        blob is not of a long hold, which would seem to go on; one while the blob is as we left it (its ETag tells),
-        else two; none where there is nothing to write. With ``failover`` it is the hold's first touch, and always
-        needed: somebody may have read that ETag long ago.
-        It is written on condition of that ETag: a stamp that arrives late, even under its own lease, changes nothing,
-        so the epoch only ever goes up. Where the condition does not hold, that may be a stamp of our own whose reply
-        was lost: it is read, and counted on from.
+        * No request, if no other process has stamped since our last hold, the epoch has tokens left, and the blob does
+          not tell of a long hold, which would seem to go on. No request either, with neither token nor owner to write.
+        * One request, if the blob is as we left it: the ETag tells. Else two.
+        * With ``failover`` the stamp is the first touch of the hold, and always necessary: a waiter may have read the
+          present ETag long ago.
+
+        The stamp is written on condition of the ETag. A stamp that arrives late, even under its own lease, changes
+        nothing, so the epoch only ever goes up. If the ETag has changed, the blob may have a stamp of our own whose
+        reply was lost: the blob is read, and the next epoch follows its epoch.
         """
         if not self.spares_stamp(etag, owner):
             await self.stamp_anew(lease_id, etag, owner)
 
     def spares_stamp(self, etag: str, owner: str) -> bool:
-        """Tell whether ``stamp`` needs no request. Ask once for each lease: it looks at the clocks."""
+        """Tell whether ``stamp`` needs no request. Call this once for each lease: the clocks are compared."""
         if not (self.counts or owner):
             return True
-        self._doubtful = False  # what was sent under the lease before is refused under this one
+        self._doubtful = False  # requests under the lease before are refused by now
         return etag == self._etag and self._spares() and self._steady()
 
     async def stamp_anew(self, lease_id: str, etag: str, owner: str) -> None:
-        """Stamp a lease that needs it."""
+        """Write the stamp."""
         if etag != self._etag:
             await self._read()
         self._section = SECTIONS
@@ -159,13 +160,13 @@ class FencingCounter:
             await self.stamp(lease_id, self._etag, owner)
 
     async def reach(self, lease_id: str, owner: str, token: int) -> None:
-        """Have all later tokens above this one, which another lock gave to the section that begins under this lease.
+        """Raise later tokens above the token that another lock gave to the section that begins under this lease.
 
-        It writes where the epoch of that token is above ours: once, or once more where the blob is not as we left it,
-        for that is a write of ours whose reply was lost. Until it is known to be written, no token is left.
+        If the epoch of the token is above ours, the epoch is written: once, or twice if the blob is not as we left it,
+        because the reply to a write of ours was lost. Until the write is known to be done, no token is left.
 
         Raises:
-            StoreFailure: it was not written, or that is not known. It may be done again while the lease lasts.
+            StoreFailure: the epoch was not written, or the outcome is not known. Try again while the lease lasts.
         """
         epoch, section = divmod(token, SECTIONS)
         if epoch > self._epoch:
@@ -182,30 +183,31 @@ class FencingCounter:
         except StoreFailure as failure:
             if failure.meaning != "changed":
                 raise
-            await self._read()  # with its epoch: who writes the stamp of this hold again must not go back
+            await self._read()  # with its epoch: a later write of this hold's stamp must not go back
             if self._epoch > epoch:
                 raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", _STAMPED_BY_OTHERS) from None
             if self._epoch < epoch:
                 await self._put(lease_id, owner, epoch)
 
     async def sign(self, lease_id: str, owner: str, held: float) -> None:
-        """Write the owner of a hold that has lasted so many seconds. Whatever becomes of it, no epoch changes."""
+        """Write the owner of a hold that has lasted ``held`` seconds. No outcome changes an epoch."""
         self._told_of_a_long_hold = True
         await self.touch(lease_id, owner, held)
 
     async def touch(self, lease_id: str, owner: str, held: float) -> float:
-        """Write the stamp of this hold again; return when that was sent, by the loop's clock.
+        """Write the stamp of this hold again; return when the request was sent, by the loop's clock.
 
-        Where the blob is not as we left it, that may be a write of ours whose reply was lost.
+        If the blob is not as we left it, the reply to a write of ours may have been lost: the blob is read first.
 
         Raises:
-            StoreFailure: it was not written, or that is not known. Where another epoch stands there, the lock is lost.
+            StoreFailure: the stamp was not written, or the outcome is not known. If the blob has another epoch, the
+                lock is lost.
         """
         async with self._in_order():
             return await self._rewrite(lease_id, owner, held)
 
     async def keep(self, lease_id: str, owner: str, held: float, kept: Kept) -> float:
-        """Replace the content of the blob, and write the stamp of this hold again; return when that was sent.
+        """Replace the content of the blob, and write the stamp of this hold again; return when the request was sent.
 
         Raises:
             StoreFailure: as of ``touch``.
@@ -216,9 +218,9 @@ class FencingCounter:
     async def kept(self, lease_id: str, owner: str, held: float) -> Kept:
         """Read the content of the blob, under the lease.
 
-        Where a write of content got no answer, the stamp is written first: on condition of the ETag which that write
-        was to meet, so it is done already or never will be. The read itself is not under way in order: touches would
-        wait for it, and for all that are under way at a time.
+        If a write of content got no answer, the stamp is written first, on condition of the ETag that the write had.
+        After that the write of content is done, or can't be done any more. The read does not take its place among the
+        writes: touches would wait for the end of the read.
 
         Raises:
             StoreFailure: as of ``touch``.
@@ -240,23 +242,23 @@ class FencingCounter:
         return await self._put(lease_id, owner, self._epoch, held, kept)
 
     def _told(self, held: float) -> float:
-        """Return how long a hold has lasted if that was told before: else its successor would have to tell again."""
+        """Return ``held`` if the blob tells of a long hold, else 0: then the next holder may spare its stamp."""
         return held if self._told_of_a_long_hold else 0.0
 
     def _take_over(self, state: BlobState) -> None:
-        """Go on from a blob that is not as we left it: as a write of ours left it whose reply was lost."""
+        """Go on from a blob after a write of ours whose reply was lost."""
         if recorded_epoch(state) != self._epoch:
             raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", _STAMPED_BY_OTHERS)
         self._etag, self._others = state.etag, unsigned(state.metadata, counts=self.counts)
 
     def _in_order(self) -> asyncio.Lock:
-        """Under this, one at a time writes under a lease: each of them replaces all metadata."""
+        """Return the lock under which writes are sent one after another: a write replaces the metadata as a whole."""
         if self._order is None:
             self._order = asyncio.Lock()
         return self._order
 
     async def _read(self) -> None:
-        """Read the blob. Of one whose epoch can't be read nothing is kept, so that it is read again."""
+        """Read the blob. If the epoch can't be read, nothing is remembered, so the next stamp reads again."""
         state = await self._store.read(self._name)
         epoch = max(self._epoch, self._highest.epoch, epoch_in(state)) if self.counts else 0
         self._etag, self._others, self._epoch = state.etag, unsigned(state.metadata, counts=self.counts), epoch
@@ -272,7 +274,7 @@ class FencingCounter:
         self._highest.epoch = max(self._highest.epoch, epoch)
 
     async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0, kept: Kept | None = None) -> float:
-        """Write owner and epoch, the mark of a hold that is touched, and content; return when that was sent."""
+        """Write owner, epoch, the mark of ``failover``, and content; return when the request was sent."""
         others = self._others if kept is None else {**without_content(self._others), **kept.marks}
         metadata = self._signed(others, owner, held)
         if self.counts:
@@ -288,7 +290,7 @@ class FencingCounter:
         return sent
 
     async def _put_content(self, lease_id: str, metadata: dict[str, str], body: bytes) -> str:
-        """Write content; while its answer is out, and where none comes, it may be written at any time."""
+        """Write content. Until an answer arrives, the service may carry out the write at any time."""
         before, self._doubtful = self._doubtful, True
         try:
             return await self._contents().put(self._name, lease_id, metadata, self._etag, body)
@@ -307,9 +309,9 @@ class FencingCounter:
 
     @property
     def spent(self) -> bool:
-        """Tell whether this epoch has no token left for a section under this lease.
+        """Tell whether the epoch has no token left for a section under this lease.
 
-        Nor has it one after a write of content that got no answer: it may still be done while the lease lasts.
+        After a write of content without an answer no token is left either: the service may still carry out the write.
         """
         return self.counts and (self._doubtful or self._section >= SECTIONS - 1)
 
@@ -325,7 +327,7 @@ class FencingCounter:
         return self._epoch * SECTIONS + self._section
 
     def _steady(self) -> bool:
-        """Tell whether the clocks show that this is no copy of the process that remembers."""
+        """Compare the clocks: false if this process may be a copy, from a restored image of its machine."""
         before, self._clocks = self._clocks, self._difference()
         return abs(self._clocks - before) <= _STEADY
 

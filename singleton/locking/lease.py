@@ -1,13 +1,14 @@
-"""One lease that this process has: kept alive by renewals, and declared lost in time.
+"""A lease of this process: kept by renewals, and declared lost before the service gives the lease to another host.
 
 The promise: at no instant does ``Lease`` claim a lease that the service has already given away.
 
 * The deadline is counted from before the *sending* of the last request that succeeded, less a margin of a fifteenth of
   the period for clocks that drift (B4). The service acts after the sending and before the reply, so the sending is the
   safe moment.
-* The deadline is kept by a timer, one hop on the loop: a renewal that hangs can't hold it up (B5).
-* If many renewals are due at once, the earliest deadlines go first (``renewals.py``). Each counts from its sending.
-* A lease that is touched, too (``failover.py``), has the earlier of two deadlines: no touch stands for a renewal.
+* A timer keeps the deadline, one hop on the loop. A renewal that hangs can't delay the loss (B5).
+* If many renewals are due at once, the earliest deadlines go first (``renewals.py``).
+* With ``failover`` the holder also touches the lock (``failover.py``). Then the lease has two deadlines, and the
+  earlier deadline counts: a touch extends no lease.
 * A definitive answer (by error code) ends the lease at once. After anything else the request is sent again, faster and
   faster, until the deadline (B1, B2).
 * Lost and stopped are final. Nothing revives the lease, whatever reply still arrives (B22).
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
 
 MARGIN = 1 / 15
-"""Part of the period by which we stop before the service does; also the clock drift that is tolerated."""
+"""Part of the period by which the deadline is earlier than the service's; also the clock drift that is tolerated."""
 
 _FASTEST_RETRY = 1.0
 _SHORTEST_CALL = 0.5
@@ -44,7 +45,7 @@ _LONGEST_CALL = 5.0
 class Lease(Renewable):
     """A lease that was acquired by a request sent at ``sent`` (the loop's time, seconds).
 
-    Create it on the loop that will renew it; call ``stop`` before giving the lease back.
+    Create the object on the loop that renews the lease. Call ``stop`` before the release.
     """
 
     __slots__ = (
@@ -113,12 +114,12 @@ class Lease(Renewable):
 
     @property
     def deadline(self) -> float:
-        """The loop's time at which this lease counts as lost unless renewed, and touched where it has to be."""
+        """The loop's time at which this lease counts as lost, unless a renewal, or a touch, succeeds before."""
         return min(self._deadline, self._touch_ends)
 
     @property
     def lapses(self) -> float:
-        """The loop's time until which the service may keep the lease, if the last request that was sent arrived."""
+        """The loop's time until which the service may keep the lease, if the last request arrived."""
         return self._sent + self._period
 
     def overdue(self) -> bool:
@@ -131,14 +132,14 @@ class Lease(Renewable):
         return self.lost is None and not self.overdue()
 
     def watch(self, watcher: Callable[[LossReason], None]) -> None:
-        """Call ``watcher(reason)`` once if the lease is lost; at once if it is lost already."""
+        """Call ``watcher(reason)`` once if the lease is lost; at once if the loss came before."""
         if self.lost is None:
             self._watchers = (*self._watchers, watcher)
         else:
             watcher(self.lost)
 
     def serve(self, owner: str) -> None:
-        """Note that a section begins, and whose it is."""
+        """Note that a section of this owner begins."""
         self.owner, self.began = owner, self._loop.time()
 
     @property
@@ -147,14 +148,14 @@ class Lease(Renewable):
         return self._loop.time() - self.began
 
     def when_renewed(self, write: Callable[[str, str, float], Awaitable[None]]) -> None:
-        """Make one more request after a renewal, once for a section that lasts until then, until it is answered.
+        """Call ``write(lease id, owner, seconds)`` after a renewal, until one call is answered, once for each section.
 
-        It is told the lease's id, whose section it is, and for how many seconds that has lasted.
+        ``seconds`` is how long the section has lasted. So a section that ends before the first renewal is not written.
         """
         self._after = write
 
     def touched(self, sent: float, good: float) -> None:
-        """A touch that was sent at ``sent`` has succeeded: without another, the hold is over ``good`` seconds later."""
+        """A touch that was sent at ``sent`` has succeeded: the hold is good for ``good`` seconds from then."""
         if self.overdue():
             self.lose("expired")
         elif self.lost is None and not self._stopped:
@@ -169,7 +170,7 @@ class Lease(Renewable):
     def lose(self, reason: LossReason, cause: StoreFailure | None = None, *, quiet: bool = False) -> None:
         """Declare the lease lost. Only the first call, and none after ``stop``, has an effect.
 
-        ``quiet``: nobody works under it any more, so that it is lost is no news.
+        ``quiet``: no section runs under the lease, so the loss is logged for debugging only.
         """
         if self.lost is not None or self._stopped:
             return
@@ -186,13 +187,13 @@ class Lease(Renewable):
             )
 
     def _fields(self) -> dict[str, object]:
-        """Return what a log line about this lease has as fields."""
+        """Return the fields of a log line about this lease."""
         whose = self.whose
         told = {} if whose is None else {"owner": whose.id, "function": whose.function or None}
         return {"lock": self.name, "reason": self.lost, "cause": self.cause and str(self.cause), **told}
 
     def _circumstances(self) -> str:
-        """Say what is known of a loss that was not our own doing (W-73)."""
+        """Say why the lease was lost, and when the service last granted the lease (W-73)."""
         if self.lost == "closed":
             return ""
         if self.lost == "too long":
@@ -204,7 +205,7 @@ class Lease(Renewable):
         return f": {self.cause}{granted}" if self.cause else granted
 
     async def stop(self) -> None:
-        """End renewals and touches, and wait until none is under way, so that none can follow the release (B22)."""
+        """End renewals and touches, and wait for a request under way, so that no request follows the release (B22)."""
         requests: tuple[Renewable, ...] = (self,) if self._touches is None else (self._touches, self)
         self._stopped = True
         self.set_timer()
@@ -261,7 +262,7 @@ class Lease(Renewable):
                 raise
             failure = as_failure(error)
             if failure.meaning != "transient":
-                self._sent = before  # it was not carried out
+                self._sent = before  # the service refused the request
             if failure.loss is not None:
                 self.lose(failure.loss, failure)
             self.note(failure)
@@ -274,7 +275,7 @@ class Lease(Renewable):
         return sent + self._pause
 
     async def _write(self, write: Callable[[str, str, float], Awaitable[None]]) -> None:
-        """Make the other request. It must not hold up the next renewal, nor decide about the lease."""
+        """Write who has the lock. A failure neither delays the next renewal nor ends the lease."""
         began = self.began
         try:
             with speaking_of(self.whose):
@@ -299,12 +300,12 @@ class Lease(Renewable):
             self._extend(sent)
 
     def end_of(self, trouble: StoreFailure | None) -> None:
-        """Trouble that was noted is over."""
+        """Forget a failure that was noted: the request has succeeded since."""
         if self.lost is None and self.cause is trouble:
             self.cause = None
 
     def note(self, failure: StoreFailure, what: str = "renewal") -> None:
-        """Say of what failed that it is tried again; if the lease is lost in the end, it was because of that."""
+        """Log a request that failed and is sent again. If the lease is lost later, this failure is the cause."""
         if self.lost is not None:
             return
         level = logging.DEBUG if self.cause else logging.WARNING
@@ -317,14 +318,14 @@ class Lease(Renewable):
         self.cause = failure
 
     def _limit(self, sent: float) -> float:
-        """Leave time for another try: no call takes more than half of what is left, or five seconds."""
+        """Return when a request ends at the latest: after half of the time that is left, or five seconds."""
         left = self._deadline - sent
         return min(self._deadline, sent + min(_LONGEST_CALL, max(_SHORTEST_CALL, left / 2)))
 
     def _sooner(self, delay: float, failure: StoreFailure, sent: float) -> float:
-        """Half the last delay or a quarter of what is left, whichever is less, but not under a second.
+        """Return the delay before the next try: half the last delay, or a quarter of the time that is left if shorter.
 
-        Where the service names a time (Retry-After) it is kept, unless that would leave no time for a last try.
+        The delay is a second at least. A Retry-After of the service is obeyed, unless a last try would come too late.
         """
         left = self._deadline - sent
         delay = max(_FASTEST_RETRY, min(delay / 2, left / 4))
@@ -333,7 +334,7 @@ class Lease(Renewable):
 
 
 def as_failure(error: BaseException) -> StoreFailure:
-    """Read whatever a store raised as a failure: what it should not have raised says nothing about the lease."""
+    """Return an error of a store as a failure. An unexpected error says nothing about the lease."""
     if isinstance(error, StoreFailure):
         return error
     return StoreFailure(detail="no answer in time" if isinstance(error, TimeoutError) else repr(error))

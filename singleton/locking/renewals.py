@@ -1,4 +1,4 @@
-"""The renewals of all leases that this process has on one store: on time, and the earliest deadline first.
+"""The renewals of a process on one store: on time, and the earliest deadline first.
 
 * **A deadline waits for no request.** Each lease has a timer of the loop for its next renewal, and for its deadline
   while a renewal is queued or under way. One hop of the loop declares the lease lost.
@@ -7,8 +7,8 @@
 * **At most ``AT_A_TIME`` requests.** Each request takes a connection. Ten thousand requests at once would use up the
   time that the leases have left.
 * **No request holds up another lease for long.** A request without an answer counts for ``PATIENCE`` only. So 512
-  requests a second can be sent however slow the storage is, and also while it answers nobody: each of 3,000 leases of
-  15 s gets its try. A request ends after half of what is left of its lease (``Lease.renew``).
+  requests a second can be sent however slow the storage is, and also while no request is answered: 3,000 leases of 15 s
+  get their tries in time. A request ends after half of the time that the lease has left (``Lease.renew``).
 * **A busy loop gets no more work.** If the loop is late by ``LATE``, the answers may have arrived already. Then the
   requests under way count for another ``PATIENCE``.
 * **Waiting costs no safety.** The new deadline of a lease counts from when its request is sent.
@@ -39,7 +39,7 @@ class Renewable(ABC):
     It has a task while a request is under way, and none in between.
 
     Attributes:
-        context: a copy of it is the context of each request's task.
+        context: copied for the task of each request.
         due: when to send the next request, by the loop's clock; infinite: a request is queued or under way, or none
             follows.
         task: the request under way.
@@ -92,14 +92,14 @@ class Renewals:
         self._send_soon()
 
     async def join(self, renewable: Renewable) -> None:
-        """Cancel the request that is under way, and wait until it is over."""
+        """Cancel the request under way, and wait for its end."""
         if (task := renewable.task) is not None:
             task.cancel()
             await asyncio.wait({task})
             self._is_over(renewable)
 
     def _send_soon(self) -> None:
-        """Send requests after the timers and answers of this turn of the loop: all that is due is queued by then."""
+        """Send requests after the timers and answers of this turn of the loop, when the due requests are queued."""
         if not self._sends_soon:
             self._sends_soon = True
             asyncio.get_running_loop().call_soon(self._send)

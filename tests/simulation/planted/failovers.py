@@ -76,8 +76,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="reading not forgotten after a break",
         file=FAILOVER,
-        old='that follows tells."""\n        self._suspicion.forget()\n',
-        new='that follows tells."""\n',
+        old='that follows shows the outcome."""\n        self._suspicion.forget()\n',
+        new='that follows shows the outcome."""\n',
         breaks="the next holder loses the lease before it can touch the lock",
         by=("tests/unit/locking/test_failover.py::test_after_a_break_what_was_read_is_forgotten",),
         why="few worlds have a break that fails: of those with failover, one in some dozens shows it",
