@@ -8,7 +8,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from simulator.host.app.retries import NO_RETRY, RetryPolicy
+from simulator.host.app.hostjson import NO_RETRY, RetryPolicy
 from simulator.host.calls import RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.triggers.queues import Backoff
 from simulator.host.web.site import FAILED, NOTHING

@@ -16,13 +16,15 @@ from simulator.host.app.app_model import AppError, HostConfig, SettingsError
 from simulator.host.app.hostjson import (
     BusOptions,
     QueueOptions,
+    RetryPolicy,
     allowed_functions,
     bus_options,
+    declared_policy,
     function_timeout,
+    host_policy,
     queue_options,
     route_prefix,
 )
-from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
 from simulator.host.app.settings import prepare, redirect
 from simulator.host.function_plan import Plan, connections, make_plans, missing_connections, unguarded, uses_queues
 from singleton.base.appsettings import filled

@@ -1,6 +1,7 @@
 """One run from beginning to end: storage, hosts, work, kills, the wait for outstanding work, and the verdict.
 
-Whatever happens, nothing stays behind: no process, no port, no folder (unless the journals are to be kept).
+Some options are refused before anything starts. Whatever happens, nothing stays behind: no process, no port, no folder
+(unless the journals are to be kept).
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from simulator.checks.findings import fleet_of
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
 from simulator.nemesis.nemesis import Nemesis
-from simulator.nemesis.wires import Wires
+from simulator.nemesis.wires import WireError, Wires, services_of
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
 from simulator.real.fleet_field import RealField, Wiring
 from simulator.real.host_processes import TEMPORARY
-from simulator.real.refusals import refuse
 from simulator.real.settle import hopeless, multiplying, outstanding
 from simulator.real.signals import Interrupt, Signals
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.real.supply import Supply
 from simulator.report.reporter import Phase, Progress, Reporter
-from simulator.work.apps import App, describe, described, end_describing
-from simulator.work.feed import Feeder
+from simulator.work.apps import App, check_app, describe, described, end_describing
+from simulator.work.feed import Feeder, check_messages
 from simulator.work.own import read_own
+from simulator.work.scenario import ScenarioError
 
 if TYPE_CHECKING:
     import subprocess
@@ -42,6 +43,25 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Record
     from simulator.work.scenario import Scenario
+
+
+def refuse(scenario: Scenario) -> None:
+    """See whether the files and the storage of a run can be used, as far as that shows without starting anything.
+
+    Raises:
+        ScenarioError: one of them can't.
+    """
+    check_app(scenario.app)
+    if scenario.messages is not None:
+        check_messages(scenario.messages)
+    if scenario.storage:
+        storage = checked_storage(scenario.storage, cloud=scenario.cloud)
+        if scenario.struck:
+            try:
+                services_of(storage)
+            except WireError as error:
+                raise ScenarioError(f"--storage: {error}") from error
+
 
 STEP: Final = 0.05
 KILLING_STEP: Final = 0.005

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.host.app.app_model import AppError, IndexedFunction, Parameter
-from simulator.host.app.hostjson import function_timeout
-from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
+from simulator.host.app.hostjson import RetryPolicy, declared_policy, function_timeout, host_policy
 from simulator.host.calls import WorkerAnswer, WorkerCall
 from simulator.host.runner import Runner
 from simulator.host.triggers.queues import QueueMessage
