@@ -173,7 +173,7 @@ class Azurite:
         return self._process, self._output
 
     def _wait(self) -> None:
-        """Wait until it has printed its ports. It prints them when each server accepts connections."""
+        """Wait until Azurite has printed its ports: then each server accepts connections."""
         process, output = self._running()
         started = time.monotonic()
         reported = 0

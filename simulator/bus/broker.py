@@ -66,7 +66,7 @@ class Item:
 
     @property
     def session(self) -> str:
-        """The session that it belongs to; the empty text if to none."""
+        """The session of the message; the empty text if to none."""
         return str(self.metadata.get("SessionId") or "")
 
 
@@ -89,7 +89,7 @@ class Broker:
         self._numbers = itertools.count(1)
 
     def open(self, entity: Entity) -> None:
-        """Create an entity; if it is there already, nothing happens."""
+        """Create an entity, unless the entity exists."""
         self._held.setdefault(entity.name, _LockedItem(entity))
 
     def send(self, entity: str, body: str, metadata: Mapping[str, Any], name: str = "") -> str:

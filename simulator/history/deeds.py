@@ -1,4 +1,4 @@
-"""What one record says of things that last: which lock it is about, when they began, and that they end."""
+"""Reads single records about waits, bodies and invocations: the lock, the begin and the end."""
 
 from __future__ import annotations
 

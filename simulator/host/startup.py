@@ -47,7 +47,7 @@ class Prepared:
         bus_options: how its Service Bus entities are.
         route_prefix: what comes before the routes of its HTTP functions.
         options: of the locks.
-        notes: what its user should know.
+        notes: sentences for the user.
         retries: the retry policies of its functions by name; other functions are not tried again.
         time_limit: how long an invocation may take in seconds (``functionTimeout``), or None.
         workers: in how many processes the host runs its functions.

@@ -1,9 +1,9 @@
-"""Where a fault strikes: who is chosen, and the moment.
+"""The moment at which a fault strikes, and the hosts that are struck.
 
 "holder" takes a host that has a lock which others want. "renewal", "release" and "waiters" lie in wait on the wires:
 the first request of that kind is held back until the fault has begun. So it is the first request that the fault hits,
 and a host that is killed or stopped has not sent it yet. "waiters" waits for a request to acquire a lock that two hosts
-wait for. It prefers locks whose holder is dead: there the requests come when the lease ends.
+wait for, a lock with a dead holder first: there the requests come when the lease ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HELD_BACK: Final = 1.5
 
 
 class Ambush:
-    """Holds the first request of a kind back, which one of some hosts sends about one of some locks."""
+    """Holds back the first request of a kind, from certain hosts and about certain locks."""
 
     def __init__(self, operation: str) -> None:
         """Lie in wait for this operation, for nobody yet."""
@@ -50,7 +50,7 @@ class Ambush:
                 self._rules[wire] = wire.blobs.add(self._matches(host), self._catch(host, wire, aim))
 
     def end(self, *, drop: bool = False) -> None:
-        """Let the request go on, and wait for no other; with ``drop`` it is lost before it arrives."""
+        """Let the request go on, and wait for no other; with ``drop`` the request is lost on the way."""
         self.wanted, self._dropped = {}, drop
         for wire, rule in self._rules.items():
             wire.remove([rule])
@@ -96,7 +96,7 @@ def lock_in(path: str, locks: frozenset[str]) -> str:
 
 
 class Aiming:
-    """Looks for whom a fault shall strike, until it finds somebody."""
+    """Looks for the victims of a fault, until some are found."""
 
     def __init__(self, fault: RealFault, field: Field, rng: random.Random) -> None:
         """Begin to look."""
@@ -107,10 +107,10 @@ class Aiming:
         self._ambush = Ambush(REQUESTS[fault.aim]) if fault.aim in REQUESTS else None
 
     def look(self, spared: frozenset[str], room: int) -> Victims | None:
-        """Return whom to strike now; None if it is not the moment.
+        """Return the victims of a strike now; None if the moment has not come.
 
         Args:
-            spared: who may not be struck.
+            spared: hosts that may not be struck.
             room: how many hosts may be disabled.
         """
         able = [host for host in self._field.working() if host not in spared and self._is_meant(host)]
@@ -125,7 +125,7 @@ class Aiming:
         self.aim, self._ambush = aim, None
 
     def end(self, *, drop: bool = False) -> None:
-        """Look no more; what was held back goes on, or is dropped."""
+        """Look no more; a request that was held back goes on, or is dropped."""
         if self._ambush is not None:
             self._ambush.end(drop=drop)
 

@@ -97,7 +97,7 @@ Tell: TypeAlias = "Callable[[], None]"
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A host has a lock: the name of its blob, and the seconds of its lease."""
+    """A host that has a lock: the name of the lock's blob, and the seconds of the lease."""
 
     host: str
     lock: str
@@ -106,7 +106,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Wanting:
-    """A host waits for a lock. ``free_at``: when the lease of a dead holder ends at the latest; None: it lives."""
+    """A host that waits for a lock. ``free_at``: the last end of a dead holder's lease; None: the holder lives."""
 
     host: str
     lock: str
@@ -134,10 +134,10 @@ class Field(Protocol):
         """Return how many hosts have ended or are being started again."""
 
     def holdings(self) -> list[Holding]:
-        """Return who has which lock, the locks that others wait for first; without locks: who is inside a body."""
+        """Return the holders, of locks with waiters first; in a run without locks the hosts inside a body."""
 
     def wantings(self) -> list[Wanting]:
-        """Return who waits for which lock."""
+        """Return the waiting hosts, each with the lock."""
 
     def locks(self) -> frozenset[str]:
         """Return the blobs of all locks of the run so far."""
@@ -151,7 +151,7 @@ class Field(Protocol):
     def kill(self, host: str, tell: Tell, *, holding: bool) -> bool:
         """Kill a host, and start it again a little later; with ``holding`` only while it is inside.
 
-        Each of these calls ``tell`` right before it strikes, and returns False if it could not strike.
+        This call and the calls below call ``tell`` right before the strike, and return False if no strike was possible.
         """
 
     def pause(self, host: str, seconds: float, tell: Tell, *, holding: bool) -> bool:
@@ -161,16 +161,16 @@ class Field(Protocol):
         """Tell whether a host is stopped."""
 
     def wake(self, host: str) -> None:
-        """Let a stopped host go on, if it still stands."""
+        """Let a stopped host go on, if the host still stands."""
 
     def drain(self, host: str, tell: Tell) -> bool:
-        """Ask a host to end, as a scale-in does, and start it again when it has ended."""
+        """Ask a host to end, as a scale-in does, and start the host again after its end."""
 
     def is_gone(self, host: str) -> bool:
         """Tell whether a host that was drained has ended."""
 
     def operate(self, lock: str, action: str, tell: Tell) -> bool:
-        """Break the lease of a lock, or delete its blob, as an operator; False if nobody has it."""
+        """Break the lease of a lock, or delete its blob, as an operator; False if the lock has no holder."""
 
     def write(self, event: str, /, **fields: object) -> None:
         """Write a record into the fleet's journal."""

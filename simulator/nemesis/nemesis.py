@@ -1,4 +1,4 @@
-"""The nemesis: strikes when a fault of the plan is due and its victim is where it hurts, and undoes it in time.
+"""The nemesis strikes when a fault of the plan is due and a host is at the planned moment, and undoes faults in time.
 
 At least two hosts can always do their work. A host that suffers from one fault is not struck by another, but for those
 that strike everybody. What ended is started again; at the end all that can be undone is undone.
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from simulator.nemesis.field import Field
 
 WORKING: Final = 2
-"""How many hosts can always do their work."""
+"""The number of hosts that can always do their work."""
 PATIENCE: Final = 8.0
-"""Seconds for which a fault waits for the moment at which it aims, at most; then it strikes anybody."""
+"""Seconds for which a fault waits for its moment at most; after that any host is struck."""
 GIVEN_UP: Final = 12.0
-"""Seconds after that in which a fault is given up that nobody can be struck with."""
+"""Seconds after `PATIENCE` until a fault without a possible victim is given up."""
 
 AT_A_TIME: Final = 3
-"""How many faults may wait for their moments at a time."""
+"""The number of faults that may wait for their moments at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Nemesis:
 
     @property
     def aims(self) -> bool:
-        """Whether it waits for a moment: then steps should be short."""
+        """Whether a fault waits for its moment: then steps should be short."""
         return bool(self._aiming)
 
     def step(self) -> None:
@@ -80,7 +80,7 @@ class Nemesis:
                 del self._aiming[aiming]
 
     def heal(self) -> bool:
-        """Undo what can be undone, and strike no more; True when all hosts work again. Called until it is."""
+        """Undo faults, and strike no more; True when all hosts work again. The caller repeats this until True."""
         self.undo()
         self._field.tend()
         for each in [*self._underway]:
@@ -116,7 +116,7 @@ class Nemesis:
     def _aiming_at(self, fault: RealFault) -> Aiming:
         aiming = Aiming(fault, self._field, self._random)
         if fault.aim in REQUESTS and not self._field.locking:
-            aiming.lower(fault.easiest)  # nobody sends such requests
+            aiming.lower(fault.easiest)  # hosts without locks send no such requests
         return aiming
 
     def _aim(self, aiming: Aiming, now: float, waited: float) -> bool:

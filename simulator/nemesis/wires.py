@@ -74,17 +74,17 @@ class Wire:
         return text
 
     def add(self, match: Match, action: Action) -> list[ProxyRule]:
-        """Do `action` to all requests that match, to any service, until it is removed."""
+        """Do `action` to all matching requests, to any service, until `remove`."""
         return [proxy.add(match, action) for proxy in self.proxies.values()]
 
     def remove(self, rules: list[ProxyRule]) -> None:
-        """Remove rules, wherever they are."""
+        """Remove rules from all proxies."""
         for proxy in self.proxies.values():
             for rule in rules:
                 proxy.remove(rule)
 
     def cut(self) -> None:
-        """Reset all connections of the host, those that wait for a reply too."""
+        """Reset all connections of the host, also connections that wait for a reply."""
         for proxy in self.proxies.values():
             self.loop.call_soon_threadsafe(proxy.reset_connections)
 

@@ -1,8 +1,8 @@
 """What may go wrong with a request: which ones (`on`), what (an action) and how often (`ProxyRule`).
 
-An action is an async function. It gets one `Exchange` and does with it what a bad network or server does: forward it,
-reply to it, reset the connection, or nothing. The actions here cover the usual cases and can be combined (`Delay(2,
-then=DropReply())`); others are a few lines.
+An action is an async function of an `Exchange`. As a bad network or server does, an action forwards the request,
+replies, resets the connection, or does nothing. The actions here cover the usual cases and can be combined (`Delay(2,
+then=DropReply())`); another action is a few lines.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRequest:
-    """One request as the proxy saw it, and what happened to it. A new record replaces it when more is known."""
+    """One request through the proxy, and its fate. A new record replaces the old record when more is known."""
 
     number: int
     """0 for the proxy's first."""
@@ -38,11 +38,11 @@ class ProxyRequest:
     fault: str | None = None
     """The name of the action that a rule applied."""
     forwarded: bool = False
-    """Whether the server got it."""
+    """Whether the server got the request."""
     server_status: int | None = None
-    """What the server answered, also if the client was not told."""
+    """The status from the server, also if the client got no answer."""
     status: int | None = None
-    """What the client got as an answer; None if it got no complete reply."""
+    """The status that the client got; None without a complete reply."""
     error_code: str | None = None
     """The storage error code in the answer, the server's if the client got none."""
 
@@ -58,12 +58,12 @@ class ProxyRequest:
 
     @property
     def lease_id(self) -> str | None:
-        """The lease id that it claims to hold."""
+        """The lease id of the claimed lease."""
         return self.headers.get("x-ms-lease-id")
 
     @property
     def proposed_lease_id(self) -> str | None:
-        """The lease id that it requests."""
+        """The requested lease id."""
         return self.headers.get("x-ms-proposed-lease-id")
 
     @property

@@ -71,7 +71,7 @@ class RuleBoard:
         return rule
 
     def remove(self, rule: ProxyRule) -> None:
-        """Remove a rule if it is still there. Requests that it has delayed or hung stay so."""
+        """Remove a rule if it is still there. Requests that are delayed or hang already stay so."""
         with self._lock:
             self._rules = [other for other in self._rules if other is not rule]
 

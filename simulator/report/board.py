@@ -23,7 +23,7 @@ Tone = Literal["plain", "good", "bad", "faint"]
 
 @dataclass(frozen=True, slots=True)
 class BoardEvent:
-    """Something to tell people: when, what, and whether it is good news."""
+    """A line for people: time, text, and whether the news are good."""
 
     t: float
     text: str
@@ -32,7 +32,7 @@ class BoardEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockNow:
-    """One lock: who has it, who wants it, and since when its holder is dead."""
+    """One lock: holder, token, number of waiters, and since when a dead host has held the lock."""
 
     lock: str
     holder: str
@@ -44,11 +44,11 @@ class LockNow:
 
 @dataclass(slots=True, kw_only=True)
 class FaultNow:
-    """A fault of the nemesis: what it is in words, whom it strikes, and when.
+    """A fault of the nemesis: its words, the hosts that are struck, and the times.
 
     Attributes:
-        planned: when it is to end; None if nobody knows.
-        until: when it ended; infinity while it lasts.
+        planned: the planned end; None if there is none.
+        until: the end; infinity while the fault lasts.
     """
 
     kind: str

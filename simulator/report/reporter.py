@@ -1,6 +1,6 @@
 """A reporter shows a run while it runs, and its result. The plain one writes lines for files, pipes and build logs.
 
-It writes each event when it happens. If nothing happens, a line says how things are.
+Each event is written at once. After a silence, a line tells the state of the run.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Progress:
     """Where a run is.
 
     Attributes:
-        phase: what goes on.
+        phase: the phase of the run.
         now: the time by the journals' clock.
         elapsed: seconds since the hosts were ready.
         duration: seconds for which work is offered.
-        waits: what the end of the run waits for, in words.
+        waits: the outstanding work that the end of the run waits for, in words.
     """
 
     phase: Phase

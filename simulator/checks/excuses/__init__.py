@@ -1,4 +1,5 @@
-"""Which faults excuse what went wrong: for whom, where and when. `simulator/faults` says what each kind may cause.
+"""Which faults excuse which failures, on which hosts and locks, and for how long.
 
+The effects of each kind are in `simulator/faults`.
 Everything here is a pure function of a `History`. Without faults nothing is excused. No check may be imported.
 """

@@ -195,11 +195,11 @@ class ReportContent:
     Attributes:
         title: what ran.
         headline: the result.
-        lines: what happened, line by line.
+        lines: the events, line by line.
         facts: numbers with their names.
-        story: the lines of a story, if it tells one.
-        again: the command that repeats it.
-        faults: what each fault hit and excused.
+        story: the lines of a story, if there is one.
+        again: the command that repeats the run.
+        faults: the hits and the excuses of each fault.
     """
 
     title: str

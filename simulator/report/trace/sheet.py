@@ -158,7 +158,7 @@ class Slice:
     """Something that lasted, in whole microseconds, with what is worth knowing about it.
 
     Attributes:
-        key: by what arrows find it; empty if none does.
+        key: the key by which arrows find the slice; empty for a slice without arrows.
         tone: one of the format's names of colours, or "".
     """
 
