@@ -1,4 +1,4 @@
-"""Reads who has a lock, without taking it."""
+"""Reads the holder of a lock from its blob."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _ANSWER = 10.0
-"""Seconds for storage that fails to give an answer, all tries together."""
+"""Seconds in which failing storage must give an answer, over repeated requests."""
 _CALL = 5.0
 _PAUSE = 0.1
 
 
 async def holder(store: LeaseStore, name: str) -> Holder | None:
-    """Read who has the lock; None when nobody has.
+    """Read the holder of the lock; None for a free lock.
 
     Raises:
         StorageError: the storage refuses, or does not answer.
@@ -50,12 +50,12 @@ async def holder(store: LeaseStore, name: str) -> Holder | None:
 
 
 def holder_in(name: str, state: BlobState) -> Holder | None:
-    """Return who has the lock whose blob was read; None when nobody has."""
+    """Return the holder in the state of a lock's blob; None for a free lock."""
     return recorded(name, state) if state.held else None
 
 
 def recorded(name: str, state: BlobState) -> Holder:
-    """Return what stands on a lock's blob: who has it, or had it last where nobody has."""
+    """Return the record on a lock's blob: the present holder, or the last holder of a free lock."""
     epoch = recorded_epoch(state)
     pid = metadata_value(state, PID_KEY) or ""
     written = datetime.fromtimestamp(state.modified, UTC) if epoch is not None else None
@@ -75,20 +75,20 @@ def recorded(name: str, state: BlobState) -> Holder:
 
 
 def _seconds(text: str) -> float | None:
-    """Return for how long a hold had lasted when it was recorded; None where that is not told."""
+    """Return the seconds of the hold at the time of the record; None if not recorded."""
     return float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9])?", text, re.ASCII) else None
 
 
 async def answered(request: Callable[[], Awaitable[_T]], *, call: float = _CALL, answer: float = _ANSWER) -> _T:
-    """Ask until there is an answer, for a few seconds; the request is one that may be repeated.
+    """Repeat a request, which must be idempotent, until there is an answer, for a few seconds.
 
     Args:
         request: makes the request.
-        call: seconds for each try.
-        answer: seconds for all of them.
+        call: seconds for a request.
+        answer: seconds for the requests together.
 
     Raises:
-        StoreFailure: what was answered, or that nothing was.
+        StoreFailure: the failure answered, or the lack of an answer.
     """
     loop = asyncio.get_running_loop()
     ends = loop.time() + answer
@@ -97,7 +97,7 @@ async def answered(request: Callable[[], Awaitable[_T]], *, call: float = _CALL,
         try:
             async with asyncio.timeout_at(min(ends, loop.time() + call)):
                 return await request()
-        except Exception as error:  # noqa: BLE001 - whatever a store raises, it is a failure to answer
+        except Exception as error:  # noqa: BLE001 - an error of a store is a failure to answer
             failure = as_failure(error)
         if failure.meaning != "transient" or loop.time() + pause >= ends:
             raise failure

@@ -1,13 +1,13 @@
 """The line of waiters of this process for one lock or semaphore: first come, first served.
 
-* **One task asks for all.** It is started for the first in line, and asks as long as somebody waits.
-* **Single attempts.** A caller that asks once (``timeout=0``) is told what is known. If nothing is known yet, it waits
-  in line for the next answer: for a lock ten seconds at most, for a semaphore until all its slots have answered. A
-  message must not be skipped only because nobody knows (B12).
-* **Last look.** Shortly before its time-out the first in line asks once more.
-* **Patience.** A minute of storage without a usable answer ends all waits.
+* **One task asks for the line.** The first waiter starts the task, which asks until the line is empty.
+* **Single attempts.** A caller with ``timeout=0`` gets the known answer. If nothing is known yet, the caller waits in
+  line for the next answer: ten seconds at most for a lock, an answer of every slot for a semaphore. A message must not
+  be skipped for lack of an answer (B12).
+* **Last look.** Shortly before its time-out the first waiter asks once more.
+* **Patience.** A minute of storage without a usable answer ends the waits.
 * **Contention needs the service's word.** It is reported only if the service said so during the wait (for a semaphore
-  one taken slot is enough). Silence is reported as a failure of the storage.
+  a single taken slot is enough). Silence is reported as a failure of the storage.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """Somebody in line. ``once``: it asks once, instead of waiting."""
+    """A waiter in line. ``once``: a single attempt."""
 
     owner: str
     since: float
@@ -47,53 +47,53 @@ class Waiter:
     once: bool
     granted: asyncio.Future[None]
     invocation: Invocation | None = field(default_factory=current)
-    """In whose name what happens to it is logged."""
+    """The invocation in whose name the wait is logged."""
     hold: Section | None = None
-    """What was granted, until the caller takes it: from then on nobody here may keep it alive (M-37)."""
+    """The granted hold, until the caller takes it. No reference may stay: a dropped hold is collected (M-37)."""
 
     @property
     def within(self) -> str:
-        """Its time-out, as WebJobs writes it: ``within 0:00:05`` (W-65)."""
+        """The time-out in WebJobs' words: ``within 0:00:05`` (W-65)."""
         return "at once" if self.once else f"within {format_timespan(self.deadline - self.since)}"
 
     def give(self, hold: Section) -> None:
-        """End the wait with this hold."""
+        """End the wait with the hold."""
         hold.waited = asyncio.get_running_loop().time() - self.since
         self.hold = hold
         self.granted.set_result(None)
 
     def take(self) -> Section:
-        """Return the hold that was granted, once."""
+        """Return the granted hold, once."""
         hold, self.hold = self.hold, None
         assert hold is not None
         return hold
 
     def refuse(self, error: SingletonError) -> None:
-        """End the wait with an error of its own, unless it has ended."""
+        """End the wait with a copy of the error, unless the wait has ended."""
         if not self.granted.done():
             self.granted.set_exception(error.another(self.owner))
 
 
 _TRY_ONCE: Final = 10.0
-"""Seconds for a single attempt (``timeout=0``) to get an answer from storage that fails."""
+"""Seconds in which a single attempt (``timeout=0``) must get an answer from failing storage."""
 _LAST_LOOK: Final = 0.5
-"""Seconds before its time-out at which the first in line asks once more."""
+"""Seconds before its time-out at which the first waiter asks once more."""
 HERE: Final = "in use here"
-"""The reason of an error that tells of no other process."""
+"""``reason`` of a ``LockNotAcquired`` whose holder is this process."""
 _OURS: Final = "it is in use by this process"
 _SILENCE: Final = StoreFailure(detail="no answer yet")
 
 
 class Line:
-    """Those who wait, and what they are told. It belongs to the loop on which it is used.
+    """The waiters of a lock or semaphore, and their answers. A line belongs to one event loop.
 
     Args:
         kind: ``"lock"`` or ``"semaphore"``, for errors.
-        name: its name.
-        taken: says that others have it.
-        timing: of the lock.
-        holder: returns who has it, as far as that is known; what was read before the time given must be recent.
-        try_once: seconds for which a single attempt stands in line, at most; infinite: until it is told.
+        name: name of the lock or semaphore.
+        taken: words of an error for a holder in another process.
+        timing: the lock's timing.
+        holder: returns the known holder; a read before the given time counts only if it is recent.
+        try_once: seconds for which a single attempt stands in line, at most; infinite: until an answer.
     """
 
     __slots__ = (
@@ -137,7 +137,7 @@ class Line:
     # --- for the caller -----------------------------------------------------------------------------------------------
 
     async def wait(self, timeout: float | None, owner: str, serve: Callable[[], None]) -> Hold:
-        """Stand in line until a hold is granted; ``serve`` sees to it that somebody asks. See ``Lock.acquire``."""
+        """Stand in line until a hold is granted; ``serve`` starts the server if needed. See ``Lock.acquire``."""
         if self.closed:
             raise closed_error(self._kind, self._name, owner)
         if timeout == 0 and (self.state.used_here or (self.first() is not None and self.state.in_use)):
@@ -162,31 +162,31 @@ class Line:
             self._waiters.pop(waiter, None)
             if self._waking is not None:
                 self._wake()
-            del waiter  # of the error's traceback, which would be kept until a collection
+            del waiter  # the error's traceback has this frame: a circle of references otherwise
 
     # --- for who serves -----------------------------------------------------------------------------------------------
 
     def first(self) -> Waiter | None:
-        """Return the first in line who still waits."""
+        """Return the first waiter, or None. Ended waits are removed."""
         while (first := next(iter(self._waiters), None)) is not None and first.granted.done():
             del self._waiters[first]
         return first
 
     def grant(self, waiter: Waiter, hold: Section) -> None:
-        """End this wait with a hold."""
+        """End the wait with a hold."""
         del self._waiters[waiter]
         waiter.give(hold)
 
     async def sleep_until(self, due: float) -> None:
-        """Wait, but not past the last look of the first in line, and no longer than anybody waits."""
+        """Sleep until ``due``, the last look of the first waiter, or the end of the last wait."""
         loop = self.state.loop
         while (first := self.first()) is not None and (now := loop.time()) < due:
             last_look = now if first.once else first.deadline - _LAST_LOOK
             if now >= last_look and first.since > self.state.asked:
-                return  # nobody has asked for it yet, and later is too late
+                return  # no request was sent for the waiter yet, and later is too late
             self._waking = loop.create_future()
             when = last_look if now < last_look < due else due
-            timer = loop.call_at(when, self._wake, True)  # noqa: FBT003 - nobody left
+            timer = loop.call_at(when, self._wake, True)  # noqa: FBT003 - timed out
             try:
                 if await self._waking:
                     return
@@ -194,7 +194,7 @@ class Line:
                 timer.cancel()
 
     async def wait_for(self, done: asyncio.Future[None]) -> None:
-        """Wait for this, but no longer than anybody waits."""
+        """Wait for ``done``, or the end of the last wait."""
         done.add_done_callback(lambda _: self._wake())
         while self.first() is not None and not done.done():
             self._waking = self.state.loop.create_future()
@@ -204,10 +204,10 @@ class Line:
         if self._waking is not None and not self._waking.done():
             self._waking.set_result(timed_out)
 
-    # --- what those who wait are told ---------------------------------------------------------------------------------
+    # --- answers to waiters -------------------------------------------------------------------------------------------
 
     def judge(self, failure: StoreFailure) -> None:
-        """Tell those who wait what an attempt that failed means for them."""
+        """Tell the waiters the meaning of a failed attempt."""
         match failure.meaning:
             case "held" | "lost":
                 self.refused()
@@ -217,61 +217,61 @@ class Line:
                 self.failed(storage_error(self._name, failure))
 
     def refused(self) -> None:
-        """Somebody else has it: who asked once has the answer."""
+        """Note a holder elsewhere: the answer of single attempts."""
         self.state.refuse()
         self._tell_single_attempts(self._taken)
 
     def entered(self) -> None:
-        """Somebody of this process has it: who asked once beside him has the answer."""
+        """Note a holder of this process: the answer of single attempts."""
         self._tell_single_attempts(_OURS)
 
     def failed(self, trouble: SingletonError) -> None:
-        """The storage gives no usable answer; when that lasts too long, all waits end with it."""
+        """Note an answer which is not usable; after too long a time of such answers the waits end."""
         if self.state.fail(trouble):
             self.refuse_all(trouble)
 
     def _tell_single_attempts(self, why: str) -> None:
-        """Say why to those who asked once: as a rule there are none, and no error is made."""
+        """End single attempts with ``why``. The error is made only if there is a single attempt."""
         for waiter in self:
             if waiter.once:
                 self.end_single_attempts(self._not_acquired(why))
                 return
 
     def end_single_attempts(self, error: SingletonError) -> None:
-        """End the waits of those who asked once."""
+        """End single attempts with the error."""
         for waiter in tuple(self):
             if waiter.once:
                 waiter.refuse(error)
 
     def refuse_all(self, error: SingletonError) -> None:
-        """End all waits."""
+        """End the waits with the error."""
         for waiter in tuple(self):
             waiter.refuse(error)
 
     def close(self) -> None:
-        """End all waits, and let nobody wait any more."""
+        """End the waits, and refuse further ones."""
         self.closed = True
         self.give_up()
 
     def give_up(self) -> None:
-        """End all waits: nobody asks for them any more."""
+        """End the waits: the server has ended."""
         self.refuse_all(closed_error(self._kind, self._name))
         self._wake()
 
     def break_down(self, cause: BaseException) -> None:
-        """End all waits with an error that nobody expected."""
+        """End the waits with an unexpected error."""
         self.refuse_all(as_told(self._kind, cause, lock=self._name))
 
     def why_not(
         self, since: float, *, within: str = "at once", behind: bool = False, elsewhere: bool = False
     ) -> SingletonError:
-        """Say what is known: that it was in use, or, without evidence for that, that the storage did not answer.
+        """Return the error of a wait: contention, or, without evidence of contention, storage without an answer.
 
         Args:
-            since: when the wait began, in which the evidence must lie.
+            since: begin of the wait; evidence must be later.
             within: the time-out in words.
-            behind: somebody else of this process was first in line.
-            elsewhere: only what the service said of others counts.
+            behind: another waiter of this process was first in line.
+            elsewhere: a hold of this process is no contention.
         """
         state = self.state
         in_use = state.was_in_use_since(since) or state.used_here or (state.in_use and behind)

@@ -1,21 +1,21 @@
-"""A lock of this process on one blob: who polls, who holds it, and how it is released.
+"""A lock of this process on a blob: polling, handing the lease to waiters, and the release.
 
-What it promises, whatever the network does:
+The promises, whatever the network does:
 
-* **Exclusive.** A section runs only under a lease that the service granted and that is not past its deadline
-  (``lease.py``). Sections of this process never overlap, not even when one of them outlives its lease, or is that of
-  a lock with other options on the same blob (``BlobGuard``).
-* **Safe to ask again.** An acquisition proposes a lease id. If an answer is lost it asks again with the same id, which
-  is idempotent. If it is given up while the outcome is unknown, the lease is released by that id (B7, B8).
-* **One line, one poll.** Waiters stand in line (``line.py``) and one task polls for all of them; at the end of a
-  section the next in line gets the lease without a request.
-* **Others get their turn.** A process that has kept the lock for ``handoff_window`` seconds gives it back and leaves
-  it alone for one polling interval, in which every other waiter polls once (``state.py``).
-* **Drain, then release.** The lease goes back when the section has ended and no renewal is under way (B10, B22). The
-  caller's cancellation can't stop that; storage that doesn't answer can delay it by five seconds, no more.
+* **Exclusive.** A section runs only under a lease which the service granted, and before the lease's deadline
+  (``lease.py``). Sections of this process never overlap: not after a section has outlived its lease, and not between
+  locks with different options on one blob (``BlobGuard``).
+* **Safe to ask again.** An acquisition proposes a lease id. After a lost answer the request is repeated with the same
+  id, which is idempotent. An acquisition which is given up with an unknown outcome releases its id (B7, B8).
+* **One line, one poll.** Waiters stand in line (``line.py``) and one task, the server, polls for the line; at the end
+  of a section the next waiter gets the lease without a request.
+* **Other processes get their turn.** A process which has kept the lock for ``handoff_window`` seconds releases it and
+  backs off for one polling interval, in which every waiter elsewhere polls once (``phase.py``).
+* **Drain, then release.** The lease is released after the end of the section and of a renewal under way (B10, B22).
+  The caller's cancellation can't stop the release; silent storage can delay it by five seconds at most.
 * **Every wait ends**: by success, time-out, cancellation, a closed lock, or a minute of storage without an answer.
 
-Deterministic: the running loop's clock, a seeded random source, and the store; nothing else.
+Deterministic: the lock uses the running loop's clock, a seeded random source and the store, and nothing else.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from singleton.locking.renewals import Renewals
 
 _CLOSE = 5.0
-"""Seconds that closing waits for requests under way."""
+"""Seconds for which closing waits for requests under way."""
 
 
 async def release(hold: Hold) -> None:
-    """End the section. When nobody else waits in this process, return once the lease is given back.
+    """End the section. Without further waiters in this process, return after the release of the lease.
 
-    Call it on the loop of the lock. Releasing twice, or a hold that was lost, does nothing and raises nothing
+    Call on the loop of the lock. A second release, or the release of a lost hold, does nothing and raises nothing
     (W-78, M-29).
     """
     if isinstance(hold, DoubleHold):
@@ -71,7 +71,7 @@ async def release(hold: Hold) -> None:
 
 
 class Lock:
-    """One named lock of one process. Everything happens on the loop on which it is used."""
+    """A named lock of this process. Every method runs on one event loop."""
 
     __slots__ = (
         "_acquisition",
@@ -121,43 +121,43 @@ class Lock:
 
     @property
     def guard(self) -> BlobGuard:
-        """What all locks of this process on its blob go through."""
+        """The guard of the blob, shared by the locks of this process on the blob."""
         return self._guard
 
     @property
     def idle(self) -> bool:
-        """Tell whether nobody here waits for or holds this lock."""
+        """Tell whether the lock has neither waiters nor a holder in this process."""
         return self._server is None
 
     @property
     def forgettable(self) -> bool:
-        """Tell whether it is idle, and nothing was read of a holder that an attempt may need soon."""
+        """Tell whether the lock is idle, without a remembered look at a holder which the next attempt may need."""
         return self._server is None and (self._takeover is None or not self._takeover.remembers)
 
     @property
     def next_look(self) -> float:
-        """When to look at a lock that somebody else has, as it may show that he has fallen silent; infinite: never."""
+        """Time of the next look at a silent holder elsewhere, by the loop's clock; infinite: none."""
         if self._takeover is None:
             return math.inf
         due = self._takeover.due
         return due if due > asyncio.get_running_loop().time() else math.inf
 
     async def at_rest(self) -> None:
-        """Wait until that is so for a moment."""
+        """Wait until the lock is idle, if only for a moment."""
         if self._server is not None:
             await asyncio.wait({self._server})
 
     # --- for the caller -----------------------------------------------------------------------------------------------
 
     def acquire(self, *, timeout: float | None = None, owner: str = "") -> Coroutine[Any, Any, Hold]:
-        """Wait in line for the lock; the hold must be given to ``release``, once its section has ended.
+        """Wait in line for the lock. The caller must give the hold to ``release`` at the end of the section.
 
         Args:
-            timeout: seconds to wait; 0 asks once; None waits for as long as it takes.
-            owner: who asks, for the blob's metadata and for errors.
+            timeout: seconds to wait; 0 asks once; None waits without limit.
+            owner: text for the blob's metadata and for errors.
 
         Raises:
-            LockNotAcquired: the time is over and somebody else has it.
+            LockNotAcquired: the time is over and another holder has the lock.
             StorageDenied, StorageError: the storage refuses; waiting would not help.
             StorageUnavailable: the storage does not answer.
             LockClosed: the lock was closed.
@@ -165,25 +165,25 @@ class Lock:
         return self._line.wait(timeout, owner, self._ensure_server)
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
-        """Say why a caller that has waited since then has not got it: others have it, or the storage does not answer.
+        """Return the error of a caller who waits in vain since ``since``: contention, or storage without an answer.
 
-        ``elsewhere``: that this process has, or had it, does not count.
+        ``elsewhere``: a hold of this process is no contention.
         """
         return self._line.why_not(since, elsewhere=elsewhere)
 
     def refuse(self) -> None:
-        """Refuse all waiters, and who comes from now on; what is held stays so."""
+        """Refuse present and later waiters; a hold stays."""
         self._line.close()
 
     async def aclose(self) -> None:
-        """Refuse all waiters, and declare the hold of a section that runs lost.
+        """Refuse waiters, and declare the hold of a running section lost.
 
-        Its lease is not given back: it lapses by itself (B10).
+        The lease of a running section is not released: it expires (B10).
         """
         self.refuse()
         if (server := self._server) is not None:
             if (record := self._running()) is not None:
-                await asyncio.wait({record.ended}, timeout=0)  # it may end in this very instant
+                await asyncio.wait({record.ended}, timeout=0)  # the section may end in this very instant
             if self._running() is None:
                 await asyncio.wait({server}, timeout=_CLOSE)
             server.cancel()
@@ -194,18 +194,18 @@ class Lock:
             self._server = asyncio.get_running_loop().create_task(self._serve(), name=f"lock {self.name}")
 
     def _running(self) -> SectionRecord | None:
-        """Return the record of the section that has not ended; None: there is none."""
+        """Return the record of the running section, or None."""
         return None if self._record is None or self._record.over else self._record
 
     @property
     def _is_kept(self) -> bool:
-        """Tell whether the hold is over, and its lock is kept for ``at_least``."""
+        """Tell whether the hold has ended while the lock is kept for ``at_least``."""
         return self._record is not None and self._record.lost.ended and not self._record.lost.is_set()
 
     # --- the one task behind the line ---------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        """While anybody waits: win the lease, serve the line, give the lease back."""
+        """While the line has waiters: win the lease, serve the line, release the lease."""
         try:
             while self._line.first() is not None:
                 lease = await self._win()
@@ -218,9 +218,9 @@ class Lock:
             self._state.rest()
 
     def _break_down(self, error: BaseException) -> None:
-        """End the waits of those in line: with what the store should not have raised, or by our own cancellation.
+        """End the waits in line, after an unexpected error of the store or the server's own cancellation.
 
-        At once: who comes while something is given back has met no trouble.
+        Called before the release: a waiter who arrives during the release has met no trouble.
         """
         if isinstance(error, asyncio.CancelledError) and being_cancelled():
             self._line.give_up()
@@ -229,7 +229,7 @@ class Lock:
         self._line.break_down(error)
 
     async def _win(self) -> Lease | None:
-        """Poll until this process has the lease, or nobody waits for it any more."""
+        """Poll until this process has the lease, or the line is empty."""
         loop = asyncio.get_running_loop()
         pause, longest = self._timing.poll_min, self._timing.longest_pause
         try:
@@ -262,21 +262,23 @@ class Lock:
         return None
 
     async def _wait_for_section(self) -> None:
-        """Ask for no lease while another lock of this process on this blob has a section: it may have outlived its."""
+        """Wait for a running section of another lock on the blob in this process, which may have outlived its lease."""
         while (record := self._guard.inside) is not None and self._line.first() is not None:
             self._state.wait_for_section()
             self._line.entered()
             await self._line.wait_for(record.ended)
 
     async def _hand_out(self, lease: Lease) -> None:
-        """Serve the line in order under this lease, as long as it is good and our run lasts; then give it back."""
+        """Give the lease to one waiter after the other while the lease is good and our run lasts; then release."""
         lease.watch(self._tell)
         section = 0
         try:
             while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:
                 if section and self._state.had_its_run:
                     break
-                if self._guard.inside is not None:  # of another lock: it has outlived its lease, or ours was broken
+                if (
+                    self._guard.inside is not None
+                ):  # a section of another lock has outlived its lease, or our lease was broken
                     break
                 section += 1
                 self._state.use()
@@ -286,7 +288,7 @@ class Lock:
                 record = self._record = hold.record
                 self._guard.enter(record)
                 self._line.grant(waiter, hold)
-                del waiter, hold  # it is the caller's, who may drop it (M-37)
+                del waiter, hold  # the caller has the hold now, and may drop it (M-37)
                 if section == 1:
                     self._line.entered()
                 await record.until_ended()
@@ -308,7 +310,7 @@ class Lock:
                 self._settle()
 
     def _begin(self, waiter: Waiter, lease: Lease) -> Section:
-        """Make the hold of this waiter, whose section begins."""
+        """Make the hold of the waiter."""
         token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
         hold = Section(self.name, waiter.owner, token, lease)
         hold.fencing = self._fencing
@@ -323,9 +325,10 @@ class Lock:
 
     @property
     def _stamps_again(self) -> bool:
-        """Tell whether our run goes on when tokens are used up. Not with failover: touches write the same.
+        """Tell whether the run goes on with a new epoch after the last token of the old one.
 
-        Nor where state is kept in the blob: what was written under this lease may still come.
+        Not with failover, whose touches write the same metadata. Not with state in the blob: a write of the old epoch
+        may still arrive.
         """
         fencing = self._fencing
         if fencing is None or not fencing.spent or fencing.keeps_content:
@@ -337,7 +340,7 @@ class Lock:
             self._record.lost.fire(reason)
 
     def _settle(self) -> None:
-        """Let the last section's ``release`` return."""
+        """Let the ``release`` of the last section return."""
         if self._record is not None:
             self._record.settle()
         self._record = None

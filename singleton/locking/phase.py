@@ -1,14 +1,14 @@
-"""What a lock of this process is doing: its states, and the moves between them.
+"""Phases of a lock in this process, and the moves between them.
 
     idle ──► (aside) ──► asking ◄──► taken, trouble ──► held ──► giving back
                 ▲                                                     │
                 └───────────────── somebody waits ────────────────────┘
 
-Where nobody waits any more, each of them ends in ``idle``. A semaphore has its slots' locks for the right half.
+Without waiters every phase ends in ``idle``. For a semaphore the slots' locks have the right half.
 
-In ``asking``, ``taken`` and ``trouble`` the lock asks for the lease. They differ in what is known: nothing yet;
-somebody else has it; the storage does not answer. A process that has had its run stands aside before it asks again. It
-also waits behind a section that another lock of this process has on the same blob.
+In ``asking``, ``taken`` and ``trouble`` the lock asks for the lease, with different knowledge: none yet; another
+process has the lock; the storage does not answer. After its run a process stands aside before asking again. A lock
+also waits behind a running section of another lock of this process on the blob.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How a lock behaves in time; all in seconds. Checked by ``SingletonOptions``."""
+    """Times of a lock, in seconds. ``SingletonOptions`` checks the ranges."""
 
     period: float = 15.0
     renewal: float | None = None
@@ -39,20 +39,20 @@ class Timing:
 
     @property
     def longest_pause(self) -> float:
-        """The longest time between two polls."""
+        """Seconds between two polls, at most."""
         return self.poll_max if self.failover is None else min(self.poll_max, self.failover / LOOKS)
 
 
 _PATIENCE: Final = 60.0
-"""Seconds that storage may go without a usable answer before its waiters are told."""
+"""Seconds of storage without a usable answer after which waits end."""
 _TURN: Final = 1.1
-"""Polling intervals for which a process that had its run leaves the lock alone."""
+"""Polling intervals for which a process stands aside after its run."""
 _MOSTLY: Final = 0.75
-"""Part of a run for which the lock was free that is turn enough for others: each of their polls finds it so."""
+"""If the lock was free for this part of a run, polls of other processes have found it free: they had their turn."""
 
 
 class Phase(enum.Enum):
-    """What is being done."""
+    """Phase of a lock."""
 
     IDLE = "idle"
     ASIDE = "standing aside"
@@ -63,7 +63,7 @@ class Phase(enum.Enum):
     HELD = "held"
     GIVING_BACK = "giving back"
 
-    __hash__ = object.__hash__  # that of ``Enum`` costs more, and each move needs several
+    __hash__ = object.__hash__  # ``Enum.__hash__`` costs more, and a move hashes several phases
 
 
 _OURS: Final = frozenset({Phase.BEHIND, Phase.HELD, Phase.GIVING_BACK})
@@ -80,15 +80,15 @@ _MOVES: Final = {
     Phase.HELD: {Phase.GIVING_BACK},
     Phase.GIVING_BACK: {*_LATER, Phase.ASKING},
 }
-"""What may follow what. ``idle`` may follow all of them, when nobody waits any more, or the lock is closed."""
+"""The allowed moves. ``idle`` may follow every phase: the line is empty, or the lock is closed."""
 
 
 class PhaseMachine:
-    """The state of one lock or semaphore in this process; the running loop's clock tells when it moves.
+    """The phase of a lock or semaphore in this process, and the times of its moves by the running loop's clock.
 
     Attributes:
-        phase: the phase itself; only the moves below change it.
-        asked: when a request was last sent.
+        phase: the phase; changed by the moves below only.
+        asked: time of the last request.
     """
 
     __slots__ = (
@@ -126,40 +126,40 @@ class PhaseMachine:
     # --- moves --------------------------------------------------------------------------------------------------------
 
     def back_off(self) -> bool:
-        """After its run, leave the lock to other processes: for callers here it is in use. Tell if that takes time."""
+        """Stand aside after a run; callers here see a lock in use. Return whether there is time to wait."""
         if not self.had_its_run or self.loop.time() >= self.aside_until:
             return False
         self._go(Phase.ASIDE)
         return True
 
     def wait_for_section(self) -> None:
-        """Another lock of this process has a section on the same blob: for callers here it is in use."""
+        """Wait behind a section of another lock of this process on the blob; callers here see a lock in use."""
         self._go(Phase.BEHIND)
 
     def begin(self) -> None:
-        """Begin to ask. Of what was known earlier only trouble counts that has not ended."""
+        """Begin to ask. Earlier knowledge is dropped, except trouble which has not ended."""
         if self.phase is not Phase.TROUBLE:
             self._go(Phase.ASKING)
 
     def ask(self, now: float) -> None:
-        """Send a request. What the last answer said is still what is known."""
+        """Note a request. The knowledge of the last answer stays."""
         self.asked = now
 
     def answer(self) -> None:
-        """The storage gives a usable answer."""
+        """Note a usable answer of the storage."""
         if self.phase is Phase.TROUBLE:
             _log.info("%s: storage answers again", self._what, extra=self._fields)
             self._go(Phase.ASKING)
 
     def refuse(self) -> None:
-        """Somebody else has it."""
-        if self.phase is not Phase.TAKEN:  # each poll but the first finds it so
+        """Note a holder in another process."""
+        if self.phase is not Phase.TAKEN:  # false at the first poll only
             self.answer()
             self._go(Phase.TAKEN)
         self.see_taken()
 
     def fail(self, trouble: SingletonError) -> bool:
-        """The storage gives no usable answer; tell whether it has gone without one for too long."""
+        """Note an answer which is not usable; return whether the trouble has lasted for too long."""
         if self.phase is not Phase.TROUBLE:
             _log.warning(
                 *("%s: storage fails (%s); trying again", self._what, trouble.reason),
@@ -171,7 +171,7 @@ class PhaseMachine:
         return self.loop.time() - self._failing_since >= _PATIENCE
 
     def win(self) -> None:
-        """The lease is ours; a run of our own begins, unless others had no turn since the last."""
+        """Note that the lease is ours. A run begins, unless other processes had no turn since the last run."""
         self.answer()
         if self._others_had_theirs:
             self._run_since, self._free = self.loop.time(), 0.0
@@ -181,38 +181,38 @@ class PhaseMachine:
         self._go(Phase.HELD)
 
     def use(self) -> None:
-        """Somebody here gets it, under the lease that is ours."""
+        """Note that a waiter of this process gets the lock."""
         self._used = True
 
     def give_back(self) -> None:
-        """The lease is being given back."""
+        """Note the begin of the release."""
         self._go(Phase.GIVING_BACK)
 
     def given_back(self, free_since: float) -> None:
-        """Others can have it since then. Where somebody here had it, those who asked in vain hear that."""
+        """Note the end of the release: the lock is free since ``free_since``. A used lease means contention."""
         self._free_since = free_since
         if self._used:
             self._given_back = free_since
 
     def granted_unusable(self, since: float, free_since: float) -> None:
-        """The lease was ours since then, and could not be used; others can have it since ``free_since``.
+        """Note a lease which was granted at ``since`` without an answer, and is free since ``free_since``.
 
-        That is no evidence that it was in use: the storage had no answer.
+        Such a lease is no evidence of contention: the storage did not answer.
         """
         self._free += max(0.0, since - self._free_since)
         self._free_since = free_since
 
     def rest(self) -> None:
-        """Nobody here waits any more."""
+        """Note that the line is empty."""
         self.phase = Phase.IDLE
 
     def see_taken(self) -> None:
-        """Note that somebody else has it, or a part of it: evidence for those who wait now."""
+        """Note a holder elsewhere, of the lock or of a slot: evidence of contention for present waiters."""
         self._seen_taken = self.loop.time()
 
     @property
     def _fields(self) -> dict[str, object]:
-        """What a log line about it has as fields."""
+        """Fields of a log line about the lock."""
         return {"lock": self._what.partition(" ")[2]}
 
     def _go(self, to: Phase) -> None:
@@ -225,7 +225,7 @@ class PhaseMachine:
 
     @property
     def trouble(self) -> SingletonError | None:
-        """What to tell those who wait, while the storage fails; else None."""
+        """The error of waiters while the storage fails; else None."""
         return self._failure if self.phase is Phase.TROUBLE else None
 
     @property
@@ -235,38 +235,38 @@ class PhaseMachine:
 
     @property
     def used_here(self) -> bool:
-        """Tell whether somebody of this process has it, or had it under the lease that is ours still.
+        """Tell whether a caller of this process has the lock, or had it under the present lease.
 
-        A lease that came too late for who asked has been of use to nobody, and is no evidence.
+        A lease which came too late for its waiter was never used, and is no evidence.
         """
         return self.phase is Phase.BEHIND or (self.ours and self._used)
 
     @property
     def in_use(self) -> bool:
-        """Tell whether it is known to be in use, here or elsewhere."""
+        """Tell whether the lock is known to be in use, here or elsewhere."""
         return self.phase in _OTHERS or self.used_here
 
     def was_taken_since(self, since: float) -> bool:
-        """Tell whether the service has said, then or later, that somebody else has it."""
+        """Tell whether the service has reported a holder elsewhere at ``since`` or later."""
         return self._seen_taken >= since
 
     def was_in_use_since(self, since: float) -> bool:
-        """Tell whether there is evidence, from then or later, that it was in use."""
+        """Tell whether there is evidence of a use of the lock at ``since`` or later."""
         return self.was_taken_since(since) or max(self._given_back, self._stood_behind) > since
 
     @property
     def had_its_run(self) -> bool:
-        """Tell whether our run is over: this process has had the lock for so long that others should get their turn."""
+        """Tell whether our run is over: after ``handoff_window`` seconds other processes should get their turn."""
         return self.loop.time() - self._run_since >= self._timing.handoff_window and not self._others_had_theirs
 
     @property
     def run_ends(self) -> float:
-        """When our run is over, while the lock is ours."""
+        """End of our run, while the lock is ours."""
         return self._run_since + self._timing.handoff_window
 
     @property
     def _others_had_theirs(self) -> bool:
-        """Tell whether others could have had the lock since our run began: by asking once, or most of the time."""
+        """Tell whether other processes had their turn since our run began: one poll each, or most of the time."""
         if self.ours:
             return False
         now = self.loop.time()
@@ -274,10 +274,10 @@ class PhaseMachine:
 
     @property
     def _free_now(self) -> float:
-        """For how long others can have it by now."""
+        """Seconds since the lock became free."""
         return max(0.0, self.loop.time() - self._free_since)
 
     @property
     def aside_until(self) -> float:
-        """When every waiter elsewhere has polled once since the lock became free."""
+        """Time at which every waiter elsewhere has polled once since the lock became free."""
         return self._free_since + self._timing.poll_max * _TURN

@@ -1,4 +1,4 @@
-"""What a lock knows of a section: its record, from its beginning to its two ends, and the guard of the lock's blob."""
+"""The record of a section, from its begin to its two ends, and the guard of a lock's blob."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 About: TypeAlias = "tuple[str, str, int | None, str]"
-"""Of a hold: lock, owner, token, function."""
+"""``(lock, owner, token, function)`` of a hold."""
 Told: TypeAlias = "tuple[contextvars.Context, Callable[[], object]]"
-"""A call that is to be made as a section is settled, and its context."""
+"""A callback for the end of a section, with its context."""
 _RECENT: Final = 60.0
-"""Seconds for which it is taken for granted who was read to have a lock."""
+"""Seconds for which a holder read from the blob counts as the present holder."""
 
 
 class SectionRecord:
-    """The two ends of a section: the caller's (``over``) and the lock's (``settled``: handed on, or given back).
+    """The two ends of a section: the caller's (``over``) and the lock's (``settled``: handed on, or released).
 
-    A lock keeps the record and not the hold, so that a hold which its caller dropped is collected (M-37).
+    A lock refers to the record, not to the hold: a dropped hold must be collected (M-37).
 
     Attributes:
         lost: the loss signal of the hold.
-        over, settled: whether the section has had its two ends.
-        given_up: when its user ended the section, by ``now``; None before.
+        over, settled: whether the section has reached its two ends.
+        given_up: time of the user's end of the section, by ``now``; None before.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class SectionRecord:
 
     @property
     def ended(self) -> asyncio.Future[None]:
-        """Done as soon as the section is over; made for who waits for that."""
+        """Done at the caller's end of the section; created on first use."""
         if self._ending is None:
             self._ending = self._loop.create_future()
             if self.over:
@@ -79,7 +79,7 @@ class SectionRecord:
 
     @property
     def holder(self) -> Holder:
-        """Who has the lock: somebody of this process."""
+        """The holder of the lock, in this process."""
         lock, owner, token, function = self._about
         since = datetime.now(UTC) - timedelta(seconds=self._loop.time() - self._began)
         return Holder(
@@ -93,7 +93,7 @@ class SectionRecord:
         )
 
     def end(self) -> None:
-        """The caller's end: its section is over. A second end changes nothing."""
+        """Note the caller's end of the section. A second call changes nothing."""
         if self.over:
             return
         self.over = True
@@ -103,34 +103,34 @@ class SectionRecord:
                 waiting.set_result(None)
 
     async def until_ended(self) -> None:
-        """Wait for the caller's end, once. A cancellation of this wait leaves ``ended`` as it is."""
+        """Wait for the caller's end, once. A cancellation of the wait does not touch ``ended``."""
         if not self.over:
             self._waiting = self._loop.create_future()
             await self._waiting
 
     def begin_use(self) -> bool:
-        """Let the section use the lock's blob; False: the section is over. On the lock's loop, as the other two."""
+        """Let the section use the lock's blob; False: the section is over. Call on the lock's loop."""
         if self.over:
             return False
         self._uses += 1
         return True
 
     def end_use(self) -> None:
-        """One use is over."""
+        """Note the end of a use of the blob."""
         self._uses -= 1
         if not self._uses and self._used is not None:
-            if not self._used.done():  # as it is where the lock was closed meanwhile
+            if not self._used.done():  # closing the lock cancelled the wait
                 self._used.set_result(None)
             self._used = None
 
     async def unused(self) -> None:
-        """Wait until the section, which has ended, does not use the blob any more."""
+        """Wait until the ended section uses the blob no longer."""
         if self._uses:
             self._used = self._loop.create_future()
             await self._used
 
     def when_settled(self, call: Callable[[], object]) -> None:
-        """Call this, in the context of now, when the section is settled; at once if it is. From any thread."""
+        """Call ``call`` in the present context when the section is settled; at once if settled. Use on any thread."""
         self._told.append((contextvars.copy_context(), call))
         if self.settled:
             self._tell()
@@ -143,12 +143,12 @@ class SectionRecord:
             await waiting
 
     def settle(self) -> None:
-        """The lock's end: it is handed on, or given back."""
+        """Note the lock's end of the section: handed on, or released."""
         self.settled = True
         self._tell()
 
     def _tell(self) -> None:
-        """Call each once: a call that is added on another thread in this moment is made here or there."""
+        """Make every call once; two threads may do this at the same time."""
         while self._told:
             try:
                 context, call = self._told.pop(0)
@@ -159,12 +159,12 @@ class SectionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The answer to the question who has a lock.
+    """A read of a lock's holder.
 
     Attributes:
-        at: when it was asked, by the loop's clock.
-        holder: who had it; None: nobody, or that is not known.
-        failure: why it is not known.
+        at: time of the request, by the loop's clock.
+        holder: the holder; None: the lock was free, or the read failed.
+        failure: the failure of the read, or None.
     """
 
     at: float
@@ -173,14 +173,14 @@ class Reading:
 
 
 class BlobGuard:
-    """What all locks of this process on one blob go through, whatever their options: their sections never overlap.
+    """Keeps sections of this process on one blob from overlapping, over locks with different options.
 
-    Their leases don't either; but a section may outlive its lease.
+    Leases on a blob never overlap, but a section may outlive its lease.
 
     Attributes:
-        reading: the last answer to who has it.
-        asking: the task that asks this now, and stores the answer.
-        highest: the highest epoch in which they may have given tokens.
+        reading: the last read of the holder.
+        asking: task of the present read, which stores the answer.
+        highest: the highest epoch in which this process may have given tokens.
     """
 
     __slots__ = ("__weakref__", "_record", "asking", "highest", "reading")
@@ -193,15 +193,15 @@ class BlobGuard:
 
     @property
     def inside(self) -> SectionRecord | None:
-        """The record of the section that has not ended; None: there is none."""
+        """The record of the running section, or None."""
         return None if self._record is None or self._record.over else self._record
 
     def enter(self, record: SectionRecord) -> None:
-        """Let a section begin."""
+        """Note the begin of a section."""
         self._record = record
 
     def holder(self, since: float = math.inf) -> Holder | None:
-        """Return who has the lock, as far as that is known here; what was read before ``since`` must be recent."""
+        """Return the known holder, or None; a read before ``since`` counts only if it is recent."""
         if (record := self.inside) is not None:
             return record.holder
         oldest = min(since, asyncio.get_running_loop().time() - _RECENT)

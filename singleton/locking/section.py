@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 Dropped: TypeAlias = "Callable[[str, SectionRecord], object]"
-"""What is called of a hold that was dropped."""
+"""Callback for a dropped hold: name of the lock, record of the section."""
 
 
 class Section(Hold):
-    """A hold of a lock that is in use, with its record.
+    """A hold with the record of its section.
 
     Attributes:
-        record: what the lock keeps of the section.
-        lease: covers the section.
-        fencing: writes to the lock's blob; None where this section may not write.
+        record: the lock's record of the section.
+        lease: the lease of the section.
+        fencing: writer of the lock's blob; None for a shared hold, which may not write.
     """
 
     __slots__ = ("_dropped", "fencing", "lease", "record")
@@ -44,12 +44,12 @@ class Section(Hold):
         self.fencing: FencingCounter | None = None
 
     def __del__(self) -> None:
-        """Its caller let go of it (M-37). It runs anywhere, so it takes no lock of ours."""
+        """Report a dropped hold (M-37). The collector runs on any thread: take no mutex."""
         if self._dropped is not None and not self.record.over and self.lost.reason != "closed":
             self._dropped(self.lock, self.record)
 
     def when_dropped(self, tell: Dropped) -> None:
-        """Call this, on whichever thread, when the hold is collected before its section has ended."""
+        """Call ``tell``, on any thread, if the hold is collected before the end of its section."""
         self._dropped = tell
 
     def keeper(self) -> Keeper:
@@ -67,22 +67,22 @@ class Section(Hold):
         return self.lock, self.owner, self.token, "" if asking is None else asking.function
 
     def concerns(self, invocation: Invocation | None) -> None:
-        """Have what becomes of the lease logged in the name of this invocation: of whoever has it now."""
+        """Log the further fate of the lease in the name of the invocation, the present holder."""
         self.lease.whose = invocation
 
     def shared(self, owner: str) -> Section:
-        """Return one more hold under this one's lease, with its token, for a caller that settles its record."""
+        """Return a further hold with the lease and token of this hold, for a caller who settles its record."""
         return Section(self.lock, owner, self.token, self.lease)
 
     def released(self) -> LockLost:
-        """Make the error of who uses the hold after its end."""
+        """Make the error for a use of the hold after its end."""
         return self._lost("was released", "released")
 
 
 CLOSED = "the locks of this process are closed, because the process ends"
-"""What those are told who wait at the end of a process, or come after it."""
+"""Message for waiters at the end of a process, and later callers."""
 
 
 def closed_error(what: str, name: str, owner: str | None = None) -> LockClosed:
-    """Make the error of a wait that the end of the process ended."""
+    """Make the error of a wait which ends with the process."""
     return LockClosed(f"{what} {name!r}: {CLOSED}", lock=name, owner=owner)

@@ -625,7 +625,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="no last look",
         file=LINE,
-        old="                return  # nobody has asked for it yet, and later is too late\n",
+        old="                return  # no request was sent for the waiter yet, and later is too late\n",
         new="                pass\n",
         breaks="a caller that asks once while others are refused gets no answer in time",
     ),
