@@ -161,7 +161,7 @@ class BaseClient:
         attempt = self._asked(name, timeout, owner, options=options)
         asking = told_while_asking(name, owner, attempt, for_ever=recovery is not None)
         address = self._address(name, options)
-        return Leadership(name, attempt=asking, recovery=recovery, pause=lambda there, s: there.pause(address, s))
+        return Leadership(name, attempt=asking, recovery=recovery, address=address)
 
     def lock_name(
         self,

@@ -7,7 +7,6 @@ import concurrent.futures
 import os
 import threading
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
@@ -17,15 +16,16 @@ from singleton.process.lock_thread import runtime
 from singleton.process.reentry import ask_for_nobody
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Callable, Generator
 
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing
+    from singleton.process.address import Address
     from singleton.process.calls import Work
     from singleton.process.registry import Registry
 
 
-class Leadership:
+class Leadership(Campaign):
     """A candidacy for a lock that one process keeps until the process ends. Made by ``leadership``.
 
     From ``start`` (or the start of ``with`` or ``async with``) to ``stop``, the candidate asks for the
@@ -50,19 +50,18 @@ class Leadership:
         *,
         attempt: Work[Hold],
         recovery: float | None,
-        pause: Callable[[Registry, float], Awaitable[None]],
+        address: Address,
     ) -> None:
-        self.name = name
+        super().__init__(name, recovery=recovery)
         self._attempt = attempt
-        self._recovery = recovery
-        self._pause = pause
+        self._address = address
         self._guard = threading.Lock()
         self._hold: Hold | None = None
         self._over: SingletonError | None = None
         self._waiting: dict[concurrent.futures.Future[Hold], None] = {}  # in the order in which they came
         self._process = 0
         self._crossing: Crossing | None = None
-        self._campaign: Campaign | None = None
+        self._registry: Registry
 
     @property
     def hold(self) -> Hold | None:
@@ -77,7 +76,7 @@ class Leadership:
             LockClosed: the candidacy was stopped, the client was closed, or the process is a fork.
             LockNotAcquired: recovery is off, and the one attempt has failed.
         """
-        waiting = self._ask()
+        waiting = self._future()
         try:
             return waiting.result(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         except concurrent.futures.TimeoutError as error:
@@ -91,7 +90,7 @@ class Leadership:
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> Hold:
-        waiting = self._ask()
+        waiting = self._future()
         try:
             return await asyncio.wrap_future(waiting)
         finally:
@@ -144,7 +143,7 @@ class Leadership:
     def _mine(self) -> bool:
         return self._process == os.getpid()
 
-    def _ask(self) -> concurrent.futures.Future[Hold]:
+    def _future(self) -> concurrent.futures.Future[Hold]:
         """Make a future that gets the hold when there is one."""
         waiting: concurrent.futures.Future[Hold] = concurrent.futures.Future()
         if not self._mine():
@@ -161,34 +160,29 @@ class Leadership:
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
     async def _begin(self, registry: Registry) -> None:
-        async def ask() -> Hold:
-            hold = await self._attempt(registry)
-            hold.crossing = self._crossing
-            with self._guard:
-                self._hold = hold
-            self._answer(lambda waiting: waiting.set_result(hold))
-            return hold
-
-        async def give_back(hold: Hold) -> None:
-            self._hold = None
-            await registry.release(hold)
-
         ask_for_nobody()
-        self._campaign = Campaign(
-            self.name,
-            recovery=self._recovery,
-            ask=ask,
-            give_back=give_back,
-            finished=self._finish,
-            pause=partial(self._pause, registry),
-        )
-        registry.accompany(self._campaign.begin())
+        self._registry = registry
+        registry.accompany(self._begin_campaign())
 
     async def _end(self, _: Registry) -> None:
-        if self._campaign is not None:  # else its caller was gone before it began
-            await self._campaign.end()
+        await self._end_campaign()  # without a campaign, the caller was gone before the begin
 
-    def _finish(self, over: SingletonError) -> None:
+    async def _ask(self) -> Hold:
+        hold = await self._attempt(self._registry)
+        hold.crossing = self._crossing
+        with self._guard:
+            self._hold = hold
+        self._answer(lambda waiting: waiting.set_result(hold))
+        return hold
+
+    async def _give_back(self, hold: Hold) -> None:
+        self._hold = None
+        await self._registry.release(hold)
+
+    async def _pause(self, seconds: float) -> None:
+        await self._registry.pause(self._address, seconds)
+
+    def _finished(self, over: SingletonError) -> None:
         with self._guard:
             self._over = over
         self._answer(lambda waiting: waiting.set_exception(over.another()))

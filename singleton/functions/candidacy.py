@@ -78,8 +78,8 @@ async def take_seat(
     return await candidacy.seat(owner, within)
 
 
-class Candidacy:
-    """A campaign with seats for invocations, on the lock thread, until its registry is closed."""
+class Candidacy(Campaign):
+    """A campaign with seats for invocations, on the lock thread, until the registry is closed."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class Candidacy:
         wait: float | None,
         recovery: float | None,
     ) -> None:
+        super().__init__(about.lock, recovery=recovery)
         self._registry = registry
         self._about = about
         self._acquire = acquire
         self._address = address
-        self._recovery = recovery
         self._hold: Hold | None = None
         self._wait = wait
         self._decided = asyncio.Event()
@@ -105,15 +105,7 @@ class Candidacy:
         self._trouble: SingletonError | None = None
         self._seats: dict[SectionRecord, Invocation | None] = {}
         self._ending = False
-        self._campaign = Campaign(
-            about.lock,
-            recovery=recovery,
-            ask=self._ask,
-            give_back=self._give_back,
-            finished=lambda _: None,
-            pause=lambda seconds: registry.pause(address, seconds),
-        )
-        registry.accompany(self._campaign.begin())
+        registry.accompany(self._begin_campaign())
 
     async def end(self) -> None:
         """Stop trying; or, where this process leads, let its bodies end and give the lease back, once (W-104 to W-109).
@@ -129,7 +121,7 @@ class Candidacy:
             )
             return
         led = self._leads()
-        await self._campaign.end()
+        await self._end_campaign()
         self._decided.set()
         if led is not None and not led.lost.is_set():
             tell("released", self._about, led)
@@ -210,6 +202,9 @@ class Candidacy:
         await self._drained(within=self._address.timing.period)
         await self._registry.release(hold)
         no_longer_going(self._about)
+
+    async def _pause(self, seconds: float) -> None:
+        await self._registry.pause(self._address, seconds)
 
     def _refusal(self, owner: str) -> SingletonError:
         name, function = self._about.lock, self._about.function

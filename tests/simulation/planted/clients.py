@@ -110,8 +110,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a leader steps down without giving back",
         file="singleton/clients/leadership.py",
-        old="            self._hold = None\n            await registry.release(hold)",
-        new="            self._hold = None",
+        old="        self._hold = None\n        await self._registry.release(hold)",
+        new="        self._hold = None",
         breaks="a leadership that is over keeps the lock",
     ),
     Mutant(

@@ -60,7 +60,7 @@ LISTENERS: tuple[Mutant, ...] = (
         name="only the first seat is told of the loss",
         file=CANDIDACY,
         old="        for record in self._seats.copy():\n",
-        new="        for turn in [*self._seats][:1]:\n",
+        new="        for record in [*self._seats][:1]:\n",
         breaks="of several bodies under a listener all but one go on without the lease",
     ),
     Mutant(
