@@ -36,19 +36,19 @@ def _go_through(
     prefix: str = "",
     mistake: Callable[[_PassT], str | None] = lambda _: None,
 ) -> Any:
-    """Go through the container and report it, also if it ends early; return what became of all.
+    """Pass over the container and report the outcomes, also after an early end; return the outcomes.
 
     Args:
-        session: the container.
-        begin: makes what goes through it.
-        did: what is done to a blob: "deleted".
-        others: why the others were left, by the field that counts them.
-        dry_run: whether nothing is done.
-        prefix: with which the names begin.
-        mistake: says what was asked for and is not there, once all was seen: that is the user's mistake.
+        session: session with the container.
+        begin: makes the pass.
+        did: the work on a blob in words: "deleted".
+        others: reason for each other outcome, by the field of this outcome.
+        dry_run: whether the pass changes nothing.
+        prefix: beginning of the names.
+        mistake: returns the user's mistake after the pass, such as a function without locks; None: no mistake.
 
     Raises:
-        UsageError: there are locks, and none that was asked for.
+        UsageError: there are locks, but none with the prefix or of the function.
     """
     progress = Progress("blobs seen")
     running: list[_PassT] = []

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _SAID: Final = 31
-"""Columns before what is said of a check."""
+"""Columns before the result of a check."""
 _MARKS: Final = {"ok": "ok", "note": "note", "failed": "FAILED", "unknown": "?"}
 
 
@@ -73,10 +73,10 @@ class _Visit:
     """One examination of an account.
 
     Args:
-        session: which account.
-        place: the container in which the scratch blobs are.
-        prefix: what their names begin with.
-        own: whether the container is made for this.
+        session: session with the account.
+        place: container of the scratch blobs.
+        prefix: beginning of the scratch blobs' names.
+        own: whether the container is made for the examination.
     """
 
     def __init__(self, session: Session, place: LockContainer, prefix: str, *, own: bool) -> None:

@@ -29,7 +29,7 @@ _INDENT: Final = 4
 
 
 def terminal_width(*, err: bool = False) -> int | None:
-    """Return how many characters a line of the terminal has; None where the output goes elsewhere."""
+    """Return the characters of a terminal line; None for an output that is no terminal."""
     stream = sys.stderr if err else sys.stdout
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
@@ -38,10 +38,10 @@ def say(text: str, *, first: str = "", indent: int = _INDENT, err: bool = False)
     """Write a text, on a terminal in lines that fit.
 
     Args:
-        text: words with spaces between them.
-        first: what stands before it, as it is.
-        indent: spaces before each line but the first.
-        err: on the error stream.
+        text: words with spaces between.
+        first: beginning of the first line, written unchanged.
+        indent: number of spaces before each further line.
+        err: write on the error stream.
     """
     width = terminal_width(err=err)
     if width is not None and len(first) + len(text) > width:
@@ -61,9 +61,9 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN: Final = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])\s*\Z")
 _STATES: Final = {"leased": "held", "breaking": "ending", "available": "free", "expired": "expired", "broken": "free"}
 _FACTS: Final = 15
-"""Columns before what is said of a lock."""
+"""Columns before the facts of a lock."""
 YOUNG: Final = "new"
-"""How long a hold has lasted whose lease was not renewed yet: less than half a lease period."""
+"""Age of a hold before the first renewal: less than half a lease period."""
 
 
 def span_of(least: float = 0.0) -> Callable[[str], float]:
@@ -86,7 +86,7 @@ def span_of(least: float = 0.0) -> Callable[[str], float]:
 
 
 def span(seconds: float) -> str:
-    """Say a time span in its two greatest units.
+    """Return a time span in words, in the two greatest units.
 
     >>> span(3), span(134), span(7 * 86_400), span(90_061)
     ('3 s', '2 min 14 s', '7 d', '1 d 1 h')
@@ -105,17 +105,17 @@ def span(seconds: float) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text that stands on one line of a terminal and does nothing to it."""
+    """Return the text with escapes for control characters: one line, harmless for a terminal."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def state_of(lock: LockInfo) -> str:
-    """Say in which state a lock is."""
+    """Return the state of a lock in words."""
     return "held for ever" if lock.held and lock.endless else _STATES[lock.state]
 
 
 def function_of(lock: LockInfo) -> str:
-    """Say a lock's function; with a question mark where it may be that of an earlier hold of that process."""
+    """Return the function of a lock; with a question mark for the function of a possibly earlier hold."""
     function = plain(lock.function or "")
     return function if lock.function_sure or not function else f"{function}?"
 
@@ -129,7 +129,7 @@ def scope_of(lock: LockInfo) -> str:
 
 
 def who(holder: Holder) -> str:
-    """Say who has a lock, or had it. Of a young hold it is known which process has it, and not always for whom."""
+    """Return a holder in words. The record of a young hold may name an earlier owner of the same process."""
     parts = [f"instance {holder.host}" if holder.host else "", f"pid {holder.pid}" if holder.pid else ""]
     owner = f"invocation {holder.owner}" if holder.owner and holder.function else holder.owner
     if owner and holder.renewed is False:
@@ -139,7 +139,7 @@ def who(holder: Holder) -> str:
 
 
 def block(lock: LockInfo, now: float) -> None:
-    """Write all that is known of a lock."""
+    """Write all facts of a lock."""
     click.echo(plain(lock.name))
     said = state_of(lock)
     stamp = lock.holder or lock.last
@@ -165,7 +165,7 @@ def block(lock: LockInfo, now: float) -> None:
 
 
 def counted(many: int, what: str) -> str:
-    """Say how many there are of something.
+    """Return a number with a noun.
 
     >>> counted(1, "lock"), counted(1200, "lock")
     ('1 lock', '1,200 locks')
@@ -174,7 +174,7 @@ def counted(many: int, what: str) -> str:
 
 
 def rate(many: int, seconds: float) -> str:
-    """Say how fast it goes.
+    """Return a rate in words.
 
     >>> rate(1200, 2.0), rate(8, 19.5)
     ('600 a second', '25 a minute')
@@ -233,13 +233,13 @@ def iso(at: float) -> str:
 
 
 class Told:
-    """Whether the command has begun to write its answer: what ends it after that is told on the error stream only."""
+    """Whether the command has begun to write the answer: later errors go to the error stream only."""
 
     answer = False
 
 
 def write_json(value: object, end: str = "\n", *, streamed: bool = False) -> None:
-    """Write a value as one line of JSON: the command's answer or a part of it; ``streamed``: a line of many."""
+    """Write a value as one line of JSON: the answer or a part of the answer; ``streamed``: one of many lines."""
     context = click.get_current_context(silent=True)
     if context is not None and isinstance(context.obj, Told) and not streamed:
         context.obj.answer = True
@@ -247,7 +247,7 @@ def write_json(value: object, end: str = "\n", *, streamed: bool = False) -> Non
 
 
 class Progress:
-    """A line on the error stream now and then, for what takes long: one that stays where it is, on a terminal."""
+    """A line of progress on the error stream, now and then; on a terminal always the same line."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -257,11 +257,11 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """How long it has taken."""
+        """Seconds since the begin."""
         return time.monotonic() - self._start
 
     def show(self, count: int, more: str = "") -> None:
-        """Say how far it is, if it is time."""
+        """Write the progress, if the last line is old enough."""
         if time.monotonic() - self._last < (0.5 if self._terminal else 5.0):
             return
         self._last = time.monotonic()
@@ -271,7 +271,7 @@ class Progress:
         self._shown = self._terminal
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._shown:
             click.echo("\r\x1b[K", err=True, nl=False)
             self._shown = False
@@ -286,7 +286,7 @@ _SHORTEST: Final = 5
 
 
 def who_within(holder: Holder, room: int) -> str:
-    """Say who has a lock, in so many characters if that can be: the middle of the instance's name is left out."""
+    """Return a holder in words, in ``room`` characters if possible, without the middle of the instance's name."""
     said = who(holder)
     if holder.host is None or len(said) <= room:
         return said
@@ -307,10 +307,10 @@ def without_middle(text: str, length: int) -> str:
 
 
 class Table:
-    """Locks as lines. The first say how wide the columns are, so that the others need not be known."""
+    """Locks as lines. The first lines decide the widths of the columns, so no line waits for the last."""
 
     def __init__(self, first: list[tuple[LockInfo, float]]) -> None:
-        """Write these, each with the service's clock; and the heads, where there are columns."""
+        """Write the first locks, each with the service's clock in seconds; before, the heads of columns."""
         rows = [_cells(lock, now) for lock, now in first]
         columns = zip(*[HEADS, *rows], strict=True)
         self._widths = [min(_WIDEST, max(len(cell) for cell in column)) for column in columns]
@@ -323,7 +323,7 @@ class Table:
             self.write(lock, now)
 
     def write(self, lock: LockInfo, now: float) -> None:
-        """Write one more."""
+        """Write a lock."""
         cells = _cells(lock, now)
         if not self._narrow:
             self._line(cells)
@@ -345,7 +345,7 @@ class Table:
 
 
 def _who_had(lock: LockInfo) -> str:
-    """Say who let a lease run out, where that is recorded: as a rule it crashed."""
+    """Return the last holder of an expired lease in words, if recorded: as a rule a crashed process."""
     return f"was {who(lock.last)}" if lock.state == "expired" and lock.last.host else ""
 
 

@@ -1,4 +1,4 @@
-"""Which account and container a command works on, and how it asks for something there."""
+"""The account and container of a command, and the command's requests to the storage."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class Session:
     """The container that a command works on.
 
     Args:
-        connection: app setting of the account, or its connection string.
-        account: name or URL of an account that is reached by an identity, in place of ``connection``.
-        container: its container; None: the app's.
-        app: the app's folder, whose host.json counts; None: this one, if it is an app's.
-        app_id: the host id; None: the app's.
+        connection: app setting of the account, or a connection string.
+        account: name or URL of an account reached by an identity, in place of ``connection``.
+        container: name of the container; None: the app's container.
+        app: folder of the app, with host.json; None: the current folder, if the folder is an app's.
+        app_id: host id; None: the app's host id.
         as_json: whether the command writes JSON.
 
     Raises:
-        ConfigurationError: nothing is set for the connection, or what is set is wrong.
+        ConfigurationError: the connection has no setting, or a wrong value.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Session:
 
     @property
     def app_id_doubt(self) -> str | None:
-        """Why the host id may be another than the app has; None where nothing says so."""
+        """Reason for a doubt in the host id, in words; None: no doubt."""
         if self.options.host_id is None and is_machine_bound(os.environ):
             return (
                 f"host id {self.app_id!r} is made of this machine and folder. In Azure it is made of the app's "
@@ -171,7 +171,7 @@ class Session:
 
 
 def _is_made_by_host(app_id: str) -> bool:
-    """Tell whether the Functions host may work out such a host id (H-6); one that is set may be any other."""
+    """Tell whether the Functions host may make this host id (H-6); a configured host id may be any text."""
     return app_id == app_id.lower() and len(app_id) <= _LONGEST_MADE and not app_id.endswith("-")
 
 

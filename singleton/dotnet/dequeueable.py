@@ -35,7 +35,7 @@ _URI_TAIL: Final = "/{containername}/{blobname}"
 _MOST: Final = 2**31 - 1
 _ACCOUNT: Final = re.compile(r"\{accountname\}", re.IGNORECASE)
 _OTHERS: Final = "locks/"
-"""Where the other layouts keep their locks, as a rule in the same container."""
+"""Folder of the other layouts' locks, as a rule in the same container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +196,7 @@ def _container(text: str) -> str:
 
 
 def _account_url(text: str) -> str:
-    """Return what stands before container and blob; another form can't be one client for all blobs."""
+    """Return the part before container and blob; in another form no client serves all blobs."""
     uri = text.strip()
     if not uri.casefold().endswith(_URI_TAIL) or not uri.casefold().startswith("https://"):
         raise ConfigurationError("it must begin with https:// and end with /{containerName}/{blobName}")

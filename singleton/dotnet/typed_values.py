@@ -29,16 +29,16 @@ _TIME_SPAN: Final = re.compile(r"\s*-?(?:[0-9]+\.)?[0-9]{1,2}:[0-9]{2}:[0-9]{2}(
 
 
 def dotnet_text(value: object, pattern: str, subject: str, name: str) -> str:
-    """Return what .NET makes of a value of the message's JSON; the empty text where it makes nothing of it.
+    """Return the text that .NET prints for a value of the message's JSON; empty where .NET prints nothing.
 
     Args:
-        value: what the JSON has.
-        pattern: the placeholder's format, or the empty text.
-        subject: what the value is, for errors.
-        name: the placeholder's name; one with dots is a part of an object.
+        value: the value in the JSON.
+        pattern: format of the placeholder, or the empty text.
+        subject: description of the value, for errors.
+        name: name of the placeholder; a name with dots is a part of an object.
 
     Raises:
-        ScopeError: .NET prints it in one way or another, by its type in C#, or the format doesn't fit.
+        ScopeError: the text depends on the value's type in C#, or the format doesn't fit.
     """
     if value is None or isinstance(value, Mapping | list | tuple):
         return ""
@@ -55,7 +55,7 @@ def dotnet_text(value: object, pattern: str, subject: str, name: str) -> str:
 
 
 def dotnet_text_of_host(value: object, pattern: str, subject: str, name: str) -> str:
-    """Return what .NET makes of a value that comes from the host: a header, an id, a time. See ``dotnet_text``."""
+    """Return the text that .NET prints for a value of the host: a header, an id, a time. See ``dotnet_text``."""
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return str(value)
     is_date_time = isinstance(value, date | datetime) and name.casefold().endswith("utc")  # others: DateTimeOffset

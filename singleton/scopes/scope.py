@@ -28,8 +28,8 @@ def value_at(
         path: property names with ``:`` between levels.
         body: JSON as bytes (UTF-8) or text, or what a parser made of it.
         message_id: named in errors.
-        named: what the path is called in errors.
-        dotnet: print the value as the WebJobs SDK does; what that makes nothing of is the empty text.
+        named: name of the path in errors.
+        dotnet: print the value as the WebJobs SDK does; a value without a text there gives the empty text.
 
     Raises:
         ConfigurationError: the path is blank (D-16).

@@ -13,11 +13,11 @@ from singleton.base.words import listed, quoted
 
 
 class BoundNames(Mapping[str, object]):
-    """What an invocation's placeholders are filled with, and where it is from."""
+    """Values for the placeholders of an invocation, each with its source: the host, or JSON of a sender."""
 
     @abstractmethod
     def is_the_hosts(self, name: str) -> bool:
-        """Tell whether the host says what the name means, rather than JSON that somebody has sent."""
+        """Tell whether the value of a name comes from the host, and not from JSON of a sender."""
 
     def hint(self) -> str:
         """Say why a name may be missing, as the end of a sentence; or return the empty text."""
@@ -39,13 +39,13 @@ class ScopeTemplate:
     ``{rand-guid}`` is refused, and ``{DateTime}`` and ``{sys.…}`` are only looked up in the binding data: a scope that
     is new at each invocation would guard nothing.
 
-    With ``needs_values`` no placeholder may come to nothing. With ``dotnet`` values are printed as the WebJobs SDK does
-    it, and a scope that comes to nothing, or is blank, is returned as it is. ``named``: what it is called in errors.
+    With ``needs_values`` every placeholder needs a value. With ``dotnet`` values are printed as by the WebJobs SDK, and
+    an empty or blank scope is returned unchanged. ``named``: name of the template in errors.
 
     Attributes:
         text: the template.
-        paths: the dotted paths of its placeholders, but for those that a setting takes part in.
-        is_literal: whether it always comes to the same, as it has no settings and no placeholders.
+        paths: dotted paths of the placeholders, without placeholders that contain a setting.
+        is_literal: whether the template has neither settings nor placeholders.
     """
 
     __slots__ = ("_dotnet", "_needs_values", "_pieces", "_subject", "is_literal", "paths", "text")
@@ -78,7 +78,7 @@ class ScopeTemplate:
         Without data (``None``), placeholders stay as they are (W-36).
 
         Raises:
-            ConfigurationError: a setting is missing, or what it holds breaks the template.
+            ConfigurationError: a setting is missing, or the value of a setting breaks the template.
             ScopeError: the data lacks a name, holds an object or list for one, or nothing is left of the scope.
         """
         subject = self._subject

@@ -1,4 +1,4 @@
-"""For tests of guarded functions: locks in memory, waits that take no time, other instances. See docs/testing.md."""
+"""For tests of guarded functions: locks in memory, waits without real time, other instances. See docs/testing.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test may do to the locks in memory: keep them busy, switch them off, hold them elsewhere, lose them."""
+"""Acts of a test on the locks in memory: busy locks, locks switched off, locks held elsewhere, lost holds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def always_busy() -> contextlib.AbstractContextManager[None]:
-    """Let somebody else hold every lock, inside the block.
+    """Let another instance hold every lock, inside the block.
 
     Every acquire is refused at once, with any timeout. A function with ``skip`` skips. With ``wait`` or ``raise`` it
-    fails with ``LockNotAcquired``. Holds that exist already go on. The ``dequeueable`` layout tries as often as its
-    settings say, and pauses.
+    fails with ``LockNotAcquired``. Earlier holds go on. The ``dequeueable`` layout makes the attempts and pauses of
+    the layout's settings.
     """
     return _answered("busy")
 
@@ -59,8 +59,8 @@ def held_elsewhere(function: Callable[..., Any] | str, /, *args: Any, **kwargs: 
     """Let another instance hold a lock, inside the block.
 
     Args:
-        function: a guarded function; its invocation with the arguments that follow runs on the other instance. Or the
-            name of a lock of a lock client. Of a function with a ``limit`` all slots are held.
+        function: a guarded function: an invocation with the further arguments runs on the other instance. Or the name
+            of a lock client's lock. Of a function with a ``limit`` all slots are held.
 
     Raises:
         LockNotAcquired: the lock is held here.
@@ -116,11 +116,10 @@ def lose(hold: Hold, reason: Literal["expired", "stolen", "broken", "blob gone",
 
 
 def assert_no_leases_left() -> None:
-    """Check that every hold so far was released, or lost. ``memory_locks`` and ``virtual_time`` do so at their end.
+    """Check that every hold so far was released or lost. ``memory_locks`` and ``virtual_time`` check at the end, too.
 
     Raises:
-        AssertionError: one was not. The message names it and its owner. A hold that was dropped without a release
-            counts too.
+        AssertionError: a hold is left; the message has lock and owner. A hold dropped without a release counts, too.
         RuntimeError: no locks are kept in memory here.
     """
     current().refuse_leftovers()

@@ -6,12 +6,12 @@ import threading
 
 
 class Headcount:
-    """Counts how many threads or tasks are inside a block at the same time. Put it where the work is.
+    """Counts the threads or tasks that are inside a block at the same time. Put the block around the work.
 
     Attributes:
-        now: how many are inside.
-        most: the greatest number that was inside at once.
-        total: how many have entered so far.
+        now: number inside now.
+        most: greatest number inside at once.
+        total: number of entries so far.
 
     Example:
         >>> inside = Headcount()

@@ -1,4 +1,4 @@
-"""A registry for tests: it knows which holds were not released, and can refuse or grant every acquire."""
+"""A registry for tests with a record of unreleased holds, which can refuse or grant every acquire."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Manner = Literal["as it is", "busy", "off"]
 """The answer to an acquire: what the store says, "in use", or a hold that locks nothing."""
 
 manners: list[Manner] = ["as it is"]
-"""The last one applies."""
+"""Stack of manners: the last manner applies."""
 
 
 class RecordingRegistry(Registry):
-    """A registry that knows which holds were not released. Its manner decides how it answers."""
+    """A registry with a record of unreleased holds. The current manner decides the answer to an acquire."""
 
     def __init__(self, open_store: Callable[[LockContainer], MemoryLeaseStore]) -> None:
         # Seeded: the same lease ids and polls in each run.
@@ -87,12 +87,12 @@ class RecordingRegistry(Registry):
             self._out.pop(weakref.ref(each), None)
 
     def left(self) -> list[str]:
-        """Name the holds that were neither released nor lost. A hold that was dropped was not released."""
+        """Name the holds that were neither released nor lost; a dropped hold counts as not released."""
         return [name for ref, name in self._out.copy().items() if (hold := ref()) is None or not hold.lost.is_set()]
 
 
 class _Queue(MemoryMessageStore):
-    """A queue that has every message that a test invents, so that the message can be put back."""
+    """A queue that has every invented message of a test, so a test can put the message back."""
 
     def _owned(self, id: str, receipt: str) -> StoredMessage:  # noqa: A002
         now = self._now()

@@ -1,4 +1,4 @@
-"""The storage account of a test: lease stores in memory, the lock thread on them, and what a test may do to both."""
+"""The storage account of a test: lease stores in memory, a lock thread on these stores, and changes by a test."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class MemoryLocks:
         """Let another instance hold these locks, in any account.
 
         Raises:
-            LockNotAcquired: one is in use.
+            LockNotAcquired: a lock is in use.
         """
         for name in names:
             if name in self._elsewhere or any(name in store.leased() for store in self._stores.values()):
@@ -112,7 +112,7 @@ class MemoryLocks:
                 await _take(store, name, lease_id)
 
     async def give_back_elsewhere(self, names: Sequence[str]) -> None:
-        """Let the other instance release them."""
+        """Let the other instance release these locks."""
         for name in names:
             lease_id = self._elsewhere.pop(name)
             for store in self._stores.values():
@@ -171,7 +171,7 @@ def current() -> MemoryLocks:
 
 @contextlib.contextmanager
 def use(locks: MemoryLocks) -> Iterator[None]:
-    """Keep all locks of this process in these stores."""
+    """Keep all locks of this process in the given stores."""
     _in_use.append(locks)
     _provide()
     try:

@@ -1,4 +1,4 @@
-"""Virtual time for a test: its coroutine, its locks and their lock thread on one loop whose clock jumps."""
+"""Virtual time for a test: coroutine, locks and lock thread on one loop with a jumping clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def virtual_time(test: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T
 
     Raises:
         TypeError: the test is not a coroutine function.
-        RuntimeError: in the test, it waits for something that never comes.
+        RuntimeError: in the test: a wait without end.
 
     Example::
 
