@@ -11,10 +11,10 @@ itself can't go back unburnt; a copy of it does, and the host's own delete is ma
 Where the body has taken the place of the message's own id or receipt (H-80), 1 and 3 can't be asked for. Then the copy
 is sent, and the host's own delete, which succeeds, is the third step.
 
-Whoever dies after 1 leaves the original, which comes back by itself; after 2 both, and the message is handled twice.
-There is no step after which neither is there. What took so long that others may have received the original is given
-up, and a copy that was sent by then is withdrawn, and no cancellation stops what has begun; so only a crash, or a
-request without an answer, leaves one message more than there was.
+A crash after 1 leaves the original, which comes back by itself. A crash after 2 leaves both, and the message is handled
+twice. After no step are both gone. If the steps take so long that another receiver may have the original, they are
+given up, and a sent copy is withdrawn. No cancellation stops the steps. So only a crash, or a request without an
+answer, leaves one message too many.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 _HIDDEN: Final = 60
 """Seconds for which nobody else sees the original."""
 _OURS: Final = 40.0
-"""Seconds of these after which nothing is begun any more that needs the original to be ours."""
+"""Seconds after the hiding from which no step begins that needs the original to be ours."""
 _ANSWER: Final = 10.0
 """Seconds for one request, at most."""
 _PAUSES: Final = (0.2, 1.0)
@@ -52,14 +52,14 @@ _LIFE: Final = 604_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A message as its invocation has it: values of the queue, never values that the body put in their place.
+    """A message of an invocation: values of the queue, never values that the body put in their place.
 
     Attributes:
-        id: its id; None: not known.
-        receipt: the receipt with which it was received; None: not known.
-        text: its body, encoded as it was in the queue.
+        id: the message's id; None: not known.
+        receipt: the receipt of the receive; None: not known.
+        text: the body, encoded as in the queue.
         inserted: when it was put into the queue, by the service's clock since 1970; None: not known.
-        dequeue_count: how often it has been received under this id, this time included; None: not known.
+        dequeue_count: number of receives under this id, the present receive included; None: not known.
         invisible_until: until when its receiver was promised to be alone with it, by the service's clock since 1970.
         expires: when it ends; infinite: never; None: not known.
     """
@@ -86,8 +86,8 @@ class Moved:
     """A message that lies elsewhere now, as a copy.
 
     Attributes:
-        to: the queue that the copy is in.
-        copy: it.
+        to: the queue of the copy.
+        copy: the copy.
         by_host: whether the original is left for its host to delete, which it does if the invocation succeeds.
     """
 
@@ -109,15 +109,15 @@ async def put_back(
     Args:
         queue: where it came from.
         message: the message.
-        delay: seconds; fewer if its life would end before.
-        handed_on: told the copy's id as soon as it is there, before the original ends.
+        delay: seconds; fewer if the message's life would end before.
+        handed_on: told the copy's id as soon as the copy is sent, before the original ends.
 
     Returns:
         what became of it; None if the original comes back by itself, because we were held up, or as its life ends.
 
     Raises:
         MessageElsewhere: it is not ours any more.
-        StorageDenied, StorageUnavailable, StorageError: the queue did not do it. The original comes back by itself, or
+        StorageDenied, StorageUnavailable, StorageError: the queue refused. The original comes back by itself, or
             is there beside a copy.
     """
     clock = asyncio.get_running_loop().time
@@ -164,23 +164,24 @@ async def move(
     by_host: bool = True,
     handed_on: Callable[[], None] = lambda: None,
 ) -> Moved | None:
-    """Move a message that is ours to another queue, which is made where missing; None: it is not there.
+    """Move a message of ours to another queue, which is made where missing; None: the message was not moved.
 
-    One whose id or receipt is not known, or whose receipt its host has renewed, is left for its host to delete: the
-    invocation is to end as a success. Where it can't (``by_host``), it is not moved. ``handed_on`` is called as soon as
-    it is there, before the original ends.
+    A message without a known id or receipt, or with a receipt renewed by the host, is left for the host to delete: the
+    invocation must end as a success. If it can't (``by_host=False``), the message is not moved. ``handed_on`` is called
+    after the sending, before the original ends.
 
-    Whoever dies on the way leaves it in both, as the host does when it moves one to the poison queue (H-39).
+    A crash on the way leaves the message in both queues, as a crash of the host does on the way to the poison queue
+    (H-39).
 
     Raises:
         MessageElsewhere: it is not ours any more.
-        StorageDenied, StorageUnavailable, StorageError: a queue did not do it.
+        StorageDenied, StorageUnavailable, StorageError: a queue refused.
     """
     clock = asyncio.get_running_loop().time
     began = clock()
     claimed, _ = await _claim(queue, message)
     if claimed is None and not by_host:
-        return None  # its host would put it back beside the moved one
+        return None  # the host would put the message back beside its copy
     await _answered(to.create, "making the poison queue")
     if clock() - began > _OURS:
         return None
@@ -194,8 +195,8 @@ async def move(
 async def _claim(queue: MessageStore, message: Received) -> tuple[tuple[str, str] | None, float]:
     """Make the message only ours; return its id and new receipt, and the service's clock.
 
-    Without these it is its host's, and the host's own delete will work: either its body hides its id or receipt, or the
-    host has renewed the receipt, as it does when a function waited for its turn in the worker. Then no other
+    Without id and receipt the message is the host's, and the host's own delete will work: either the body hides id or
+    receipt, or the host has renewed the receipt, as for a function that waits in the worker. Then no other
     receiver can have the message yet.
     """
     if message.known is None:
@@ -223,7 +224,7 @@ async def _answered(request: Callable[[], Awaitable[_T]], what: str) -> _T:
 
 
 async def _gone(delete: Callable[[], Awaitable[None]]) -> bool:
-    """Delete a message; tell whether it is gone. A delete may be asked for again, whatever became of it."""
+    """Delete a message; tell whether the message is gone. A delete may be repeated, whatever its outcome."""
     for _ in range(_DELETES):
         try:
             await _asked(delete)

@@ -1,4 +1,4 @@
-"""How often a message has failed before it was put back: its copy counts from one again, so the number goes with it.
+"""How often a message failed before it was put back: a copy counts from one again, so the number goes with the copy.
 
 The number stands on a blob named after the copy, in the container of the locks. Only failed messages have a number. The
 number is looked for when a message is put back, and when a body fails. A message that works costs nothing; a number of
@@ -37,8 +37,8 @@ class FailureCount:
 
     Attributes:
         before: under earlier ids of the message.
-        here: since then; counted only where its body hides how often it was received.
-        last: the invocation that failed last: guards that count for the same one count once.
+        here: under the present id; counted only where the body hides the number of receives.
+        last: the last failed invocation: several guards of one invocation count once.
     """
 
     before: int = 0
@@ -47,7 +47,7 @@ class FailureCount:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Failures under all ids."""
         return self.before + self.here
 
     def __bool__(self) -> bool:
@@ -60,7 +60,7 @@ def key_of(message: Received) -> str:
 
 
 def key_of_copy(message: Received, copy: Sent) -> str:
-    """Return the name under which those of its copy are: its body hides the same."""
+    """Return the name under which the failures of a message's copy are counted: the body hides equal properties."""
     return _key(message.text, None if message.inserted is None else copy.inserted) if message.id is None else copy.id
 
 

@@ -1,7 +1,7 @@
 """Which queue a function's messages come from: its trigger's settings, resolved as the Functions host does.
 
-The queue's account is the trigger's, which need not be the lock's; and where two settings name one, the host takes
-the other than for blobs (H-25).
+The queue's account is the trigger's, which may differ from the lock's. Where two settings name an account, the host
+prefers ``__accountName``, unlike for blobs (H-25).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def trigger_queue(
     """Return the queue that a trigger with these settings listens to; ``account_named`` resolves its connection.
 
     Raises:
-        ConfigurationError: a setting that it needs is missing or wrong.
+        ConfigurationError: a setting is missing or wrong.
     """
     queue = _resolved(str(trigger.get("queueName") or ""), "queueName", settings).lower()  # as the host does
     connection = _resolved(str(trigger.get("connection") or ""), "connection", settings)

@@ -73,7 +73,7 @@ def lock_name(
 
 
 def hashed_scope(value: str) -> str:
-    """Return what stands for a scope's value in a name that is not to show it. An empty value stays empty, and wrong.
+    """Return the hash of a scope's value, for names that must not show it. An empty value stays empty, and wrong.
 
     >>> hashed_scope("jane@example.com")
     '8c87b489ce35cf2e2f39f80e282cb2e804932a56'
@@ -107,13 +107,13 @@ def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level
 
 
 def hashed_name(folder: str, text: str) -> str:
-    """Return a name in the folder for a text that can't be one as it is: its beginning, made safe, and a hash of it."""
+    """Return a name in the folder for a text that is no valid name: a safe beginning, and a hash."""
     readable = _encoded(text).replace("%2E", ".")[: LONGEST_NAME - len(folder) - _HASH_DIGITS - 1]
     return f"{folder}{_without_half_escape(readable)}~{digest(text)}"
 
 
 def digest(text: str) -> str:
-    """Return the hash that replaces, in a name, what can't or must not be in it."""
+    """Return the hash that replaces a text in a name."""
     from hashlib import sha256
 
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
@@ -161,7 +161,7 @@ def safe_name(text: str) -> str:
 
 
 def _may_stay(text: str) -> bool:
-    """Tell whether it is a name already, and not what this makes of another text."""
+    """Tell whether the text is a valid name, and no name that ``safe_name`` makes of another text."""
     try:
         check_blob_name(text)
     except ConfigurationError:

@@ -94,7 +94,7 @@ def _read_default(name: str, shortest_cut: int = _SHORTEST_CUT) -> NameParts | N
 
 
 def _named(parts: NameParts) -> str | None:
-    """Return the name that these parts get; None: no name."""
+    """Return the name of the parts; None: no name."""
     try:
         return lock_name(
             parts.app, parts.function or "", parts.scopes, parts.level or "function", listener=parts.listener
@@ -104,7 +104,7 @@ def _named(parts: NameParts) -> str | None:
 
 
 def _decoded(part: str, *, cut: bool) -> str | None:
-    """Return the text of an encoded part; of one that was cut, without the character that lost a byte."""
+    """Return the text of an encoded part; of a cut part, without the character that lost a byte."""
     if not _ENCODED.fullmatch(part):
         return "" if cut and not part else None
     raw = unquote_to_bytes(part)
