@@ -128,7 +128,7 @@ async def _reach(part: Section, token: int) -> None:
     assert part.fencing is not None
     for left in reversed(range(_TRIES)):
         try:
-            await within(_CALL, part.fencing.reach(part.lease.id, part.owner, token))
+            await within(_CALL, part.fencing.raise_above(part.lease.id, part.owner, token))
         except StoreFailure as failure:
             if failure.loss is not None:
                 part.lease.lose(failure.loss, failure)

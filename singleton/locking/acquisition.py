@@ -132,7 +132,7 @@ class Acquisition:
             if (took := asyncio.get_running_loop().time() - fencing.touched) > failover / 2:
                 raise StoreFailure(detail=f"its first touch took {took:.1f} s, over half of failover={failover:g}")
             lease.touched(fencing.touched, good)
-            lease.accompany(Touches(lease, fencing, failover))
+            lease.add_touches(Touches(lease, fencing, failover))
             return
         if not fencing.spares_stamp(etag, owner):
             await within(_CALL, fencing.stamp_anew(lease.id, etag, owner))
@@ -148,7 +148,7 @@ class Acquisition:
         """Begin the next epoch under a lease whose tokens are used up. A failure leaves the lease without tokens."""
         assert self._fencing is not None
         try:
-            await within(_CALL, self._fencing.go_on(lease.id, lease.owner))
+            await within(_CALL, self._fencing.begin_epoch(lease.id, lease.owner))
         except (StoreFailure, TimeoutError) as failure:
             _log.debug("lock %s: its next tokens were not written: %s", self._name, failure)
 

@@ -45,7 +45,7 @@ _OF_USE: Final = 60.0
 
 
 class Touches(Renewable):
-    """The touches of one hold, for ``Lease.accompany``: a third of ``failover`` after the last one was sent.
+    """The touches of one hold, for ``Lease.add_touches``: a third of ``failover`` after the last one was sent.
 
     After a failure they come sooner and sooner, until the hold is lost.
     """
@@ -89,12 +89,12 @@ class Touches(Renewable):
         except (Exception, asyncio.CancelledError) as error:
             if being_cancelled():
                 raise
-            return begun + self._sooner(as_failure(error), left)
+            return begun + self._retry_delay(as_failure(error), left)
         lease.touched(sent, good_for(failover))
-        lease.end_of(self._trouble)
+        lease.forget_failure(self._trouble)
         return sent + failover / TOUCHES
 
-    def _sooner(self, trouble: StoreFailure, left: float) -> float:
+    def _retry_delay(self, trouble: StoreFailure, left: float) -> float:
         """Note a touch that failed; return the delay before the next touch."""
         lease, failover = self._lease, self._failover
         self._trouble = trouble
@@ -175,7 +175,7 @@ class Takeover:
 
     async def ask(self, owner: str) -> Lease:
         """Ask for the lease once. See ``Acquisition.ask``."""
-        if self._suspicion.etag is not None and await self._is_taken() and not self._acquisition.in_doubt:
+        if self._suspicion.etag is not None and await self._is_held() and not self._acquisition.in_doubt:
             raise StoreFailure(409, "LeaseAlreadyPresent", "as was read")
         try:
             lease = await self._acquisition.ask(owner)
@@ -193,7 +193,7 @@ class Takeover:
         except StoreFailure as failure:
             _log.debug("lock %s: not read: %s", self._name, failure)
 
-    async def _is_taken(self) -> bool:
+    async def _is_held(self) -> bool:
         """Tell whether the lock is held. The lease of a holder that was silent for too long is broken first."""
         try:
             state, silent = await self._look()

@@ -154,12 +154,12 @@ class FencingCounter:
     def _spares(self) -> bool:
         return self.counts and self.failover is None and not (self.spent or self._told_of_a_long_hold)
 
-    async def go_on(self, lease_id: str, owner: str) -> None:
+    async def begin_epoch(self, lease_id: str, owner: str) -> None:
         """Write the next epoch under a lease of ours whose tokens are used up."""
         async with self._in_order():
             await self.stamp(lease_id, self._etag, owner)
 
-    async def reach(self, lease_id: str, owner: str, token: int) -> None:
+    async def raise_above(self, lease_id: str, owner: str, token: int) -> None:
         """Raise later tokens above the token that another lock gave to the section that begins under this lease.
 
         If the epoch of the token is above ours, the epoch is written: once, or twice if the blob is not as we left it,
@@ -238,14 +238,14 @@ class FencingCounter:
         except StoreFailure as failure:
             if failure.meaning != "changed":
                 raise
-        self._take_over(await self._store.read(self._name))
+        self._adopt(await self._store.read(self._name))
         return await self._put(lease_id, owner, self._epoch, held, kept)
 
     def _told(self, held: float) -> float:
         """Return ``held`` if the blob tells of a long hold, else 0: then the next holder may spare its stamp."""
         return held if self._told_of_a_long_hold else 0.0
 
-    def _take_over(self, state: BlobState) -> None:
+    def _adopt(self, state: BlobState) -> None:
         """Go on from a blob after a write of ours whose reply was lost."""
         if recorded_epoch(state) != self._epoch:
             raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", _STAMPED_BY_OTHERS)

@@ -138,7 +138,7 @@ class Lease(Renewable):
         else:
             watcher(self.lost)
 
-    def serve(self, owner: str) -> None:
+    def begin_section(self, owner: str) -> None:
         """Note that a section of this owner begins."""
         self.owner, self.began = owner, self._loop.time()
 
@@ -162,7 +162,7 @@ class Lease(Renewable):
             self._touched, self._touch_ends = sent, sent + good
             self.set_timer()
 
-    def accompany(self, touches: Renewable) -> None:
+    def add_touches(self, touches: Renewable) -> None:
         """Send the touches beside the renewals, until ``stop`` joins both."""
         self._touches = touches
         self.set_timer()
@@ -266,7 +266,7 @@ class Lease(Renewable):
             if failure.loss is not None:
                 self.lose(failure.loss, failure)
             self.note(failure)
-            self._pause = self._sooner(self._pause, failure, sent)
+            self._pause = self._retry_delay(self._pause, failure, sent)
         else:
             self._renewed(sent, replied)
             self._pause = self._interval
@@ -299,7 +299,7 @@ class Lease(Renewable):
             self.cause = None
             self._extend(sent)
 
-    def end_of(self, trouble: StoreFailure | None) -> None:
+    def forget_failure(self, trouble: StoreFailure | None) -> None:
         """Forget a failure that was noted: the request has succeeded since."""
         if self.lost is None and self.cause is trouble:
             self.cause = None
@@ -322,7 +322,7 @@ class Lease(Renewable):
         left = self._deadline - sent
         return min(self._deadline, sent + min(_LONGEST_CALL, max(_SHORTEST_CALL, left / 2)))
 
-    def _sooner(self, delay: float, failure: StoreFailure, sent: float) -> float:
+    def _retry_delay(self, delay: float, failure: StoreFailure, sent: float) -> float:
         """Return the delay before the next try: half the last delay, or a quarter of the time that is left if shorter.
 
         The delay is a second at least. A Retry-After of the service is obeyed, unless a last try would come too late.

@@ -315,7 +315,7 @@ class Lock:
         hold = Section(self.name, waiter.owner, token, lease)
         hold.fencing = self._fencing
         hold.concerns(waiter.invocation)
-        lease.serve(waiter.owner)
+        lease.begin_section(waiter.owner)
         return hold
 
     @property

@@ -123,7 +123,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="no renewal after a failed one",
         file=LEASE,
-        old="            self._pause = self._sooner(self._pause, failure, sent)\n",
+        old="            self._pause = self._retry_delay(self._pause, failure, sent)\n",
         new="            return math.inf\n",
         breaks="one lost message ends a hold that was good (B1)",
     ),

@@ -185,8 +185,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="lost reply to a touch not made good",
         file=FENCING,
-        old='            if failure.meaning != "changed":\n                raise\n        self._take_over(await',
-        new="            raise\n        self._take_over(await",
+        old='            if failure.meaning != "changed":\n                raise\n        self._adopt(await',
+        new="            raise\n        self._adopt(await",
         breaks="one lost reply loses the hold",
     ),
     Mutant(
@@ -243,8 +243,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="own lease waited out",
         file=FAILOVER,
-        old="await self._is_taken() and not self._acquisition.in_doubt:",
-        new="await self._is_taken():",
+        old="await self._is_held() and not self._acquisition.in_doubt:",
+        new="await self._is_held():",
         breaks="a lease that was granted without our knowing blocks everybody",
         by=(
             "tests/unit/locking/test_failover.py::test_a_lease_of_ours_that_was_granted_late_is_asked_for_and_not_waited_out",

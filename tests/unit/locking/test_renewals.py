@@ -144,7 +144,7 @@ async def test_a_touch_goes_before_renewals_by_the_deadline_of_its_own() -> None
         return now() + 0.6
 
     lease.touched(now(), good)
-    lease.accompany(Touching(lease, touch, now() + 0.6))
+    lease.add_touches(Touching(lease, touch, now() + 0.6))
     await until(30.0)
     assert lease.lost is None
     assert max(later - earlier for earlier, later in itertools.pairwise(touches)) < 1.0
@@ -164,7 +164,7 @@ async def test_who_waits_for_the_turn_of_a_touch_is_told_at_its_deadline() -> No
         return now()
 
     lease.touched(now(), 1.8)
-    lease.accompany(Touching(lease, touch, now() + 0.6))
+    lease.add_touches(Touching(lease, touch, now() + 0.6))
     await until(5.0)
     assert told == [pytest.approx(1.8)]
     await lease.stop()
@@ -223,7 +223,7 @@ async def test_a_renewal_is_asked_for_while_a_touch_is_due() -> None:
         return now() + 0.5  # one falls on each renewal
 
     lease.touched(now(), 1.8)
-    lease.accompany(Touching(lease, touch, now() + 0.5))
+    lease.add_touches(Touching(lease, touch, now() + 0.5))
     await until(8.0)
     (renewed,) = network.sent("renew")
     assert renewed.sent == pytest.approx(lease.began + 7.5)
