@@ -1,4 +1,4 @@
-"""What happened in a run: who was inside which body and when, who waited, who died.
+"""The facts of a run: bodies, waits, holds, invocations, messages, kills.
 
 These are facts without any judgement. `simulator.history.historian` reads them from the journals,
 `simulator.checks.verdict` judges them. All times are times of the journals.
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from simulator.history.outages import PauseSpan, Standstill, Strike
 
 Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "acquired", "contended", "open"]
-"""How a body, a call or a wait ended: by itself, or with its host's death or the run."""
+"""How a body, an invocation or a wait ended: by itself, by the death of the host, or with the run."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Deed:
-    """What every action on a lock has: which lock, and who did it."""
+    """The base of every action on a lock: lock, host, function and owner."""
 
     lock: str
     function: str
@@ -91,7 +91,7 @@ class Held(Acquisition):
 
 @dataclass(slots=True, kw_only=True)
 class Refusal(Deed):
-    """A lock was asked for and given up: the body did not run."""
+    """A lock that was asked for and given up: the body did not run."""
 
     t: float
     reason: str
@@ -158,7 +158,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """A host was killed; the first of its holds is the one it was killed for."""
+    """The kill of a host; the first hold is the reason for the choice of this host."""
 
     t: float
     host: str
@@ -168,7 +168,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """A host was asked to end, as a scale-in does it, while it had these holds."""
+    """A host with these holds was asked to end, as at a scale-in."""
 
     t: float
     host: str
@@ -195,7 +195,7 @@ class WorkerEnd:
 
 @dataclass(slots=True, kw_only=True)
 class Message:
-    """What happened to one message of a queue, and to the copies as which it was put back."""
+    """The way of a message of a queue, and of the copies that were put back."""
 
     id: str
     ids: set[str] = field(default_factory=set)  # its own, and those of its copies

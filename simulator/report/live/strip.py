@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 AROUND: Final = 2
-"""Lines that are no rows: the times above the rows, and what the characters mean below them."""
+"""Lines beside the rows: the times above, and the meanings of the characters below."""
 _RANKS: Final = (
     "gone",
     "idle",
@@ -36,7 +36,7 @@ _RANKS: Final = (
     "kill",
     "overlap",
 )
-"""From the least important on."""
+"""Ranks, the least important first."""
 _LEGEND: Final = ("overlap", "kill", "over", "drain", "pause", "body", "wait", "fault", "lasts")
 _WORDS: Final = {
     "wait": "waits",
@@ -67,7 +67,7 @@ _NICE: Final = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 _WORTH: Final = _RANKS.index("pause")
 
 Overlapped = tuple[float, float, str, str]
-"""From when until when two hosts were inside at once, and which."""
+"""Begin and end of an overlap, and the two hosts."""
 
 
 def strip(board: Board, look: Look, rows: int, *, now: float, overlaps: Sequence[Overlapped]) -> list[Text]:
@@ -133,7 +133,7 @@ class _Lane:
 
 
 def lanes(board: Board) -> dict[str, str]:
-    """Return for each host the name of its row: the first host in whose place it was started."""
+    """Return for each host the name of its row: the name of the first host in the same place."""
     found: dict[str, str] = {}
     for host in board.hosts:
         _, before = board.restarted.get(host, (0.0, ""))
@@ -222,7 +222,7 @@ _LEAST: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How large a terminal is, and which characters it can show."""
+    """The size of a terminal, and the characters that the terminal can show."""
 
     width: int = 80
     height: int = 24
@@ -230,7 +230,7 @@ class Look:
 
     @property
     def unicode(self) -> bool:
-        """Whether it shows more than ASCII."""
+        """Whether the terminal shows more than ASCII."""
         return self.encoding.lower().startswith("utf")
 
     @property
@@ -239,7 +239,7 @@ class Look:
         return _UNICODE if self.unicode else _ASCII
 
     def safe(self, text: str) -> str:
-        """Return text with nothing that the terminal can't show."""
+        """Return text without characters that the terminal can't show."""
         if self.unicode:
             return text
         return text.replace("…", self.glyphs["dots"]).encode(self.encoding, "replace").decode(self.encoding)
@@ -278,7 +278,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. A wide one takes what the others leave."""
+    """A column of a table. A wide column takes the rest of the width."""
 
     title: str
     _: KW_ONLY

@@ -34,7 +34,7 @@ STATES: Final = {
     "failed": "bold red",
 }
 _FEWEST_LOCKS: Final = 3
-"""Lines of the locks, if they are shown at all: the titles, one lock, and how many more there are."""
+"""The fewest lines for locks: the titles, one lock, and the number of more locks."""
 _WITH_TOKENS: Final = 62
 """From this width on, the fencing tokens are shown."""
 _TOGETHER: Final = 120
@@ -53,7 +53,7 @@ _HOST: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class _Heights:
-    """How many lines each part gets; hosts and locks with their titles."""
+    """The lines of each part; hosts and locks include the titles."""
 
     hosts: int
     locks: int

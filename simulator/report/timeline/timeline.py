@@ -1,4 +1,4 @@
-"""What a timeline consists of. All times are seconds from the start of the run."""
+"""The parts of a timeline. All times are seconds from the start of the run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLane:
-    """One host. After a kill or a drain it is started again: then it has several lives, under names of their own."""
+    """One host. A host that is started again after a kill or a drain has several lives, each with a name of its own."""
 
     name: str
     lives: tuple[Life, ...]
@@ -53,7 +53,7 @@ class LockLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A time in which something lasted: whose it was, and on which lock."""
+    """A span of time on a lock, with its host, function and owner."""
 
     lock: str
     host: str
@@ -82,7 +82,7 @@ class HoldSpan(Span):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitSpan(Span):
-    """Somebody waited for a lock."""
+    """A wait for a lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class LeaseSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Something that happened at a moment, or lasted.
+    """An event at a moment, or over a span of time.
 
     Attributes:
         kind: what sort of thing.
@@ -137,7 +137,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapSpan:
-    """Two bodies that were inside one lock at the same time. ``caught``: nobody can prevent it, and it was told."""
+    """Two bodies inside one lock at a time. ``caught``: no lock can prevent the overlap, and the loss was told."""
 
     lock: str
     start: float
@@ -149,7 +149,7 @@ class OverlapSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takeover:
-    """A lock whose holder was killed at ``at``, and who took it over, when, and by when somebody had to."""
+    """A lock whose holder was killed at ``at``: the next holder, the time of the take-over, and its bound."""
 
     lock: str
     victim: str
@@ -163,7 +163,7 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """A lock went from one holder to the next: given up at ``since``, acquired at ``at``."""
+    """A hand-over of a lock from a holder to the next: given up at ``since``, acquired at ``at``."""
 
     lock: str
     since: float
@@ -190,7 +190,7 @@ class MessageLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenPromise:
-    """A promise that was broken, and where to look for it.
+    """A broken promise, and where to look.
 
     Attributes:
         check: the name of the check that found it.
@@ -209,7 +209,7 @@ class BrokenPromise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One record behind a mark: when, whose, for whom, about which lock, in words."""
+    """A record behind a mark: time, host, owner, lock, and words."""
 
     at: float
     host: str
@@ -237,4 +237,4 @@ class Timeline:
     troubles: tuple[BrokenPromise, ...] = ()
     notes: tuple[Note, ...] = ()
     calls: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Of each host, how many requests of each kind it sent to the storage."""
+    """For each host the number of requests of each kind to the storage."""
