@@ -114,7 +114,7 @@ async def invoke(
 ) -> str:
     """Run one invocation, for the message of this id; return ``ok``, ``failed``, or the name of its error.
 
-    ``keys`` say for each mode what excludes others; ``failures`` are what a function may raise of its own.
+    ``keys`` has the key of the lock for each mode; ``failures`` are what a function may raise of its own.
     """
     outcome, blamed = "cancelled", ""
     world.oracle.listening.invoked(machine, invocation, function)

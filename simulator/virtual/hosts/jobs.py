@@ -1,6 +1,6 @@
 """The guarded functions that virtual worlds run: the shipped decorator around bodies that work on a fenced resource.
 
-Each is what users write: an async job per key, a sync job, a timer that skips, a job that gives up after a while.
+Users write the same: an async job per key, a sync job, a timer that skips, a job that gives up after a while.
 Bodies under holds of the lock API are here, too: no decorator reports these.
 """
 

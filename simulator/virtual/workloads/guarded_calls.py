@@ -65,7 +65,7 @@ def start_workers(
     kinds: tuple[str, ...],
     cancels: float = 0.0,
 ) -> None:
-    """Some workers on each host; ``workers`` and ``rounds`` say from how many to how many."""
+    """Start workers on each host. ``workers`` and ``rounds`` are ranges: the least number and the greatest."""
     for machine in world.machines:
         for worker in range(world.rng_work.randint(*workers)):
             number = world.rng_work.randint(*rounds)
@@ -109,9 +109,9 @@ def start_rounds(
 class _Call:
     """One call of a guarded function, after a ``pause``.
 
-    Its body ``starts`` a task that calls another for the same lock, and does not wait for it.
-    It may be cancelled after some seconds, or so many steps of its loop after a body on its machine ended: just as the
-    lock is handed on.
+    The body ``starts`` a task that calls another function for the same lock, and does not wait for the task.
+    A cancellation comes after ``cancel_after`` seconds, or ``cancel_at_step`` steps of the loop after a body on the
+    machine ended: just as the lock is handed on.
     """
 
     pause: float

@@ -1,4 +1,4 @@
-"""What became of each message: judged at the queue service, at the instant, whatever hosts and locks say of it.
+"""The end of each message, judged at the queue service, at the instant, whatever hosts and locks say of it.
 
 A message and the copies in whose place it went back say the same, and no two messages of a world do. So a message is
 known by its text, in its queue and in the poison queue.
@@ -55,14 +55,14 @@ _JITTER: Final = 0.25
 
 @dataclass(slots=True)
 class MessageEntry:
-    """One message, and all the copies of it.
+    """A message and its copies.
 
     Attributes:
         number: which it is.
         queue: where it was put.
         expires: when its life ends.
         there: what of it lies in queues now, by queue and id.
-        machines: those that have received it, and since when.
+        machines: the machines that have received the message, each with the time of the receipt.
         receives: how often it was received.
         answered: how many of its invocations ended as a success.
         failures: how many failed, by the id that it had.

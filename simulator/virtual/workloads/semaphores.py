@@ -60,7 +60,7 @@ class _Visit:
 
 
 def start_semaphore(world: World) -> None:
-    """Some workers on each machine for few slots. Some give up, some are cancelled."""
+    """Start workers on each machine for few slots. Workers may give up or be cancelled."""
     rng = world.rng_work
     pool = _Pool(world, rng.choice([1, 2, 2, 3, 5]))
     for machine in world.machines:
@@ -97,7 +97,7 @@ class _Pool:
     _left: dict[Machine, float] = field(default_factory=dict)
 
     async def visits(self, machine: Machine, worker: int, plans: list[_Plan]) -> None:
-        """Make one visit after the other."""
+        """Make the visits of a plan in turn."""
         client = _client()
         for number, plan in enumerate(plans):
             await asyncio.sleep(plan.pause)

@@ -65,10 +65,10 @@ class Shape:
 
     Attributes:
         run: it, guarded.
-        parameter: its trigger's parameter, as its host fills it.
-        keyed: whether its lock is its message's customer's, which it shares with all functions of the app.
+        parameter: the parameter of the trigger, which the host fills.
+        keyed: whether the lock is that of the customer in the message: all functions of the app share the lock.
         is_async: whether it can be cancelled.
-        skips: tells by its invocation's id whether its policy skips it.
+        skips: tells by the id of an invocation whether the policy skips the invocation.
     """
 
     run: Callable[..., Any]
