@@ -1,4 +1,4 @@
-"""Which lock, and how it is to behave: what the registry knows its locks by."""
+"""The address of a lock and its timing: the registry's key."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from singleton.settings.options import SingletonOptions
 
 _timing = lru_cache(64)(Timing)
-"""One for all locks that behave alike."""
+"""Shared by locks with equal timing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Which lock, and how it is to behave."""
+    """Container, blob name, timing and stamp of a lock."""
 
     place: LockContainer
     name: str
@@ -27,17 +27,17 @@ class Address:
     stamp: Stamp = "token"
 
     def __hash__(self) -> int:
-        """Return that of the name, which a string remembers: each lock is looked up several times."""
+        """Return the hash of the name, which a string caches: an acquisition looks the lock up several times."""
         return hash(self.name)
 
     @property
     def blob(self) -> tuple[LockContainer, str]:
-        """Where it is."""
+        """Container and name of the blob."""
         return self.place, self.name
 
     @classmethod
     def of(cls, place: LockContainer, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
-        """Return the address of the lock ``name`` under these options."""
+        """Return the address of the lock ``name`` under the options."""
         timing = _timing(
             period=options.lock_period,
             renewal=options.renewal_interval,

@@ -1,6 +1,6 @@
-"""What becomes of a call to another thread: an answer, an error, or nothing, where the caller goes away before.
+"""The result of a call to another thread: a value, an error, or a cancellation by the caller.
 
-As ``concurrent.futures.Future``, for one caller, without the condition variable, which takes longer than all the rest.
+Like ``concurrent.futures.Future``, for one caller, without the condition variable, the largest part of its cost.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _T = TypeVar("_T")
 
 
 class CallResult(Generic[_T]):
-    """Decided once, from any thread: ``claim`` it before it is answered, or ``cancel`` it.
+    """Decided once, on any thread: ``claim`` before an answer, or ``cancel``.
 
     Attributes:
-        cancelled: nobody waits for it any more.
+        cancelled: the caller waits no longer.
     """
 
     __slots__ = ("_callbacks", "_error", "_is_done", "_undecided", "_value", "_waited_for", "cancelled")
@@ -33,65 +33,65 @@ class CallResult(Generic[_T]):
         self.cancelled = False
         self._error: BaseException | None = None
         self._is_done = False
-        self._undecided = threading.Lock()  # taken, for good, by who decides
+        self._undecided = threading.Lock()  # taken for good by the deciding thread
         self._waited_for = threading.Lock()
         self._waited_for.acquire()
         self._callbacks: list[Callable[[], object]] = []
 
     def claim(self) -> bool:
-        """Decide that there will be an answer; False: it was cancelled."""
+        """Decide for an answer; False: the caller has cancelled."""
         return self._undecided.acquire(blocking=False)
 
     def cancel(self) -> bool:
-        """Decide that nobody waits for it any more; False: it was claimed."""
+        """Decide against an answer; False: claimed before."""
         if self._undecided.acquire(blocking=False):
             self.cancelled = True
             self._end(concurrent.futures.CancelledError())
         return self.cancelled
 
     def give(self, value: _T) -> None:
-        """Answer. It was claimed."""
+        """Answer with a value, after ``claim``."""
         self._value = value
         self._end(None)
 
     def fail(self, error: BaseException) -> None:
-        """Have the caller get this error. It was claimed."""
+        """Answer with an error, after ``claim``."""
         self._end(error)
 
     def when_done(self, callback: Callable[[], object]) -> None:
-        """Call this when it is decided, and answered or cancelled, on whichever thread that happens; it may be now."""
+        """Call ``callback`` after the answer or cancellation, on the deciding thread; at once if done."""
         self._callbacks.append(callback)
         if self._is_done:
             self._call_all()
 
     def wait(self, timeout: float = -1) -> None:
-        """Block until it is done; or for so many seconds, at most."""
+        """Block until the answer or cancellation, at most ``timeout`` seconds; negative: without limit."""
         if not self._is_done and self._waited_for.acquire(timeout=timeout):
             self._waited_for.release()
 
     def error(self) -> BaseException | None:
-        """Block until it is done; return the error."""
+        """Block until done; return the error, or None."""
         self.wait()
         return self._error
 
     def result(self) -> _T:
-        """Block until it is done; return the answer, or raise the error."""
+        """Block until done; return the value, or raise the error."""
         self.wait()
         if self._error is not None:
             try:
                 raise self._error
             finally:
-                del self  # of the error's traceback
+                del self  # the error's traceback has this frame
         return self._value
 
     async def awaited(self) -> _T:
-        """Wait until it is done, as ``result``. A cancellation of the caller leaves it as it is."""
+        """Wait until done; return the value, or raise the error. A cancellation of the caller decides nothing."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[None] = loop.create_future()
-        here = contextvars.copy_context()  # of the task: the call that wakes the task is part of the task's work
+        here = contextvars.copy_context()  # the callback which wakes the task runs in the task's context
 
         def done() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and no task waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and no task waits
                 loop.call_soon_threadsafe(_wake, waiting, context=here)
 
         self.when_done(done)
@@ -99,20 +99,20 @@ class CallResult(Generic[_T]):
             await waiting
             return self.result()
         finally:
-            del self  # of the error's traceback
+            del self  # the error's traceback has this frame
 
     def _end(self, error: BaseException | None) -> None:
         self._error = error
         self._is_done = True
-        try:  # noqa: SIM105 - an interrupt may come with each call, so there is none in between
+        try:  # noqa: SIM105 - an interrupt may come at every call: no further call in between
             self._waited_for.release()
-        except RuntimeError:  # ended twice, where an interrupt let two decide
+        except RuntimeError:  # ended twice: an interrupt let two threads decide
             pass
         if self._callbacks:
             self._call_all()
 
     def _call_all(self) -> None:
-        """Call each once, on whichever of two threads comes first; one that is interrupted may be called again."""
+        """Make every call once, on the faster of two threads; an interrupted call may be repeated."""
         while True:
             try:
                 callback = self._callbacks.pop(0)
@@ -126,5 +126,5 @@ class CallResult(Generic[_T]):
 
 
 def _wake(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():  # as it is where the task was cancelled meanwhile
+    if not waiting.done():  # done: the task was cancelled
         waiting.set_result(None)

@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 Work: TypeAlias = "Callable[[Registry], Coroutine[Any, Any, _T]]"
-"""Something to be done on the lock thread. The holds in its result are released if the caller is gone by then."""
+"""Work for the lock thread. Holds in its result are released if the caller is gone by then."""
 
 CLOSING = 12.0
-"""Seconds that closing takes at most: bodies of listeners end (5), leases are given back (5)."""
+"""Seconds of closing, at most: bodies of listeners end (5), leases are released (5)."""
 
 
 class Lifetime(enum.Enum):
-    """The life of the place where locks live.
+    """The life of the lock thread.
 
-    open ── close ──► closing ── all is given back, or time is up ──► over
-      └────────────────┴────── the thread could not be prepared ───────┘
+    open ── close ──► closing ── leases are released, or time is up ──► over
+      └────────────────┴─────── the thread could not be prepared ───────┘
     """
 
-    OPEN = "everybody is served"
-    CLOSING = "who comes is refused; what was got is given back"
-    OVER = "nothing happens any more"
+    OPEN = "calls are served"
+    CLOSING = "new calls are refused; holds are released"
+    OVER = "nothing runs"
 
 
 class Calls:
     """The registry of this process, for callers on any thread and any loop.
 
-    Whose loop it is says how a thread waits (``_refuse_itself``, ``_wait``), and how something is done there
+    Subclasses say how a thread waits (``_refuse_itself``, ``_wait``), and how work is started on the loop
     (``_soon``, ``_begun``).
     """
 
@@ -61,7 +61,7 @@ class Calls:
         self._door = threading.RLock()
 
     def call(self, work: Work[_T]) -> _T:
-        """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
+        """Run ``work`` on the lock thread, and block until its result; holds without a taker are released."""
         self._refuse_itself("acquire")
         answer: CallResult[_T] = CallResult()
         try:
@@ -71,10 +71,10 @@ class Calls:
             self._abandon(answer)
             raise
         finally:
-            del answer  # of the error's traceback, which would be kept until a collection
+            del answer  # the error's traceback has this frame: a circle of references otherwise
 
     async def call_async(self, work: Work[_T]) -> _T:
-        """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
+        """Run ``work`` on the lock thread, and await its result; holds without a taker are released."""
         answer: CallResult[_T] = CallResult()
         try:
             self._ask(work, answer)
@@ -86,20 +86,20 @@ class Calls:
             del answer
 
     def release(self, hold: Hold) -> None:
-        """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
+        """Release on a thread. A hold of a closed lock thread, or of a parent process, needs no release."""
         self._refuse_itself("release")
         if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
                 self._wait(given_back)
 
     async def release_async(self, hold: Hold) -> None:
-        """Release from a coroutine. The caller's cancellation does not stop it."""
+        """Release in a coroutine. The caller's cancellation does not stop the release."""
         if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
                 await given_back.awaited()
 
     def begin_closing(self) -> CallResult[None] | None:
-        """Refuse who comes from now on, and give back everything; done then. None: it had begun before."""
+        """Refuse new calls and release every hold; the result is given afterwards. None: closing has begun before."""
         closed: CallResult[None] = CallResult()
         begun = self._move(
             Lifetime.OPEN,
@@ -109,18 +109,18 @@ class Calls:
         return closed if begun else None
 
     def end(self) -> bool:
-        """Be over once closing has taken its time; False where it was over before."""
+        """Be over, after closing; False: over before."""
         return self._move(Lifetime.CLOSING, Lifetime.OVER)
 
     def forget(self) -> None:
-        """Be over, in a forked child: the thread is not there, nor those that had this object's or a hold's mutex."""
+        """Be over, in a forked child: the lock thread does not exist there, nor a thread with a taken mutex."""
         self._door = threading.RLock()
         self.phase = Lifetime.OVER
         for hold in (*self.registry.acquired,):
             hold.lost.forget()
 
     def _ask(self, work: Work[_T], answer: CallResult[_T]) -> None:
-        """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
+        """Start the work of a caller. Cancelling the answer cancels the work; holds of a late result are released."""
         coro = work(self.registry)
         with self._door, Asking():
             if self.phase is Lifetime.OPEN:
@@ -130,13 +130,13 @@ class Calls:
         raise self._refusal()
 
     def _abandon(self, answer: CallResult[Any]) -> None:
-        """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
+        """Cancel the work of a caller who has gone, or release the holds of its result."""
         if not answer.cancel() and answer.error() is None:
             for hold in holds_in(answer.result()):
                 self._release(hold, dropped=True)
 
     def _release(self, hold: Hold, *, dropped: bool = False) -> CallResult[None] | None:
-        """Begin to release; None where there is nothing to do. ``dropped``: its caller never got it."""
+        """Start the release; None: nothing to release. ``dropped``: the caller never got the hold."""
         if hold.lost.reason == "closed":
             return None
         given_back: CallResult[None] = CallResult()
@@ -148,11 +148,11 @@ class Calls:
         with self._door:
             if self.phase is Lifetime.OVER:
                 return None
-            self._soon(partial(self._loop.call_soon, begin))  # after what was asked for before, which began as a task
+            self._soon(partial(self._loop.call_soon, begin))  # after work of earlier calls, which starts as tasks
         return given_back
 
     def _move(self, before: Lifetime, after: Lifetime, then: Callable[[], None] = lambda: None) -> bool:
-        """Go from one phase to another, and do what belongs to it, at once for all threads; tell if it was that one."""
+        """Go from phase ``before`` to ``after`` and call ``then``, atomically; False: the phase was another."""
         with self._door:
             if self.phase is not before:
                 return False
@@ -179,13 +179,13 @@ class Calls:
         answer: CallResult[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """Run this on the loop, and answer with what came of it."""
+        """Run the coroutine on the loop, and answer with its result."""
         task = self._begun(coro)
         answer.when_done(lambda: self._cancel(task) if answer.cancelled else None)
         task.add_done_callback(partial(self._ended, answer, undo))
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task runs any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task runs
             self._soon(task.cancel)
 
     def _ended(
@@ -194,7 +194,7 @@ class Calls:
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None,
         task: asyncio.Task[_T],
     ) -> None:
-        """Tell the caller what came of its work; undo it if the caller has gone."""
+        """Give the caller the result of the work; undo the work if the caller has gone."""
         error = self._refusal() if task.cancelled() else task.exception()
         if not answer.claim():
             if undo is not None and error is None:
@@ -204,29 +204,29 @@ class Calls:
         else:
             answer.give(task.result())
 
-    # --- whose loop it is ---------------------------------------------------------------------------------------------
+    # --- for subclasses -----------------------------------------------------------------------------------------------
 
     def _refuse_itself(self, what: str) -> None:
-        """Raise ``RuntimeError`` on the thread that serves all others, where a wait would have no end."""
+        """Raise ``RuntimeError`` on the lock thread itself, where a wait would never end."""
 
     def _wait(self, answer: CallResult[_T]) -> _T:
         """Block the calling thread until there is an answer."""
         try:
             return answer.result()
         finally:
-            del answer  # of the error's traceback
+            del answer  # the error's traceback has this frame
 
     def _soon(self, callback: Callable[[], object]) -> None:
-        """Call this on the loop."""
+        """Call the callback on the loop."""
         self._loop.call_soon_threadsafe(callback)
 
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Begin to run this, on the loop."""
+        """Start the coroutine as a task, on the loop."""
         return self._loop.create_task(coro)
 
 
 class LockRuntime(Protocol):
-    """What a guard needs of the place where its locks live. ``Runtime`` is the real one."""
+    """The lock thread, as far as a guard needs it. ``Runtime`` is the real class."""
 
     def call(self, work: Work[_T]) -> _T:
         """See ``Runtime.call``."""
@@ -242,13 +242,13 @@ class LockRuntime(Protocol):
 
 
 Locks: TypeAlias = "LockRuntime | SyncLocks"
-"""Where a guard's locks live, for coroutines."""
+"""The lock thread for a guard's coroutine."""
 
 
 class SyncLocks:
-    """The half of ``LockRuntime`` for coroutines; its calls block the thread.
+    """The coroutines of ``LockRuntime`` for a thread without an event loop: calls block the thread.
 
-    So a guard is written once, as a coroutine: for a sync body ``at_once`` runs the coroutine without an event loop.
+    A guard is written once, as a coroutine: for a sync body ``at_once`` runs the coroutine without an event loop.
     """
 
     def __init__(self, locks: LockRuntime) -> None:
@@ -264,7 +264,7 @@ class SyncLocks:
 
 
 def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine that waits for nothing to its end, on this thread, whether or not a loop runs on it."""
+    """Run a coroutine which never suspends to its end, on the calling thread, with or without a running loop."""
     try:
         coro.send(None)
     except StopIteration as end:

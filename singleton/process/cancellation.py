@@ -1,4 +1,4 @@
-"""Cancellations around a guarded body: a loss cancels it, and no cancellation reaches a worker that can't answer it."""
+"""Cancellation of a guarded body by a loss. The cancellation never reaches the worker: it becomes ``LockLost``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def cancelled_when_lost(hold: Hold, *, enabled: bool = True) -> contextlib.AbstractContextManager[None]:
-    """Cancel the task that runs the block when the hold is lost, and turn that cancellation into ``LockLost``.
+    """Cancel the task of the block at a loss of the hold, and turn the cancellation into ``LockLost``.
 
-    A cancellation that comes from elsewhere is passed on.
+    A cancellation by another cause is passed on.
     """
     task = asyncio.current_task() if enabled else None
     return contextlib.nullcontext() if task is None else _Cancelling(hold, task)
 
 
 class _Cancelling:
-    """The block. It is no generator, which takes several times as long: each invocation enters one."""
+    """The block. A generator would take several times as long, in every invocation."""
 
     __slots__ = ("_before", "_hold", "_is_over", "_loop", "_ours", "_remove", "_task")
 
@@ -43,7 +43,7 @@ class _Cancelling:
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         self._is_over = True
         self._remove()
-        del self._remove  # it knows this block: a cycle that only a collection would free
+        del self._remove  # refers to this block: a circle of references
         if self._ours and self._task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError):
             try:
                 self._hold.raise_if_lost()

@@ -1,4 +1,4 @@
-"""What closing a client means: no new calls are accepted, and waiting calls end with an error."""
+"""Closing a client: new calls are refused, and waiting calls end with an error."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _T = TypeVar("_T")
 
 
 class Closing:
-    """Open until it is closed, from any thread and for good. Takes no lock that a fork could leave taken."""
+    """Open until ``close``, from any thread and for good. Uses no mutex, which a fork could leave taken."""
 
     def __init__(self) -> None:
         self._closed = False
-        # In the order in which they came, as virtual time must be the same each time.
+        # In the order of arrival: a virtual world must run the same way every time.
         self._waiting: dict[tuple[asyncio.AbstractEventLoop, asyncio.Timeout], None] = {}
         self._behind: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
     @property
     def is_closed(self) -> bool:
-        """Tell whether it is closed."""
+        """Tell whether the client is closed."""
         return self._closed
 
     def check(self, name: str) -> None:
@@ -34,10 +34,10 @@ class Closing:
             raise LockClosed(f"lock {name!r}: its client is closed: make a new client", lock=name)
 
     async def through(self, name: str, wait: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Await ``wait()``, but no longer than the client is open.
+        """Await ``wait()``, until the client is closed at most.
 
         Raises:
-            LockClosed: it is closed, or was meanwhile; what waited has been cancelled.
+            LockClosed: the client is closed, or was closed during the wait, which is then cancelled.
         """
         stay = asyncio.timeout(None)
         entry = (asyncio.get_running_loop(), stay)
@@ -54,10 +54,10 @@ class Closing:
                 self.check(name)
             raise
         finally:
-            del stay, entry  # of the error's traceback: they know this task, which has the error
+            del stay, entry  # they refer to the task, which has the error, which has this frame
 
     def when_closed(self, call: Callable[[], None]) -> None:
-        """Call this on the running loop when the client is closed, after the waiting coroutines were told."""
+        """Call ``call`` on the running loop at the closing, after the end of the waiting coroutines."""
         loop = asyncio.get_running_loop()
         self._behind.append((loop, call))
         if self._closed:
@@ -69,7 +69,7 @@ class Closing:
         if already:
             return
         for entry in self._waiting.copy():
-            with suppress(RuntimeError):  # that loop is closed, and its waiters were told
+            with suppress(RuntimeError):  # a closed loop has no waiters
                 entry[0].call_soon_threadsafe(self._show_out, entry)
         for loop, call in self._behind.copy():
             with suppress(RuntimeError):

@@ -1,9 +1,8 @@
-"""Holds that end without a release.
+"""Holds which end without a release.
 
-* Dropped: a hold that was garbage-collected is released, so that it doesn't keep the lock for ever (M-37).
-* Too long: a section that lasts for longer than ``max_hold`` loses its lease. The hold is lost first, and its user is
-  told. The lease then expires by itself: it is not released while the body runs. So nobody gets in before the user was
-  told.
+* Dropped: a garbage-collected hold is released, or it would keep the lock for ever (M-37).
+* Too long: a section loses its lease after ``max_hold``. The hold is lost first, and its user is told. The lease then
+  expires: it is not released while the body runs. The next holder never comes before the user was told.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ if TYPE_CHECKING:
 
 
 def release_if_dropped(hold: Hold) -> None:
-    """Give the lock back when ``hold`` is collected without having been released. Call it on the lock's loop."""
+    """Release the lock if ``hold`` is collected without a release. Call on the lock's loop."""
     if isinstance(hold, Section):
         hold.when_dropped(_Collected())
 
 
 class _Collected:
-    """Called on whichever thread lets go of the hold, or collects garbage. In a fork the loop does not run.
+    """Callback of a dropped hold, on the thread which drops it or collects garbage. In a fork the loop does not run.
 
-    As small as it can be: there is one for each lock that is held.
+    Small: every held lock has an instance.
     """
 
     __slots__ = ("_context", "_loop")
@@ -43,12 +42,12 @@ class _Collected:
         self._context = contextvars.copy_context()
 
     def __call__(self, lock: str, record: SectionRecord) -> None:
-        with suppress(RuntimeError):  # its loop is closed: the lease lapses
+        with suppress(RuntimeError):  # the loop is closed: the lease expires
             self._loop.call_soon_threadsafe(_end, lock, record, context=self._context)
 
 
 def _end(lock: str, record: SectionRecord) -> None:
-    """End the section of a hold that was collected, unless it has ended. Call it on the lock's loop."""
+    """End the section of a collected hold, unless the section has ended. Call on the lock's loop."""
     if not record.over:
         _log.warning(
             *("lock %s: its hold was garbage-collected without a release, and is released now", lock),
@@ -58,9 +57,9 @@ def _end(lock: str, record: SectionRecord) -> None:
 
 
 def lose_after(seconds: float, hold: Section) -> None:
-    """Have the hold lost as too long, unless its section has ended by then. Call it on the lock's loop.
+    """Declare the hold lost (``too long``) after ``seconds``, unless its section has ended. Call on the lock's loop.
 
-    It counts for this section alone: one that gets the same lease next has its own time.
+    The time counts for this section alone: the next section under the lease has its own.
     """
     loop = asyncio.get_running_loop()
     timer = loop.call_at(loop.time() + seconds, _too_long, hold.record, hold.lease)  # not the hold (M-37)
@@ -68,12 +67,12 @@ def lose_after(seconds: float, hold: Section) -> None:
 
 
 def _too_long(record: SectionRecord, lease: Lease) -> None:
-    if not record.over and not record.lost.ended:  # it has ended where its lock is kept for at_least
+    if not record.over and not record.lost.ended:  # ended: at_least keeps the lock of an ended hold
         lease.lose("too long")
 
 
 async def give_back(hold: Hold) -> None:
-    """Release a hold, with all its parts, and say so."""
+    """Release a hold with its parts, and log the release."""
     held = [each.lock for each in parts_of(hold) if isinstance(each, Section) and not each.record.over]
     await release(hold)
     for lock in held:
@@ -81,7 +80,7 @@ async def give_back(hold: Hold) -> None:
 
 
 async def until_lost(hold: Hold) -> None:
-    """Wait until the lease of a hold is lost whose section is over, and whose lock is kept. Call it on its loop."""
+    """Wait for the loss of a lease which ``at_least`` keeps after the section. Call on the lock's loop."""
     lost = asyncio.Event()
     forget = hold.lost.add_callback(lambda _: lost.set())
     try:

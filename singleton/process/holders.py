@@ -1,11 +1,11 @@
-"""Who has a lock: looked up for the line about a long wait, and for the error of a caller that did not get the lock.
+"""Look-up of a lock's holder, for the log line of a long wait and for the error of a refused caller.
 
-* A long wait is logged: after half a minute, then each time that the wait has lasted twice as long. The line says who
-  has the lock, where, and since when.
-* An error names the holder if the answer comes soon; a late answer serves the next caller that is refused.
+* A long wait is logged: after half a minute, then at every doubling. The line names the holder, its machine, and the
+  begin of its hold.
+* An error names the holder if the answer comes soon; a late answer serves the next refused caller.
 
-The look-up is a request to the storage. It is sent only when a wait is long or has failed, as a task of its own, and at
-most once a minute for each lock of this process.
+The look-up is a request to the storage, sent by a task of its own, only for a long or failed wait, and at most once a
+minute for a lock and process.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 LONG: Final = 30.0
-"""Seconds of a wait after which it is told of."""
+"""Seconds after which a wait is logged."""
 _AGAIN: Final = 60.0
-"""Seconds between two readings of one lock, at least."""
+"""Seconds between two reads for one lock, at least."""
 _CALL: Final = 5.0
 
 
 class LongWait:
-    """A block in which somebody waits.
+    """A block around a wait, which logs a long wait.
 
     Args:
-        what: the lock, or the semaphore.
-        owner: who waits.
-        who: returns what tells who has it; or words for that, which need no asking.
-        accompany: keeps a task until the end of the process.
+        what: the lock or semaphore, in words.
+        owner: owner of the waiting call.
+        who: returns the look-up of the holder; or words in place of a look-up.
+        accompany: keeps a task until the closing of the registry.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class LongWait:
 
 @dataclass(frozen=True, slots=True)
 class WhoHas:
-    """Tells who has a lock, as of the last time that somebody of this process asked."""
+    """Look-up of a lock's holder, shared by the callers of this process."""
 
     store: LeaseStore
     name: str
@@ -110,7 +110,7 @@ class WhoHas:
     accompany: Callable[[asyncio.Task[None]], None]
 
     async def told(self) -> tuple[str, dict[str, Any]]:
-        """Return in words who has it, and as fields of a log line."""
+        """Return the holder in words, and as fields of a log line."""
         if (record := self.guard.inside) is not None:
             return f"it is held{_described(record.holder, here=True)}", fields_of(record.holder)
         reading = await self._read()
@@ -124,24 +124,24 @@ class WhoHas:
         return f"it is held{_described(holder, here=False)}, as read {when}", fields_of(holder)
 
     async def holder(self) -> Holder | None:
-        """Return who has it; None: nobody, or that is not known."""
+        """Return the holder; None: free, or not known."""
         return self.guard.inside.holder if self.guard.inside is not None else (await self._read()).holder
 
     async def _read(self) -> Reading:
-        """Return what was read within the last minute, or else is read now."""
+        """Return a read of the last minute, or read now."""
         loop, guard = asyncio.get_running_loop(), self.guard
         if guard.asking is None and (guard.reading is None or loop.time() - guard.reading.at >= _AGAIN):
             guard.asking = loop.create_task(self._ask(), name=f"who has lock {self.name}")
             self.accompany(guard.asking)
         if guard.asking is not None:
-            await asyncio.wait({guard.asking})  # a task of its own: whoever began it may be gone by now
+            await asyncio.wait({guard.asking})  # a separate task: the caller who started it may be gone
         return guard.reading or Reading(loop.time(), failure=StoreFailure())
 
     async def _ask(self) -> None:
         guard, at = self.guard, asyncio.get_running_loop().time()
         try:
             state = await within(_CALL, self.store.read(self.name))
-        except Exception as error:  # noqa: BLE001 - whatever a store raises, it is only not known who has the lock
+        except Exception as error:  # noqa: BLE001 - after an error of a store the holder is not known
             failure = as_failure(error)
             guard.reading = Reading(at, failure=None if failure.meaning == "missing" else failure)
         else:
@@ -151,7 +151,7 @@ class WhoHas:
 
 
 def _described(holder: Holder, *, here: bool) -> str:
-    """Say where a lock is held, by whom, and since when."""
+    """Describe the holder: place, owner, begin of the hold."""
     known = [" in this process" if here else ""]
     if holder.host is not None and not here:
         known.append(f" on {holder.host}")
@@ -167,9 +167,9 @@ def _described(holder: Holder, *, here: bool) -> str:
 
 
 _LONG: Final = 1.0
-"""Seconds that an answer is waited for by whoever waited for the lock that long, or fails for want of it."""
+"""Seconds for the look-up, after a wait of at least this length or a raised refusal."""
 _SHORT: Final = 0.25
-"""The same for whoever skips, or would not wait a second for the lock."""
+"""Seconds for the look-up, after a skip or a time-out below a second."""
 
 
 class HolderLookup(Protocol):
@@ -180,12 +180,12 @@ class HolderLookup(Protocol):
 
 
 def patience(timeout: float | None, *, skips: bool = False) -> float:
-    """Return how long to wait to hear who has a lock that was waited for so long; 0: it was asked for once."""
+    """Return the seconds for the look-up after a wait with this time-out; 0 means a single attempt."""
     return _SHORT if skips or (timeout is not None and 0 < timeout < _LONG) else _LONG
 
 
 async def name_holder(registry: HolderLookup, address: Address, error: LockNotAcquired, seconds: float) -> None:
-    """Put into the error who has the lock, unless it is there; wait no longer for the answer than so many seconds."""
+    """Set the error's holder, unless set; wait at most ``seconds`` for the look-up."""
     if error.holder is None:
         try:
             async with asyncio.timeout(seconds):
@@ -196,7 +196,7 @@ async def name_holder(registry: HolderLookup, address: Address, error: LockNotAc
 
 @asynccontextmanager
 async def naming_holder(registry: HolderLookup, address: Address, timeout: float | None) -> AsyncIterator[None]:
-    """Acquire a lock in this block; the error of one that is not acquired in time says who has it."""
+    """Acquire a lock in the block; the ``LockNotAcquired`` of the block names the holder."""
     try:
         yield
     except LockNotAcquired as error:

@@ -1,8 +1,8 @@
-"""The lock thread: one daemon thread per process with an event loop of its own, on which all locks live.
+"""The lock thread: one daemon thread per process, with an event loop for the locks of the process.
 
-The thread is made when first needed, closed at the end of the process, and made anew after a fork. A user function that
-blocks its event loop, or uses up the worker's threads, can't starve a renewal there. The clock of the loop counts
-suspended time too, so a machine that slept knows that its leases are gone.
+The thread is started at the first use, closed at the end of the process, and started anew after a fork. A user function
+which blocks its event loop, or uses up the worker's threads, can't starve a renewal. The loop's clock counts suspended
+time: after a suspend a machine knows that its leases have expired.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 _MOST: Final = 10_000
-"""Lines that wait for a handler; what comes beyond is dropped."""
+"""Number of waiting log lines; further lines are dropped."""
 
 
 class LogThread:
-    """A daemon thread that logs one line after another; it is started by the first."""
+    """A daemon thread for the log lines of the lock thread; started by the first line."""
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def serve(self) -> None:
-        """Have the lines of the calling thread logged here."""
+        """Log the lines of the calling thread on the log thread."""
         say_by(self._put)
 
     def close(self, within: float) -> None:
-        """Log what is left, for some seconds at most."""
+        """Log the waiting lines, for at most ``within`` seconds."""
         if self._thread is not None:
             self._lines.put(None)
             self._thread.join(within)
@@ -67,7 +67,7 @@ class LogThread:
             self._lines.put(say)
 
     def _begun(self) -> bool:
-        """Start the thread, unless it runs; False where the interpreter ends, and gives out no more threads."""
+        """Start the thread, unless it runs; False: the interpreter ends and starts no more threads."""
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="singleton-log", daemon=True)
             try:
@@ -82,7 +82,7 @@ class LogThread:
             self._say(say)
 
     def _say(self, say: Callable[[], None]) -> None:
-        with suppress(Exception):  # a filter or handler of the app's: the next line may fare better
+        with suppress(Exception):  # an error of the app's filter or handler
             say()
 
 
@@ -92,9 +92,9 @@ _Args = TypeVarTuple("_Args")
 _LOOK_UP = 1.0
 """Longest sleep, seconds: select() does not count the time that a machine is suspended."""
 _WAKE_UPS = 4096
-"""How many of them are taken note of at a time; asyncio does so, too."""
+"""Wake-ups read at a time, as in asyncio."""
 _IN_A_ROW = 4
-"""Times in a row that a loop with something to do may go on with that, without a look at its sockets."""
+"""Rounds of ready callbacks before the next look at sockets."""
 
 
 class _AttentiveSelector(selectors.DefaultSelector):
@@ -105,21 +105,21 @@ class _AttentiveSelector(selectors.DefaultSelector):
 class LockLoop(asyncio.SelectorEventLoop):
     """An asyncio loop on a clock that counts suspended time."""
 
-    # asyncio's own; alike in 3.11 and 3.13.
+    # Attributes of asyncio's class, equal in 3.11 and 3.13.
     _debug: bool
     _ready: deque[Any]
     _scheduled: list[Any]
     _stopping: bool
 
     def __init__(self) -> None:
-        # In place of a method, for it is asked dozens of times for each lock; from any thread.
+        # An attribute in place of a method: read dozens of times for a lock, on any thread.
         self.time = suspend_aware_clock()  # type: ignore[method-assign]
         super().__init__(_AttentiveSelector())
 
     def _run_once(self) -> None:
-        """Run what is ready, and what that makes ready; then do as asyncio, which looks at sockets and timers first.
+        """Run ready callbacks for some rounds, then one round of asyncio, which looks at sockets and timers first.
 
-        A timer that is due is not kept waiting. In debug mode asyncio does it all: it reports slow callbacks.
+        A due timer does not wait. In debug mode asyncio runs everything: it reports slow callbacks.
         """
         ready, scheduled = self._ready, self._scheduled
         for _ in range(_IN_A_ROW):
@@ -129,20 +129,20 @@ class LockLoop(asyncio.SelectorEventLoop):
                 handle = ready.popleft()
                 if not handle._cancelled:  # noqa: SLF001
                     handle._run()  # noqa: SLF001
-                del handle  # it may be part of a cycle
+                del handle  # may be part of a circle of references
             if self._stopping:
                 return
         super()._run_once()  # type: ignore[misc]
 
     def _read_from_self(self) -> None:
-        """Take note of a wake-up. asyncio reads until nothing is left; what is left here wakes the loop again."""
+        """Read wake-ups, once: the rest wakes the loop again. asyncio reads until the socket is empty."""
         with suppress(BlockingIOError, InterruptedError):
             self._ssock.recv(_WAKE_UPS)  # type: ignore[attr-defined]
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
-        """Run ``func`` on a thread, or here when the interpreter ends and gives out no more of them.
+        """Run ``func`` on a pool's thread, or on this thread when the interpreter ends and starts no more threads.
 
-        A request asks for one if it needs a new connection (DNS), and the last request gives a lease back.
+        A request with a new connection needs a thread (DNS), and the last request releases a lease.
         """
         try:
             return super().run_in_executor(executor, func, *args)
@@ -164,7 +164,7 @@ class Runtime(Calls):
     def __init__(
         self, registry: Registry, *, prepare: Callable[[], None] = lambda: None, log: LogThread | None = None
     ) -> None:
-        """Start the thread; it calls ``prepare`` before its loop begins to run. ``log``: where its lines are logged."""
+        """Start the thread, which calls ``prepare`` before its loop runs. ``log``: the thread for its log lines."""
         super().__init__(registry, LockLoop())
         self._log = log
         self._prepare = prepare
@@ -202,10 +202,10 @@ class Runtime(Calls):
                 self._log.close(_LAST_LINES)
 
     def _prepared(self) -> bool:
-        """Prepare the thread; where that fails, nobody may wait for it."""
+        """Prepare the thread; after a failure later calls are refused."""
         try:
             self._prepare()
-        except Exception as error:  # noqa: BLE001 - a library's import may raise anything
+        except Exception as error:  # noqa: BLE001 - an import may raise anything
             self._failure = SingletonError(f"the lock thread could not start: {error!r}")
             self._failure.__cause__ = error
             with self._door:
@@ -214,8 +214,8 @@ class Runtime(Calls):
         return True
 
     async def _drain(self) -> None:
-        """Let the last calls come to their ends; cut off what does not."""
-        await asyncio.sleep(0)  # what was asked for at the last moment has begun
+        """Let the last calls end; cancel the rest."""
+        await asyncio.sleep(0)  # calls of the last moment start
         left = asyncio.all_tasks() - {asyncio.current_task()}
         if left and self._failure is None:
             _, left = await asyncio.wait(left, timeout=_LAST_CALLS)
@@ -231,38 +231,38 @@ _accounts: Callable[[str], GivenClients] | None = None
 _current: Runtime | None = None
 _forked: list[Runtime] = []
 _loading = threading.RLock()
-"""Held while modules are imported or clients made, and by who forks.
+"""Held during imports, the making of clients, and forks.
 
-A child that inherits half a module could never import it, and a lock that the SDK or the standard library has taken to
-make a client (``platform`` does, on 3.11) stays taken in the child for ever.
+A child with half an imported module could never import the module. A mutex taken by the SDK or the standard library to
+make a client (``platform`` does, on 3.11) would stay taken in the child for ever.
 """
 
 _NEEDED = ("singleton.stores.wire", "encodings.idna")
-"""What a request needs. The last would be imported at the first request, while anybody may fork."""
+"""Modules of a request. The last would be imported at the first request, while another thread may fork."""
 
 
 def provide_runtime(
     provider: Callable[[], LockRuntime] | None, accounts: Callable[[str], GivenClients] | None = None
 ) -> None:
-    """Have locks live elsewhere than on this process's lock thread: under virtual time. None undoes it.
+    """Replace the lock thread of this process, for virtual time. None restores it.
 
-    ``accounts`` says which account a connection's name stands for there; without it, the settings do.
+    ``accounts`` returns the account of a connection's name; without ``accounts`` the settings decide.
     """
     global _provider, _accounts
     _provider, _accounts = provider, accounts
 
 
 def provided_account(connection: str) -> GivenClients | None:
-    """Return the account that a connection's name stands for where locks live elsewhere; None: ask the settings."""
+    """Return the account of a connection's name under a replaced lock thread; None: the settings decide."""
     return None if _accounts is None else _accounts(connection)
 
 
 def _load_http() -> None:
-    """Import what sends requests while no loop waits for it. Where one is missing, it is said when it is needed."""
+    """Import the modules of requests before the loop runs. A missing module is reported at its use."""
     with _loading, contextlib.suppress(ImportError):
         for module in _NEEDED:
             importlib.import_module(module)
-        if "singleton.stores.message_store" in sys.modules:  # some function puts messages back
+        if "singleton.stores.message_store" in sys.modules:  # a function puts messages back
             importlib.import_module("azure.storage.queue.aio")
 
 
@@ -286,7 +286,7 @@ def runtime() -> LockRuntime:
     if _provider is not None:
         return _provider()
     with _guard:
-        if _current is None or _current.phase is Lifetime.OVER:  # it could not start: perhaps it can now
+        if _current is None or _current.phase is Lifetime.OVER:  # a failed start is repeated
             with _loading:
                 importlib.import_module("singleton.process.accounts.stores")
             _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_http, log=LogThread())
@@ -295,7 +295,7 @@ def runtime() -> LockRuntime:
 
 @atexit.register
 def shutdown() -> None:
-    """Close the lock thread of this process, if there is one. A later use starts a new one."""
+    """Close the lock thread of this process, if started. A later use starts a new thread."""
     global _current
     with _guard:
         closing, _current = _current, None
@@ -304,9 +304,9 @@ def shutdown() -> None:
 
 
 def _after_fork() -> None:
-    """A child holds nothing, and starts a lock thread of its own.
+    """Start afresh in a forked child, which holds nothing and starts a lock thread of its own.
 
-    The parent's is kept unreachable but alive: collecting its sockets here would unregister them in the parent.
+    The parent's objects are kept alive: a collection of its sockets would unregister them in the parent.
     """
     global _current, _guard  # noqa: PLW0603
     _loading.release()

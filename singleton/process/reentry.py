@@ -1,8 +1,8 @@
-"""A caller that waits for a lock which it holds itself would wait for ever: where that is certain, the caller is told.
+"""Refuses a wait for a lock which the caller holds, if the wait certainly has no end.
 
-It is certain on the thread, or in the task, that is inside the lock's block: the block can't end before the call ends.
-It is not certain in a task or thread that was started inside, nor in a task of a loop that runs inside: the block need
-not wait for them. A hold without a block may be released by any thread or task.
+The endless wait is certain on the thread, or in the task, inside the lock's block: the block can't end before the call.
+It is not certain in a task or thread started inside the block, nor in a task of a loop which runs inside: the block
+need not wait for them. A hold without a block may be released by any thread or task.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from singleton.locking.record import SectionRecord
 
 Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
-"""A thread, and the task that runs on the thread."""
+"""A thread, and its running task."""
 
 
 class Nesting:
-    """A block under a hold, and the block around the block.
+    """A block under a hold, linked to its outer block.
 
-    Contexts are copied for each call to the lock thread, so nested blocks are linked: a copy takes one reference.
+    Every call to the lock thread copies the context; a linked list makes the copy a single reference.
 
     Attributes:
         caller: the thread, or task, inside the block.
-        shared: of a block that the caller may enter again.
-        around: the block around this block.
+        shared: the entry of a reentrant block, else None.
+        around: the outer block, or None.
         over: whether the block has ended.
     """
 
@@ -53,7 +53,7 @@ class Nesting:
 
     @property
     def section(self) -> Section | None:
-        """The hold, while block and section last; None also after a release, while the lock is kept (``at_least``)."""
+        """The hold, during block and section; None also after a release, while ``at_least`` keeps the lock."""
         hold = None if self.over else self._hold()
         if not isinstance(hold, Section) or hold.record.over or (hold.lost.ended and not hold.lost.is_set()):
             return None
@@ -62,11 +62,11 @@ class Nesting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One of the blocks that share a hold.
+    """One of the blocks which share a hold.
 
     Attributes:
-        lock: which lock it is.
-        blocks: all that are inside under this hold. The lock is given back as the last of them ends.
+        lock: key of the lock.
+        blocks: entries of the blocks under the hold. The lock is released at the end of the last block.
     """
 
     lock: Hashable
@@ -79,7 +79,7 @@ _asker: ContextVar[Caller | None] = ContextVar("singleton_asker", default=None)
 
 @contextmanager
 def inside(*holds: Hold) -> Iterator[None]:
-    """Know in the block that these locks are held by the block."""
+    """Note in the block that the block has these holds."""
     entered = enter(*holds)
     try:
         yield
@@ -88,7 +88,7 @@ def inside(*holds: Hold) -> Iterator[None]:
 
 
 def enter(*holds: Hold, shared: Entry | None = None) -> tuple[Nesting, ...]:
-    """Know from now on that these locks are held by a block that begins; return what ``leave`` needs."""
+    """Note that a beginning block has these holds; return the argument for ``leave``."""
     if not holds:
         return ()
     caller, last = this_caller(), _innermost()
@@ -102,7 +102,7 @@ def enter(*holds: Hold, shared: Entry | None = None) -> tuple[Nesting, ...]:
 
 
 def leave(entered: tuple[Nesting, ...]) -> None:
-    """Know no more what ``enter`` noted: the block ends."""
+    """Drop the notes of ``enter`` at the end of the block."""
     for each in entered:
         each.over = True
     if entered:
@@ -110,7 +110,7 @@ def leave(entered: tuple[Nesting, ...]) -> None:
 
 
 def _innermost() -> Nesting | None:
-    """Return the innermost block whose section goes on."""
+    """Return the innermost block with a running section."""
     last = _nesting.get()
     while last is not None and last.section is None:
         last = last.around
@@ -118,10 +118,10 @@ def _innermost() -> Nesting | None:
 
 
 def enter_again(lock: Hashable) -> tuple[Hold, Entry] | None:
-    """Join the block of this lock around this code, on the same thread or in the same task; None: there is none.
+    """Join the outer block of the lock on this thread or in this task; None: no outer block has the lock.
 
     Raises:
-        LockLost: its hold is lost.
+        LockLost: the hold of the outer block is lost.
     """
     caller, each = this_caller(), _nesting.get()
     while each is not None:
@@ -136,7 +136,7 @@ def enter_again(lock: Hashable) -> tuple[Hold, Entry] | None:
 
 
 class Asking:
-    """A block that begins work on the lock thread: the work knows its caller and the caller's invocation."""
+    """A block which starts work on the lock thread: the work knows its caller and the caller's invocation."""
 
     __slots__ = ("_asker", "_invocation")
 
@@ -150,15 +150,15 @@ class Asking:
 
 
 def ask_for_nobody() -> None:
-    """Know on the lock thread that nobody waits for what begins here, in a task that outlives its caller's call."""
+    """Note on the lock thread that no caller waits for the present task, which outlives the caller's call."""
     _asker.set(None)
 
 
 def refuse_reentry(name: str, owner: str, record: SectionRecord | None) -> None:
-    """Check a caller that is about to wait for a lock, on the lock thread; ``turn``: of the holder in this process.
+    """Check a caller before its wait for a lock, on the lock thread; ``record``: the running section in this process.
 
     Raises:
-        LockNotAcquired: the caller certainly waits for a block of its own.
+        LockNotAcquired: the caller certainly would wait for a block of its own.
     """
     each, caller = None if record is None else _nesting.get(), _asker.get()
     while each is not None:
@@ -178,7 +178,7 @@ def refuse_reentry(name: str, owner: str, record: SectionRecord | None) -> None:
 
 
 def this_caller() -> Caller:
-    """Return the thread, and the task, that run."""
+    """Return the running thread and task."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs on this thread

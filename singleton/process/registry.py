@@ -1,4 +1,4 @@
-"""The locks of one process: one ``Lock`` for each blob and timing, one store for each container. Lives on one loop."""
+"""The locks of this process: one ``Lock`` per blob and timing, one store per container. Runs on one event loop."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 IDLE_LOCKS: Final = 1024
-"""Locks remembered while nobody uses them: a key that comes back saves one request."""
+"""Number of remembered idle locks: a repeated key saves a request."""
 _LOOKS: Final = 2
-"""Of those remembered that are looked at when a new one comes: more of them than come."""
+"""Entries checked for removal at an insertion: more than one, or the table would grow."""
 _KINDS: Final = 256
-"""Kinds of names of which is remembered whether their blobs are missing."""
+"""Number of kinds of names with a remembered guess."""
 
 
 class Idling(Protocol):
-    """What may be forgotten while nobody needs it."""
+    """An entry which may be forgotten while unused."""
 
     @property
     def forgettable(self) -> bool:
-        """Tell whether nobody does."""
+        """Tell whether the entry is unused."""
 
 
 _KeyT = TypeVar("_KeyT")
@@ -59,14 +59,14 @@ _IdlingT = TypeVar("_IdlingT", bound=Idling)
 
 
 class Remembered(OrderedDict[_KeyT, _IdlingT]):
-    """What is known by its key, by when it was last asked for. What is needed is kept, and so many beside that."""
+    """Entries by key, in the order of their last use: the entries in use, and up to ``keep`` others."""
 
     def __init__(self, keep: int) -> None:
         super().__init__()
         self._keep = keep
 
     def known(self, key: _KeyT, make: Callable[[], _IdlingT]) -> _IdlingT:
-        """Return what is known by this key, made where it is not; those that were idle for longest make room for it."""
+        """Return the entry of the key, made if missing; the longest unused entries make room."""
         if (found := self.get(key)) is None:
             found = make()
             for _ in range(_LOOKS if len(self) >= self._keep else 0):
@@ -81,10 +81,10 @@ class Remembered(OrderedDict[_KeyT, _IdlingT]):
 
 
 class Guesses:
-    """Whether the blobs of locks that this process has not asked for yet are missing: a guess for each kind of names.
+    """Guesses, by kind of name, whether the blob of a new lock exists.
 
-    One function may get new scopes, and another one those that are there. The first name of a kind is guessed as the
-    first one of another kind was, so that names with a folder each are learnt of, too: ``order/7/pay``.
+    A function may meet new scopes only, another function known ones. The guess for the first name of a kind comes from
+    the first names of earlier kinds: names with a folder each (``order/7/pay``) are learnt as well.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Guesses:
         self._firsts: defaultdict[LockContainer, Guess] = defaultdict(Guess)
 
     def of(self, place: LockContainer, name: str) -> Guess:
-        """Return the guess for names of this kind."""
+        """Return the guess for the kind of the name."""
         kind = place, _kind(name)
         guess = self._kinds.pop(kind, None)
         if guess is None:
@@ -105,7 +105,7 @@ class Guesses:
 
 
 def _kind(name: str) -> str:
-    """Return what the names of a function's locks have in common; of any other name its folder.
+    """Return the common part of the names of a function's locks; for other names the folder.
 
     >>> _kind("locks/myapp/ship.42"), _kind("locks/myapp/~north"), _kind("orders/7")
     ('locks/myapp/ship.', 'locks/myapp/~', 'orders/')
@@ -123,14 +123,14 @@ _CLOSING: Final = 2.0
 
 
 class ListenerLock(Protocol):
-    """Who keeps a lock for the life of the process, and knows how that is ended."""
+    """A lock which the process keeps for life."""
 
     async def end(self) -> None:
-        """Let what runs under the lock end, and give it back."""
+        """Let the bodies under the lock end, and release the lock."""
 
 
 async def closed(opened: Sequence[LeaseStore | MessageStore]) -> None:
-    """Close them at the same time: one that hangs or fails keeps no other open."""
+    """Close stores and queues in parallel: a hanging or failing one keeps no other open."""
     closing = [asyncio.ensure_future(each.aclose()) for each in opened]
     done, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
     for each in hanging:
@@ -141,11 +141,11 @@ async def closed(opened: Sequence[LeaseStore | MessageStore]) -> None:
 
 
 class Registry:
-    """Acquires by address. All methods run on the loop of the registry's first use.
+    """Acquires locks by address. Methods run on the loop of the first use.
 
     Attributes:
-        acquired: all holds that somebody knows, also one that its caller gets by another way: a leader's.
-        waiters: how many invocations wait for each lock.
+        acquired: the holds of callers, leaders' holds included.
+        waiters: number of waiting invocations, by lock.
     """
 
     def __init__(
@@ -157,11 +157,11 @@ class Registry:
         keep: int = IDLE_LOCKS,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """``keep``: how many locks are remembered while nobody uses them; ``wall``: seconds since 1970."""
+        """``keep``: number of remembered idle locks; ``wall``: returns seconds since 1970."""
         self.wall = wall
         self._open_store = open_store
         self._open_queue = open_queue
-        self.rng = rng or random.SystemRandom()  # two clones of a process must not propose the same lease ids
+        self.rng = rng or random.SystemRandom()  # clones of a process must not propose equal lease ids
         self._stores: dict[LockContainer, LeaseStore] = {}
         self._renewals: defaultdict[LockContainer, Renewals] = defaultdict(Renewals)
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
@@ -170,13 +170,13 @@ class Registry:
         self._guards: weakref.WeakValueDictionary[tuple[LockContainer, str], BlobGuard] = weakref.WeakValueDictionary()
         self._last_guards: deque[BlobGuard] = deque(
             maxlen=keep
-        )  # a client is closed, and another opened within a second
+        )  # keeps guards alive between the closing of a client and the opening of the next
         self._semaphores: Remembered[tuple[Address, int], Semaphore] = Remembered(keep)
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._tails: set[Hold] = set()
         self.waiters = WaiterCount()
-        self._companions: dict[asyncio.Task[None], None] = {}  # in the order in which they came, as in ``Closing``
+        self._companions: dict[asyncio.Task[None], None] = {}  # in the order of arrival, as in ``Closing``
         self._lent: dict[LockContainer, set[Closing]] = {}
         self.keepers: dict[Address, ListenerLock] = {}
         self._closed = False
@@ -191,9 +191,10 @@ class Registry:
         at_least: float = 0.0,
         max_hold: float | None = None,
     ) -> Hold:
-        """Acquire the lock of this address, or with a limit a slot of the semaphore. See ``Lock.acquire``.
+        """Acquire the lock of the address, or with a limit a slot of the semaphore. See ``Lock.acquire``.
 
-        ``release`` will keep it until it has been held for ``at_least`` seconds. After ``max_hold`` seconds it is lost.
+        ``release`` keeps the lock until ``at_least`` seconds after the acquisition. After ``max_hold`` seconds the hold
+        is lost.
         """
         if self._closed:
             raise closed_error("lock", address.name, owner)
@@ -212,7 +213,7 @@ class Registry:
         return self.kept(hold, at_least, max_hold) if at_least or max_hold is not None else hold
 
     def kept(self, hold: Hold, at_least: float, max_hold: float | None) -> Hold:
-        """Return the hold, and see to it that it lasts so long at least, and at most, from now on. See ``acquire``."""
+        """Return the hold, with ``at_least`` and ``max_hold`` counted from now. See ``acquire``."""
         if at_least:
             self.keep(hold, at_least)
         if max_hold is not None:
@@ -222,7 +223,7 @@ class Registry:
         return hold
 
     def keep(self, hold: Hold, seconds: float) -> None:
-        """Give the hold back so many seconds from now at the earliest."""
+        """Release the hold ``seconds`` from now at the earliest."""
         due = asyncio.get_running_loop().time() + seconds
         self._not_before[hold] = max(due, self._not_before.get(hold, due))
 
@@ -235,38 +236,38 @@ class Registry:
             return await semaphore.acquire(timeout=timeout, owner=owner)
 
     def long_wait(self, address: Address, owner: str) -> LongWait:
-        """Return a block in which somebody waits for a lock: if that gets long, it is logged."""
+        """Return a block for a wait, which logs a long wait."""
         what, who = f"lock {address.name}", partial(self.who_has, address)
         return LongWait(what, owner, who, self.accompany)
 
     def who_has(self, address: Address) -> WhoHas:
-        """Return what tells who has a lock, and asks for that at most once a minute."""
+        """Return the look-up of a lock's holder, which sends at most one request a minute."""
         return WhoHas(self.store(address.place), address.name, self._lock(address).guard, self.accompany)
 
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
-        """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
+        """Return the error of a caller who waits in vain since ``since``. See ``Lock.why_not``."""
         return self._lock(address).why_not(since, elsewhere=elsewhere)
 
     async def pause(self, address: Address, seconds: float) -> None:
-        """Sleep before the next attempt; not past the moment at which it may find that the holder is silent."""
-        lock = self._locks.get(address)  # none where its store could not be opened
+        """Sleep before the next attempt, but not past the next look at a silent holder."""
+        lock = self._locks.get(address)  # None: the store could not be opened
         due = math.inf if lock is None else lock.next_look
         await asyncio.sleep(min(seconds, due - asyncio.get_running_loop().time()))
 
     async def release(self, hold: Hold) -> None:
-        """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""
+        """Release the hold, now or after ``at_least``. See ``release`` in ``lock.py``."""
         due = self._not_before.get(hold)
         if due is None or due <= asyncio.get_running_loop().time() or hold.lost.is_set():
             await give_back(hold)
         elif hold not in self._tails:
-            hold.lost.freeze(kept=True)  # it is over
+            hold.lost.freeze(kept=True)
             self._tails.add(hold)
             self.accompany(asyncio.get_running_loop().create_task(self._release_at(due, hold)))
 
     def end(self, hold: Hold, then: Callable[[], object]) -> bool:
-        """End a section without a task for it, and call ``then`` as ``release`` would return; False: ``release`` must.
+        """End a section without a task, and call ``then`` after the release; False: the caller must use ``release``.
 
-        That is so of a hold which is not a section under way, or is kept for longer than its section.
+        False for a hold without a running section, or with ``at_least``.
         """
         if not isinstance(hold, Section) or hold in self._not_before or hold.record.over:
             return False
@@ -281,26 +282,26 @@ class Registry:
         return True
 
     async def drop(self, hold: Hold) -> None:
-        """Give back at once what its caller never got."""
+        """Release at once a hold which its caller never got."""
         self._not_before.pop(hold, None)
         await give_back(hold)
 
     async def _release_at(self, due: float, hold: Hold) -> None:
-        with suppress(TimeoutError):  # with its lease lost it would keep nobody out but ourselves
+        with suppress(TimeoutError):  # without its lease the kept lock would exclude this process only
             async with asyncio.timeout_at(due):
                 await until_lost(hold)
         self._tails.discard(hold)
         await self.drop(hold)
 
     def accompany(self, task: asyncio.Task[None]) -> None:
-        """Keep a task that goes on for as long as this registry is open."""
+        """Keep a task until its end, or the closing of the registry."""
         self._companions[task] = None
         task.add_done_callback(self._companions.pop)
 
     async def aclose(self) -> None:
-        """Close all locks and stores. A lease whose section still runs lapses by itself (B10)."""
+        """Close locks and stores. The lease of a running section is not released: it expires (B10)."""
         self._closed = True
-        # Before the bodies of listeners are waited for: one that began now would be cut off.
+        # Refuse before the wait for bodies of listeners: a body which began now would be cut off.
         for semaphore in self._semaphores.values():
             semaphore.refuse()
         for lock in self._locks.values():
@@ -315,14 +316,14 @@ class Registry:
         self._queues.clear()
 
     async def _end_companions(self) -> None:
-        """After the locks: what a task lost by that it has been told, and gives nothing back under a running body."""
+        """End tasks after the locks: a task knows the loss of its lock, and releases nothing under a running body."""
         for task in self._companions:
             task.cancel()
         if self._companions:
             await asyncio.wait(tuple(self._companions))
 
     def lent_to(self, client: Closing, place: LockContainer) -> Registry:
-        """Close what a client brought along when the client is closed, and those of others who brought the same."""
+        """Close the store of a client's own ``ContainerClient`` after the closing of every client with this store."""
         users = self._lent.setdefault(place, set())
         if client not in users:
             users.add(client)
@@ -336,7 +337,7 @@ class Registry:
             self.accompany(asyncio.get_running_loop().create_task(self._leave(place)))
 
     async def _leave(self, place: LockContainer) -> None:
-        """Close the store of a place as soon as nothing is under way there, unless somebody comes before."""
+        """Close the store of a container as soon as its locks are idle, unless a client uses the container again."""
         while not self._lent.get(place) and (busy := self._busy_at(place)) is not None:
             await busy.at_rest()
             await asyncio.sleep(0)

@@ -1,7 +1,6 @@
-"""How many invocations of this process wait for each lock, and no more than ``max_waiting`` of them.
+"""Number of invocations of this process which wait for a lock, at most ``max_waiting``.
 
-Each wait begins and ends on the lock's loop: a wait that is cancelled, times out or fails is counted out as one that
-succeeds.
+Waits begin and end on the lock's loop: cancelled, timed-out and failed waits are counted out like successful ones.
 """
 
 from __future__ import annotations
@@ -20,33 +19,33 @@ _FULL: Final = "max_waiting"
 
 
 def is_full(error: LockNotAcquired) -> bool:
-    """Tell whether the lock was not waited for, as too many did already."""
+    """Tell whether the error is a refusal by ``max_waiting``."""
     return error.reason == _FULL
 
 
 @dataclass(slots=True)
 class WaitReport:
-    """How many invocations waited for a lock as another one asked for it in vain, and for how long that one asked."""
+    """Number of waiting invocations at a refused request, and seconds of the refused request."""
 
     number: int = 0
     seconds: float = 0.0
 
 
 class WaiterCount:
-    """Those invocations of one process that wait."""
+    """The waiting invocations of this process, by blob."""
 
     def __init__(self) -> None:
         self._waiting: dict[Blob, set[object]] = {}
 
     def of(self, blob: Blob) -> int:
-        """Return how many wait for this lock."""
+        """Return the number of waiters for the lock."""
         return len(self._waiting.get(blob, ()))
 
     def come(self, blob: Blob, who: object, owner: str, most: int | None) -> None:
-        """Count who begins to wait for this lock, until ``go``.
+        """Count a waiter for the lock, until ``go``.
 
         Raises:
-            LockNotAcquired: ``most`` wait for it already, and it is not counted.
+            LockNotAcquired: the lock has ``most`` waiters already; the caller is not counted.
         """
         if most is None or (waiting := self.of(blob)) < most:
             self._waiting.setdefault(blob, set()).add(who)
@@ -60,7 +59,7 @@ class WaiterCount:
         )
 
     def go(self, blob: Blob, who: object) -> None:
-        """Count out who waits no more; once more changes nothing."""
+        """Count out a waiter; a second call changes nothing."""
         waiting = self._waiting.get(blob)
         if waiting is not None:
             waiting.discard(who)

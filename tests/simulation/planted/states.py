@@ -91,7 +91,7 @@ STATES: tuple[Mutant, ...] = (
     Mutant(
         name="a hold outlives its block with at_least",
         file="singleton/process/registry.py",
-        old="            hold.lost.freeze(kept=True)  # it is over\n",
+        old="            hold.lost.freeze(kept=True)\n",
         new="",
         breaks="code after the block reads and writes state",
         by=("tests/unit/process/test_lock_at_least.py",),
