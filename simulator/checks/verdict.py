@@ -14,12 +14,12 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from simulator.checks.callers import Requests, check_requests
 from simulator.checks.coverage import Exercised, ExerciseLevel, count_exercised, judge_activity, reach_of, untried
 from simulator.checks.endings import judge_accounts, judge_endings
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
 from simulator.checks.fault_report import FaultReport, report_faults
+from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.liveness import judge_faults, judge_liveness
 from simulator.checks.losses import judge_losses, judge_renewals, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
