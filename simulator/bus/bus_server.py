@@ -11,13 +11,12 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-import aiohttp
-
 from simulator.bus.broker import Broker, Entity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import aiohttp
     from aiohttp import web
 
     from simulator.bus.broker import Item
@@ -194,6 +193,8 @@ class Bus:
             await self._session.close()
 
     async def _ask(self, what: str, **fields: object) -> Any:
+        import aiohttp  # as above: the command imports this module, and needs no broker
+
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=PATIENCE), connector=aiohttp.TCPConnector(limit=0)

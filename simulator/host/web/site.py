@@ -8,13 +8,13 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aiohttp import web
-
 from simulator.host.app.function_index import binding_class
 from simulator.host.web.routes import first_match
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+
+    from aiohttp import web
 
     from simulator.history.journal import Write
     from simulator.host.app.app_model import Parameter
@@ -136,6 +136,8 @@ class Site:
 
     async def open(self) -> None:
         """Begin to listen, and journal where."""
+        from aiohttp import web  # only an app with HTTP triggers needs aiohttp
+
         app = web.Application(client_max_size=LARGEST)
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None)
@@ -153,6 +155,8 @@ class Site:
             await self._site.stop()
 
     async def _handle(self, request: web.Request) -> web.Response:
+        from aiohttp import web
+
         if self._closing:
             return web.Response(status=503, headers={"Connection": "close"})
         found = first_match(self._served, request.method, path) if (path := self._below(request)) is not None else None
@@ -180,6 +184,8 @@ class Site:
 
 
 def _sent(response: HttpResponse, *, closing: bool) -> web.Response:
+    from aiohttp import web
+
     sent = web.Response(status=response.status, body=response.body)
     for name, value in response.headers:
         if name.lower() == "set-cookie":
