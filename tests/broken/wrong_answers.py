@@ -152,7 +152,7 @@ def the_first_token_is_shown_to_all_bodies(patch: Patch) -> None:
 
         return current
 
-    around(patch, guard, "Current", made)
+    around(patch, guard, "BodyContext", made)
 
 
 def _tokens(patch: Patch, token: Callable[[], int | None]) -> None:

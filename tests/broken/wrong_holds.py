@@ -164,7 +164,7 @@ def losses_are_told_to_everybody_but_the_body(patch: Patch) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._hold, name)
 
-    around(patch, guard, "Current", lambda real: lambda hold: real(Deaf(hold)))
+    around(patch, guard, "BodyContext", lambda real: lambda hold: real(Deaf(hold)))
 
 
 _UNDER_FAULTS: Final = "--hosts 5 --faults all --duration 40"
