@@ -301,8 +301,10 @@ FAILOVERS: tuple[Mutant, ...] = (
         new="        return self.lost is None and self._loop.time() < self._deadline\n",
         breaks="a section begins though others may have taken the lock meanwhile",
         by=(
-            "tests/unit/process/waiters/test_handed_on.py::"
-            "test_nobody_gets_the_lock_past_the_deadline_of_its_last_touch_however_long_its_lease_is_good",
+            (
+                "tests/unit/process/waiters/test_handed_on.py::"
+                "test_nobody_gets_the_lock_past_the_deadline_of_its_last_touch_however_long_its_lease_is_good"
+            ),
         ),
         why="the lock must be handed on while the loop is late: a world runs timers that are due before what wakes up",
     ),
