@@ -128,7 +128,7 @@ async def test_each_lock_that_is_held_takes_a_few_kilobytes() -> None:
     addresses = [replace(an_address(), name=f"tenant/{number}") for number in range(many)]
     await _use(registry, "first")
     package = Path(singleton.__file__).parent
-    with tracing(f"{package}/*", but=f"{package}/stores/*") as traced:
+    with tracing(f"{package}/*", but=f"{package}/testing/*") as traced:
         held = [await registry.acquire(each, timeout=None, owner=f"host-1/{each.name}") for each in addresses]
         await until(now() + 20.0)  # each was renewed, and its owner written
         assert traced() / many < 5_500
