@@ -34,7 +34,7 @@ class GuardReport:
         lock: where the lock is; None where the declaration names none, which is a finding.
         also: the lock's old name, which is taken as well; None: there is none.
         on_contention: the policy; the name of a function of the user's own.
-        options: what applies to it, and from where.
+        options: the options of the function, with the source of every value.
         place: line of the decorator.
     """
 

@@ -35,10 +35,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One mistake, or what may be one.
+    """A mistake, or a possible mistake.
 
     Attributes:
-        id: that of its rule, such as ``skip-on-http``; it never changes its meaning.
+        id: id of the rule, such as ``skip-on-http``; an id never changes its meaning.
         severity: how bad it is.
         message: what is wrong, with the value, and what to do.
         function: name of the function; "" where it concerns the whole app.

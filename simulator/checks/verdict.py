@@ -101,7 +101,7 @@ class Verdict:
         interrupted: the run was interrupted. duration: seconds from the first to the last record.
         seed: the number from which the run's choices were made.
         start: when the run began, by the journals' clock.
-        checks: each check, what it looked at and what it found.
+        checks: the checks, with their subjects and findings.
     """
 
     verdict: Outcome

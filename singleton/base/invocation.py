@@ -34,7 +34,7 @@ class Invocation:
     Attributes:
         id: as the host calls it; None: nobody's.
         function: name of its function; "" where it is not known.
-        storage: the worker's ``context.thread_local_storage``, where there is one.
+        storage: the worker's ``context.thread_local_storage``, or None.
         scope: what the scope of its lock came to; "" where there is none, or it is not to be shown.
         since: when it began, by the lock thread's clock; None: it has not come there yet.
         over: whether it has ended: nothing is logged in its name any more.

@@ -62,10 +62,10 @@ class Crossing(Protocol):
     """The way from any thread and any loop to where locks live. ``Calls`` is it."""
 
     def call(self, work: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
-        """Run it there, and wait."""
+        """Run the work on the lock thread, and block."""
 
     async def call_async(self, work: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
-        """Run it there, and await it."""
+        """Run the work on the lock thread, and await its result."""
 
 
 class State:

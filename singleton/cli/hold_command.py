@@ -111,10 +111,10 @@ class _Asking:
         self._had = self._waiting = False
 
     def look(self, *, new: bool) -> None:
-        """See to it that there is such a lock; of a new one, that its name is not a semaphore's.
+        """Check that the lock exists; for a new lock, that no semaphore has its name.
 
         Raises:
-            UsageError: there is none, or it is a semaphore's.
+            UsageError: the lock does not exist, or a semaphore has its name.
             StorageError: the storage refuses, or did not answer in time.
         """
         while True:

@@ -1,4 +1,4 @@
-"""The state in a lock's blob, as one section reads and writes it under the lease of the lock."""
+"""The state in a lock's blob, read and written by a section under its lease."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _T = TypeVar("_T")
 _CALL: Final = 5.0
 """Seconds for a request with little content."""
 _BYTES_A_SECOND: Final = 500_000
-"""Content that a slow way to the service carries: so much more time has a request with much."""
+"""Rate of a slow connection, in bytes: a request with much content gets more time."""
 _LONGEST: Final = _CALL + MOST_STATE / _BYTES_A_SECOND
 _PATIENCE: Final = 30.0
-"""Seconds that the storage may go without a usable answer, while the hold is good."""
+"""Seconds of storage without a usable answer, at most, while the hold is good."""
 _PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 
@@ -50,12 +50,12 @@ class _Section(Protocol):
 
 
 class SectionState:
-    """The ``Keeper`` of a section. The end of the section joins a read or write that is under way.
+    """The ``Keeper`` of a section. The end of the section waits for a read or write under way.
 
     Args:
-        section: whose state it is.
-        fencing: of the lock: all that is written to its blob goes through it.
-        lease: that covers the section.
+        section: the section.
+        fencing: the lock's counter, which makes every write to the blob.
+        lease: the lease of the section.
     """
 
     def __init__(self, section: _Section, fencing: FencingCounter, lease: Lease) -> None:
@@ -71,7 +71,7 @@ class SectionState:
         )
 
     async def glance(self) -> Kept:
-        """See ``Keeper.glance``. What the hold's stamp met stays so under its lease."""
+        """See ``Keeper.glance``. Under the lease, content found by the hold's stamp does not change."""
         if self._fencing.keeps_content:
             return await self.read()
         self._section.raise_if_lost()
@@ -83,7 +83,7 @@ class SectionState:
         seconds = _CALL + len(kept.body) / _BYTES_A_SECOND
         unsure = "it is not known whether this was written: the state of lock"
         sent = await self._use(lambda: fencing.keep(lease.id, lease.owner, lease.served, kept), seconds, unsure)
-        if fencing.failover is not None:  # it shows that the holder lives, as a touch does
+        if fencing.failover is not None:  # a write shows a living holder, as a touch does
             lease.touched(sent, good_for(fencing.failover))
 
     async def _use(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
@@ -97,14 +97,14 @@ class SectionState:
             section.record.end_use()
 
     async def _answered(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
-        """Ask until there is an answer, while the section lasts and is good.
+        """Repeat the request until an answer, while the section lasts and is good.
 
-        Asking again is safe: what is written is written on condition of an ETag, so once.
+        A repeated write is safe: its ETag condition lets only one write pass.
         """
         loop, lease = asyncio.get_running_loop(), self._lease
         ends, pause = loop.time() + _PATIENCE, _PAUSE
         if (failover := self._fencing.failover) is not None:
-            seconds = min(seconds, failover / TOUCHES)  # no touch can be sent while something is written
+            seconds = min(seconds, failover / TOUCHES)  # during a write no touch can be sent
         while True:
             try:
                 return await self._asked(request, seconds)
@@ -123,7 +123,7 @@ class SectionState:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _asked(self, request: Callable[[], Awaitable[_T]], seconds: float) -> _T:
-        """Ask once, for so long; a loss of the hold ends that, and its release ends it soon: it waits for this."""
+        """Send the request, for at most ``seconds``. A loss ends it at once, a release within ``_CALL`` seconds."""
         loop, ended = asyncio.get_running_loop(), self._section.record.ended
         over = False
 
@@ -147,7 +147,7 @@ class SectionState:
                     forget()
 
     def _judge(self, failure: StoreFailure) -> None:
-        """Raise what is final."""
+        """Raise the error of a final failure."""
         if failure.loss is not None:
             self._lease.lose(failure.loss, failure)
         self._section.raise_if_lost()

@@ -1,15 +1,15 @@
-"""A semaphore: at most so many holders at a time, over as many locks, its slots, ``{name}/slot-0`` and so on.
+"""A semaphore: up to ``limit`` holders at a time. Its slots are locks, ``{name}/slot-0``, ``{name}/slot-1`` ….
 
-* **Never more than the limit.** A hold is a hold of one slot, with all that a lock promises. Its fencing token orders
-  the holds of that slot only: it is no fence across the semaphore.
-* **One line, one poll.** Waiters of this process stand in line, as those of a lock do (``line.py``). One task goes over
-  the slots for all of them, with one request for each that others have, and then pauses as a lock does; a slot that
-  this process uses is not asked for, but a stand-in waits in its line, and brings the hold to whoever is first in ours.
-  So slots are handed on without a request, and given to others after ``handoff_window``, as locks are.
-* **Few blobs.** The low slots are tried first, in rings of doubling size, each from a random start: there are at most
-  twice as many blobs as there were ever holders at once, however high the limit.
-* **What it costs.** Finding a free slot takes one request for each taken one; waiting, up to 32 requests
-  a poll. Meant for limits of some dozens.
+* **Never more than the limit.** A hold is a hold of one slot, with the promises of a lock. Its fencing token orders
+  the holds of the slot only: it is no fence across the semaphore.
+* **One line, one poll.** Waiters of this process stand in line, as for a lock (``line.py``). One task asks for slots on
+  behalf of the line, with one request for a slot held elsewhere, and then pauses as a lock does. A slot which this
+  process uses is not asked for: a stand-in waits in the slot's line, and brings the hold to the first waiter. Slots
+  are handed on without a request, and released for other processes after ``handoff_window``, like locks.
+* **Few blobs.** Low slots are tried first, in rings of doubling size, from a random start in a ring: the number of
+  blobs is at most twice the greatest number of holders so far, however high the limit.
+* **Cost.** A free slot behind N taken ones takes N requests; a wait takes up to 32 requests a poll. Meant for limits of
+  some dozens.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST: Final = 2**31 - 1
 
 _RING: Final = 8
 _AT_ONCE: Final = 32
-"""Slots that are asked for in one poll, after each has been asked for once."""
+"""Slots asked for in one poll, after a first poll over every slot."""
 
 
 def slot_name(name: str, number: int) -> str:
@@ -49,17 +49,17 @@ def slot_name(name: str, number: int) -> str:
 
 
 def checked_limit(limit: object) -> int:
-    """Return a semaphore's limit if it is one."""
+    """Return the limit of a semaphore if it is valid."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise ConfigurationError(f"limit is {quoted(limit)}: give a whole number from 1 to {MOST:,}")
     return limit
 
 
 class Slots:
-    """The numbers of the slots, in the order in which one process asks for them.
+    """Numbers of the slots, in the order of this process's requests.
 
     Attributes:
-        warm: those that this process had last, as far as it knows: taking one saves requests.
+        warm: slots which this process was the last to hold, as far as known: taking such a slot saves requests.
     """
 
     def __init__(self, limit: int, rng: random.Random) -> None:
@@ -69,7 +69,7 @@ class Slots:
         self._next = 0
 
     def all(self) -> Iterator[int]:
-        """The warm ones, then the others in rings of doubling size: a free one among the lowest is found first."""
+        """Return every slot: warm slots, then rings of doubling size. A free low slot is found first."""
         warm = sorted(self.warm)
         self._rng.shuffle(warm)
         yield from warm
@@ -84,7 +84,7 @@ class Slots:
             size = start
 
     def some(self) -> Iterator[int]:
-        """All, or the next of many, so that all get their turn."""
+        """Return every slot, or the next ``_AT_ONCE`` of many in turn."""
         if self._limit <= _AT_ONCE:
             return self.all()
         start, self._next = self._next, (self._next + _AT_ONCE) % self._limit
@@ -92,11 +92,11 @@ class Slots:
 
 
 _TOGETHER: Final = 8
-"""Slots that are asked for at a time, when so many wait."""
+"""Slots asked for at a time, for as many waiters."""
 
 
 class Semaphore:
-    """The semaphore of one name and limit in this process. Everything happens on the loop on which it is used."""
+    """The semaphore of a name and limit in this process. Every method runs on one event loop."""
 
     def __init__(
         self, name: str, limit: int, slot: Callable[[int], Lock], *, timing: Timing, rng: random.Random
@@ -117,32 +117,32 @@ class Semaphore:
 
     @property
     def idle(self) -> bool:
-        """Tell whether nobody here waits for it."""
+        """Tell whether the semaphore has no waiter and no task in this process."""
         return not self._line and not self._ending and self._server is None
 
     @property
     def forgettable(self) -> bool:
-        """The same."""
+        """See ``idle``."""
         return self.idle
 
     async def at_rest(self) -> None:
-        """Wait until what is under way now has ended."""
+        """Wait for the end of the present tasks."""
         if self._ending:
             await asyncio.wait(tuple(self._ending))
 
     async def acquire(self, *, timeout: float | None = None, owner: str = "") -> Hold:
-        """Wait in line for a slot; the hold must be given to ``release``. See ``Lock.acquire``."""
+        """Wait in line for a slot. The caller must give the hold to ``release``. See ``Lock.acquire``."""
         try:
             return await self._line.wait(timeout, owner, self._ensure_server)
         finally:
             self._rest_if_nobody_waits()
 
     def refuse(self) -> None:
-        """Refuse all waiters, and who comes from now on; what is held stays so."""
+        """Refuse present and later waiters; holds stay."""
         self._line.close()
 
     async def aclose(self) -> None:
-        """Refuse all waiters; what is held stays so."""
+        """Refuse waiters, and wait for the end of the tasks; holds stay."""
         self._line.close()
         self._rest_if_nobody_waits()
         await self.at_rest()
@@ -160,7 +160,7 @@ class Semaphore:
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """See to it that every wait ends, whatever became of a task."""
+        """End the waits after an error or the cancellation of a task."""
         self._ending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("semaphore %s: unexpected %r", self.name, error, exc_info=error)
@@ -170,7 +170,7 @@ class Semaphore:
             self._line.give_up()
 
     def _rest_if_nobody_waits(self) -> None:
-        """Let go of what is under way for nobody: an attempt that has succeeded by now is given back by its lock."""
+        """Cancel the tasks if the line is empty. The slot's lock releases a hold which was granted meanwhile."""
         if self._line.first() is not None:
             return
         for task in (*self._stand_ins.values(), *([self._server] if self._server else [])):
@@ -180,7 +180,7 @@ class Semaphore:
         self._state.rest()
 
     async def _serve(self) -> None:
-        """While anybody waits, go over the slots: over all of them where somebody asks once, whose answer that is."""
+        """While the line has waiters, ask for slots: for every slot if a single attempt needs the answer."""
         loop = asyncio.get_running_loop()
         pause = self._timing.poll_min
         self._state.begin()
@@ -201,7 +201,7 @@ class Semaphore:
                 self._state.rest()
 
     async def _go_over(self, slots: Iterator[int]) -> bool:
-        """Ask for the slots in this order, for some of those who wait at a time; tell whether all of them are taken."""
+        """Ask for the slots in order, for several waiters at a time; return whether every slot is taken."""
         while self._line.first() is not None:
             owners = [waiter.owner for waiter in itertools.islice(self._line, _TOGETHER)]
             batch = list(itertools.islice(slots, len(owners)))
@@ -212,7 +212,7 @@ class Semaphore:
         return False
 
     async def _ask(self, number: int, owner: str) -> bool:
-        """Try to get this slot for whoever is first in line then; return whether to go on to others."""
+        """Ask for a slot on behalf of the first waiter; return whether to go on to the next slots."""
         if self._is_ours(number):
             self._state.see_taken()
             self._stand_by(number)
@@ -245,7 +245,7 @@ class Semaphore:
         return record is not None or number in self._stand_ins
 
     def _stand_by(self, number: int) -> None:
-        """Wait in the line of a slot that this process uses, for whoever is first in ours when its turn comes."""
+        """Wait in the line of a slot which this process uses, on behalf of the first waiter at the grant."""
         if number not in self._stand_ins and self._line.first() is not None:
             self._stand_ins[number] = self._start(self._stand_in(number))
 
@@ -266,7 +266,7 @@ class Semaphore:
             del self._stand_ins[number]
 
     def _deliver(self, number: int, hold: Hold) -> None:
-        """Give the hold to the first in line; if somebody is left, stand by for the next."""
+        """Give the hold to the first waiter; for a further waiter, stand by in the slot's line."""
         assert isinstance(hold, Section)
         self._state.answer()
         self._slots.warm.add(number)
@@ -277,7 +277,7 @@ class Semaphore:
         self._records[number] = hold.record
         hold.owner = first.owner
         if self.limit > 1:
-            hold.fencing = None  # with several at a time, nobody's state
+            hold.fencing = None  # a semaphore keeps no state: it has several holders
         hold.concerns(first.invocation)
         self._line.grant(first, hold)
         self._stand_by(number)

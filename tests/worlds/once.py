@@ -65,7 +65,7 @@ class _Plan:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One call, and what came of it. ``result``: the number of an effect; ``effect``: its own, if it had one."""
+    """A call and its outcome. ``result``: number of an effect; ``effect``: number of its own effect, or None."""
 
     machine: Machine
     owner: str

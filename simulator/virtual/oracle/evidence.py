@@ -67,7 +67,7 @@ class RunningBody:
     shared: bool = False
     """Whether its lease is a listener's, for all bodies of its machine together."""
     failover: float | None = None
-    """Of its lock, where that was declared with one."""
+    """``failover`` of the body's lock, in seconds; None: none declared."""
     told_at: float = math.inf
     """When its host told of the loss of its hold."""
 

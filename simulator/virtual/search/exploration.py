@@ -227,7 +227,7 @@ STATES: Final = (
 
 
 def print_summary(console: Console, plan: Exploration, summary: Summary) -> None:
-    """Print what an exploration did: its size, its faults, its invocations, the states that it reached."""
+    """Print the size, faults, invocations and reached states of an exploration."""
     hours = summary.virtual_seconds / 3600
     rate = summary.scenarios / max(summary.elapsed, 1e-9)
     console.print(

@@ -1,6 +1,6 @@
 """A world: some machines, a network, the service, the faults that strike, and the oracle that watches.
 
-What is judged here, at its end above all:
+Findings of a world, most of them at its end:
 
 starved                  faults are over, and somebody has not ended his work long after he could have
 does not close           a host can't close its locks within half a minute

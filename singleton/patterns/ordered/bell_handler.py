@@ -27,10 +27,10 @@ class Insurance(Protocol):
     """A bell that rings by itself unless it is put off: so that a key goes on when its consumer dies."""
 
     async def begin(self) -> None:
-        """See to it that it is there."""
+        """Make sure that the bell is in the queue."""
 
     async def end(self, again: float | None) -> None:
-        """Have it ring in so many seconds; None: never, there is nothing left to do."""
+        """Ring the bell again in ``again`` seconds; None: delete it, no message is left."""
 
 
 @dataclass(slots=True)

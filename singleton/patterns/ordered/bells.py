@@ -81,7 +81,7 @@ def bell_in(message: Any, inbox: str) -> Bell:
 async def ring(queue: MessageStore, bell: Bell, encoding: Encoding, delay: float = 0) -> Sent | None:
     """Put a bell into the queue, and make that where it is missing; None, and a warning: it could not be.
 
-    It may be there twice then; that does not matter.
+    After a repeated request the queue may have two bells, which does no harm.
     """
     text, seconds = bell.text(encoding), min(max(0, math.ceil(delay)), _LONGEST_DELAY)
     try:

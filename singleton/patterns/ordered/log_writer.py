@@ -137,7 +137,7 @@ class Sender:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _other(self, spot: str, place: Place, failure: StoreFailure) -> Place | None:
-        """Return where to add it, now that it was refused here; None: here, a bit later."""
+        """Return the next place for the entry after a refusal at ``place``; None: ``place`` again, a bit later."""
         name = self._name(spot, place)
         if failure.code == FULL:
             chain = place.chain

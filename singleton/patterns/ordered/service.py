@@ -1,4 +1,4 @@
-"""An inbox in this process: its container, its queue, what it sends. Most of it runs on the lock thread."""
+"""An inbox in this process: container, queue and sending. Most methods run on the lock thread."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Service:
 
     @property
     def client(self) -> _Client:
-        """The locks; where locks live elsewhere, those there."""
+        """The lock client of the inbox; under a replaced lock thread, the client for its account."""
         where = provided_account(self._connection)
         if where not in self._clients:
             self._clients[where] = _Client(self._connection, options=self._options)

@@ -187,7 +187,7 @@ class Visit:
         await self.locks.call_async(lambda _: hold.keeper().write(kept))
 
     async def _attempted(self, hold: Hold, position: Position, entry: Entry) -> Exception | None:
-        """Try it, unless that was done often enough; count that, and return what it raised."""
+        """Count and make an attempt, unless the attempts are used up; return its error, or None."""
         if self._is_spent(position):
             failed = f"it has failed {position.failures} times, and at most {self.rules.attempts} attempts are allowed"
             return RuntimeError(failed if position.failures >= self.rules.attempts else _NO_END)
@@ -243,7 +243,7 @@ class Visit:
         return None
 
     async def _put_aside(self, hold: Hold, position: Position, entry: Entry, error: Exception | None) -> None:
-        """Put a message aside. That it is to be is kept before: from then on, nobody handles it."""
+        """Put a message aside. The decision is kept first: from then on no consumer handles the message."""
         if error is not None:
             await self._keep(hold, position)
         putting = partial(put_aside, names=self.names, spot=self.spot, entry=entry, why=position.aside)

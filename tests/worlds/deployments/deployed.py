@@ -63,7 +63,7 @@ def start_deployed(world: World) -> None:
         edition = rng.choice(editions)
         settings[machine] = edition.settings
         host = _Host(world, machine, edition, places)
-        # Some locks of all that there are, so that hosts meet.
+        # A few locks only: hosts must meet.
         functions = edition.app.functions if foreign is None else [foreign, *edition.app.functions]
         functions = [each for each in functions if each.name in edition.guarded][: rng.randint(1, 4)]
         for worker in range(rng.randint(1, 3)):

@@ -202,7 +202,7 @@ def _function(rng: random.Random, app: App, index: int, given: dict[str, object]
     # A Dequeueable lock is only a value: one of two apps has them, so that no two locks share a name.
     layout = rng.choice(layouts[: 3 if app.number else 4])
     of_the_host = layout != "dequeueable" and rng.random() < 0.3
-    shared = of_the_host or layout == "dequeueable"  # so are these: all in one account
+    shared = of_the_host or layout == "dequeueable"  # Dequeueable's locks are shared as well: they lie in one account
     values: dict[str, Any] = {_ARGUMENTS[key]: value for key, value in given.items() if key in _ARGUMENTS}
     container = str(given.get("container", "webjobshost"))
     retries = None

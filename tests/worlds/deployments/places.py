@@ -87,7 +87,7 @@ class _Polls:
     waited: tuple[_Waiter, ...] = ()
     since: float = -math.inf
     refusals: int = 0
-    """Since then, one after the other."""
+    """Number of refusals in a row since ``since``."""
 
     def begin(self, now: float) -> None:
         """Count anew: the lock is asked for from the beginning."""

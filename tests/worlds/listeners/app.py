@@ -58,14 +58,14 @@ WITHOUT_END: Final = Variant(15, None)
 
 @dataclass(slots=True)
 class Work:
-    """What one body does: its ``job``, then ``ends`` in its way; what it gives, and what came of it, is seen here.
+    """Script and record of a body: its ``job``, its end, and its outcome.
 
     Attributes:
         job: what it does.
         now: the true time.
         ends: how it ends: ``well``, or with what no worker would answer (``cancelled``, ``exit``, ``stop``).
         gives: what it returns: ``nothing``, a ``text``, or ``items`` that are made one by one.
-        policy: what its policy function says, where it has one.
+        policy: answer of its policy function, if declared.
         ran: how often it ran.
         gave: what it returned.
         hold: the hold under which it ran.
