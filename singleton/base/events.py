@@ -139,37 +139,43 @@ class Times:
         self._began: float | None = None
         self._ended: float | None = None
 
-    def note(self, kind: EventKind, given_up: float | None = None) -> dict[str, float]:
-        """Note the time of an event; return the duration which the event ends, by the name of its field.
-
-        ``given_up``: when the user gave up the released hold, by ``now``; by default the end of the body.
-        """
+    def note(self, kind: EventKind) -> float:
+        """Note an event, and return the time of the event, by ``now``."""
         if kind == "waiting" or not self.use:
             self.use = next(_numbers)
         at = now()
         match kind:
             case "waiting":
                 self.asked, self.waits = at, True
-            case "acquired" | "contended" | "failed":
+            case "acquired":
+                self.acquired, self.waits, self._ended = at, False, None
+            case "contended" | "failed":
                 self.waits = False
-                if kind == "acquired":
-                    self.acquired, self._ended = at, None
-                return _since("waited", self.asked, at)
-            case "lost":
-                return _since("held", self.acquired, at)
-            case "released":
-                given_up = self._ended if given_up is None else given_up
-                return _since("held", self.acquired, at if given_up is None else given_up)
             case "body_started":
                 self._began = at
             case "body_ended":
                 self._ended = at
-                return _since("ran", self._began, at)
-        return {}
+        return at
 
+    def ended_by(self, kind: EventKind, at: float, given_up: float | None) -> dict[str, float]:
+        """Return the duration which an event ends at ``at``, by the name of its field.
 
-def _since(name: str, begun: float | None, at: float) -> dict[str, float]:
-    return {} if begun is None else {name: at - begun}
+        ``given_up``: when the user gave up the released hold, by ``now``; by default the end of the body.
+        """
+        match kind:
+            case "acquired" | "contended" | "failed":
+                name, begun = "waited", self.asked
+            case "lost":
+                name, begun = "held", self.acquired
+            case "released":
+                name, begun = "held", self.acquired
+                given_up = self._ended if given_up is None else given_up
+                at = at if given_up is None else given_up
+            case "body_ended":
+                name, begun = "ran", self._began
+            case _:
+                return {}
+        return {} if begun is None else {name: at - begun}
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -207,17 +213,23 @@ def tell(
 
     ``given_up``: when the user gave up the released hold, if known.
     """
-    durations = call.times.note(kind, given_up)
+    times = call.times
+    at = times.note(kind)
     if kind == "waiting":
-        _note_waiting(call)
+        times.function = call.function or ("" if (asking := current()) is None else asking.function)
+        times.got = None
+        still_going(call)
     elif kind == "acquired":
-        _note_acquired(call, hold)
+        if hold is not None:
+            times.got = hold.lock, hold.token, hold.lost
+            if id(call) not in _going:  # the call had given up, and then waited after all
+                still_going(call)
     elif kind in ("released", "contended", "failed"):
         _going.pop(id(call), None)
     if _listeners:
         what = {"token": None, "lock": call.lock} if hold is None else {"token": hold.token, "lock": hold.lock}
-        known: dict[str, Any] = {**what, **durations}
-        known |= {"reason": reason, "use": call.times.use, **more}
+        known: dict[str, Any] = {**what, **times.ended_by(kind, at, given_up)}
+        known |= {"reason": reason, "use": times.use, **more}
         emit(LockEvent(kind=kind, function=call.function, owner=call.owner, mode=call.mode, **known))
 
 
@@ -240,20 +252,6 @@ def _gone(known: _Known) -> None:
     """Forget a call at its finalization, unless its id belongs to a newer call."""
     if _going.get(known.key) is known:
         del _going[known.key]
-
-
-def _note_waiting(call: Call) -> None:
-    times = call.times
-    times.function = call.function or ("" if (asking := current()) is None else asking.function)
-    times.got = None
-    still_going(call)
-
-
-def _note_acquired(call: Call, hold: Hold | None) -> None:
-    if hold is not None:
-        call.times.got = hold.lock, hold.token, hold.lost
-        if id(call) not in _going:  # the call had given up, and then waited after all
-            still_going(call)
 
 
 def going() -> list[Call]:

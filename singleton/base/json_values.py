@@ -95,6 +95,6 @@ def check_path(path: str, named: str = "scope") -> tuple[str, ...]:
     if not path.strip():
         raise ConfigurationError(f"{named} is blank: give a property path such as 'Id' or 'My:Nested:Id'")
     segments = tuple(path.split(":"))
-    if not all(segment.strip() for segment in segments):
+    if not all(map(str.strip, segments)):
         raise ConfigurationError(f"{named} {quoted(path)} has an empty segment: write 'Id' or 'My:Nested:Id'")
     return segments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -115,7 +116,6 @@ class Declaration:
         if self._always is not None:
             return [*self._always]
         from singleton.functions.payload import BindingData, find_payload
-        from singleton.scopes.scope import value_at
 
         found: list[Payload | None] = []
 
@@ -124,8 +124,9 @@ class Declaration:
                 found.append(find_payload(arguments, self.trigger))
             return found[0]
 
-        data = BindingData(find, dotnet=self.layout.dotnet)
-        scopes = [self.template.bind(os.environ, data)] if self.scope_id else []
+        scopes = []
+        if self.scope_id:
+            scopes.append(self.template.bind(os.environ, BindingData(find, dotnet=self.layout.dotnet)))
         if self.scope is not None:
             payload = find()
             if payload is None:
@@ -134,9 +135,19 @@ class Declaration:
                     "look it up in. For a timer, use scope_id in place of scope",
                     reason="no payload",
                 )
-            value = value_at(self.scope, payload.read(), message_id=payload.message_id, dotnet=self.layout.dotnet)
+            value = self._value_in(payload)
             scopes.append(value)
         return self._named(scopes)
+
+    def _value_in(self, payload: Payload) -> str:
+        """Return the scope's value. The message's id takes a parse of the body, and is looked up for an error only."""
+        from singleton.scopes.scope import value_at
+
+        assert self.scope is not None
+        body, dotnet = payload.read(), self.layout.dotnet
+        with contextlib.suppress(ScopeError):
+            return value_at(self.scope, body, dotnet=dotnet)
+        return value_at(self.scope, body, message_id=payload.message_id, dotnet=dotnet)
 
     @cached_property
     def _always(self) -> list[str] | None:

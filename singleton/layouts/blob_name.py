@@ -66,9 +66,12 @@ def lock_name(
     check_parts(host_id, function, scopes, level)
     if not all(scopes):
         raise ScopeError(f"a scope of {quoted(function)} has an empty value: give one that is not empty")
-    folder = f"locks/{_shortened(_encoded(host_id), _LONGEST_HOST)}/"
-    encoded = [_encoded(scope) for scope in scopes]
-    name = folder + ".".join(_parts(function, encoded, level))
+    parts = [*map(_encoded, scopes)]
+    if level == "function":
+        parts.insert(0, _encoded(function))
+    else:
+        parts[0] = f"~{parts[0]}"  # no function's encoded name begins with a tilde
+    name = _folder(host_id) + ".".join(parts)
     return _shortened(f"{name}~listener" if listener else name, LONGEST_NAME)
 
 
@@ -119,10 +122,9 @@ def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
 
 
-def _parts(function: str, scopes: list[str], level: Level) -> list[str]:
-    if level == "function":
-        return [_encoded(function), *scopes]
-    return [f"~{scopes[0]}", *scopes[1:]]  # no function's encoded name begins with a tilde
+@lru_cache(64)
+def _folder(host_id: str) -> str:
+    return f"locks/{_shortened(_encoded(host_id), _LONGEST_HOST)}/"
 
 
 @lru_cache(256)

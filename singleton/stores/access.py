@@ -81,7 +81,9 @@ def text_to_sign(request: Request, account: str) -> str:
     """Return the text of a request that the signature covers."""
     headers = request.headers
     conditions = f"{headers.get('If-Match', '')}\n{headers.get('If-None-Match', '')}\n"
-    named = "".join([f"{begin}{headers[name]}\n" for begin, name in _in_order(tuple(headers))])
+    named = ""
+    for begin, name in _in_order(tuple(headers)):
+        named += f"{begin}{headers[name]}\n"
     resource = f"/{account}{request.path}{_canonical(request.query)}"
     return f"{request.method}\n\n\n{request.length or ''}\n\n\n\n\n{conditions}\n\n{named}{resource}"
 

@@ -43,18 +43,19 @@ class DirectBlobStore:
             "x-ms-lease-duration": str(duration),
             "x-ms-proposed-lease-id": lease_id,
         }
-        return _etag(await self._put(name, "comp=lease", headers, 201))
+        return _etag((await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 201)).headers)
 
     async def renew(self, name: str, lease_id: str) -> str:
         """See ``LeaseStore.renew``."""
-        headers = await self._put(name, "comp=lease", {"x-ms-lease-action": "renew", "x-ms-lease-id": lease_id}, 200)
-        _etag(headers)
-        return _needed(headers, "x-ms-lease-id")
+        headers = {"x-ms-lease-action": "renew", "x-ms-lease-id": lease_id}
+        replied = (await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 200)).headers
+        _etag(replied)
+        return _needed(replied, "x-ms-lease-id")
 
     async def release(self, name: str, lease_id: str) -> None:
         """See ``LeaseStore.release``."""
         headers = {"x-ms-lease-action": "release", "x-ms-lease-id": lease_id}
-        _etag(await self._put(name, "comp=lease", headers, 200))
+        _etag((await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 200)).headers)
 
     async def break_(self, name: str, etag: str | None = None) -> None:
         """See ``LeaseStore.break_``."""
@@ -71,7 +72,7 @@ class DirectBlobStore:
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``."""
         headers = {"x-ms-lease-id": lease_id, "If-Match": etag, **_as_headers(metadata)}
-        return _etag(await self._put(name, "comp=metadata", headers, 200))
+        return _etag((await self._wire.ask("PUT", self._path(name), "comp=metadata", headers, 200)).headers)
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""
@@ -118,7 +119,8 @@ class DirectBlobStore:
 
     async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LogStore.label``."""
-        return _etag(await self._put(name, "comp=metadata", {"If-Match": etag, **_as_headers(metadata)}, 200))
+        headers = {"If-Match": etag, **_as_headers(metadata)}
+        return _etag((await self._wire.ask("PUT", self._path(name), "comp=metadata", headers, 200)).headers)
 
     async def drop(self, name: str, etag: str) -> None:
         """See ``LogStore.drop``."""
@@ -128,7 +130,8 @@ class DirectBlobStore:
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         """See ``NoteStore.note``."""
-        _etag(await self._put(name, "", {"x-ms-blob-type": "BlockBlob", **_as_headers(metadata)}, 201))
+        headers = {"x-ms-blob-type": "BlockBlob", **_as_headers(metadata)}
+        _etag((await self._wire.ask("PUT", self._path(name), "", headers, 201)).headers)
 
     async def noted(self, name: str) -> Mapping[str, str]:
         """See ``NoteStore.noted``."""
@@ -168,7 +171,7 @@ class DirectBlobStore:
             headers["x-ms-lease-break-period"] = str(after)
         if etag is not None:
             headers["If-Match"] = etag
-        replied = await self._put(name, "comp=lease", headers, 202)
+        replied = (await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 202)).headers
         _etag(replied)
         return replied
 
@@ -189,15 +192,12 @@ class DirectBlobStore:
     async def _make(self, name: str, metadata: Mapping[str, str], kind: str = "BlockBlob") -> BlobState | None:
         headers = {"x-ms-blob-type": kind, "If-None-Match": "*", **_as_headers(metadata)}
         try:
-            replied = await self._put(name, "", headers, 201)
+            replied = (await self._wire.ask("PUT", self._path(name), "", headers, 201)).headers
         except StoreFailure as failure:
             if failure.code in ("BlobAlreadyExists", "LeaseIdMissing"):
                 return None
             raise
         return BlobState(etag=_etag(replied), lease="available", modified=_modified(replied), metadata=metadata)
-
-    async def _put(self, name: str, query: str, headers: dict[str, str], status: int) -> Mapping[str, str]:
-        return (await self._wire.ask("PUT", self._path(name), query, headers, status)).headers
 
     def _path_of(self, name: str) -> str:
         return f"{self._container}/{_quoted(name, '~/')}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from singleton.stores.access import Access
-    from singleton.stores.http.answers import Answer
+    from singleton.stores.http.answers import Headers
 
 VERSION: Final = "2021-12-02"
 """Version of the service's interface. Locks need nothing newer."""
@@ -113,24 +113,19 @@ class Wire:
             return StoreFailure(detail=f"{error}: {self._host}")
         except Exception as error:  # noqa: BLE001 - whatever it is: it may show the URL, so it is told and not chained
             return StoreFailure(detail=f"{type(error).__name__}: {self._host}")
-        return self._judged(answer, expected, most)
-
-    def _judged(self, answer: Answer, expected: int, most: int) -> Reply | StoreFailure:
-        status, headers, body = answer
+        status, answered, body = answer
         if status == expected:
-            if most and len(body) > most:
-                return StoreFailure(
-                    detail=f"an answer longer than {most} bytes: {self._host}"
-                )  # half of a body is no use
-            return Reply(headers, body)
+            if most and len(body) > most:  # half of a body is no use
+                return StoreFailure(detail=f"an answer longer than {most} bytes: {self._host}")
+            return Reply(answered, body)
         if status == 401:
             self._access.refused()
-        return _refusal(status, headers, body)
+        return _refusal(status, answered, body)
 
 
-def _check(headers: Mapping[str, str], asked: str) -> None:
+def _check(headers: Headers, asked: str) -> None:
     """Raise if the headers are of an answer to another request."""
-    named = headers.get(_ID)
+    named = headers.lowered.get(_ID)
     if named is not None and named != asked:
         raise Unanswered("an answer to another request")
 

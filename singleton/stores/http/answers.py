@@ -43,14 +43,18 @@ class Answer(NamedTuple):
     """An answer; where the body is longer than was asked for, with the beginning of the body only."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Headers
     body: bytes
 
 
 class Headers(Mapping[str, str]):
-    """Headers by name, in any case. Iteration gives the names as the server wrote them."""
+    """Headers by name, in any case. Iteration gives the names as the server wrote them.
 
-    __slots__ = ("_fields",)
+    Attributes:
+        lowered: the values by name in lower case.
+    """
+
+    __slots__ = ("_names", "lowered")
 
     def __init__(self, text: str) -> None:
         """Read lines of ``name: value``, with their ends.
@@ -58,30 +62,30 @@ class Headers(Mapping[str, str]):
         Raises:
             Nonsense: a header of ``_ONCE`` is there twice.
         """
-        self._fields: dict[str, tuple[str, str]] = {}
+        self._names: dict[str, str] = {}
+        self.lowered: dict[str, str] = {}
         for line in text.split("\r\n")[:-1]:
             name, _, value = line.partition(":")
             key, value = name.lower(), value.strip(" \t")
-            if key in self._fields:
+            if key in self.lowered:
                 if key in _ONCE or key.startswith("x-ms-"):
                     raise Nonsense(f"two headers {name}")
-                name, before = self._fields[key]
-                value = f"{before}, {value}"
-            self._fields[key] = name, value
+                value = f"{self.lowered[key]}, {value}"
+            self._names.setdefault(key, name)
+            self.lowered[key] = value
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of this header. ``Mapping.get`` would raise and catch an error for each missing header."""
-        found = self._fields.get(name.lower())
-        return default if found is None else found[1]
+        return self.lowered.get(name.lower(), default)
 
     def __getitem__(self, name: str) -> str:
-        return self._fields[name.lower()][1]
+        return self.lowered[name.lower()]
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self._fields.values())
+        return iter(self._names.values())
 
     def __len__(self) -> int:
-        return len(self._fields)
+        return len(self._names)
 
 
 class Reader:
@@ -93,7 +97,7 @@ class Reader:
 
     __slots__ = ("_body", "_bytes", "_head_only", "_headers", "_most", "_reading", "_status", "_to_end", "lasts")
 
-    _headers: Mapping[str, str]
+    _headers: Headers
 
     def __init__(self, method: str, most: int) -> None:
         """``most``: bytes of the body after which reading stops."""
@@ -148,17 +152,18 @@ class Reader:
             self._to_end = True
             while (yield from self._take(_LINE)):
                 pass
-        else:
+        elif length:
             lasts = (yield from self._take(length)) and lasts
         self.lasts = lasts and not self._bytes  # bytes after the answer belong to no request
 
     def _understood(self, found: re.Match[bytes]) -> tuple[bool, int]:
         """Understand a head: does its connection last, and how long is the body?"""
         self._status = status = int(found[2])
-        self._headers = headers = Headers(found[3].decode("utf-8", "surrogateescape"))
-        words = [word.strip().lower() for word in headers.get("Connection", "").split(",")]
+        self._headers = Headers(found[3].decode("utf-8", "surrogateescape"))
+        headers = self._headers.lowered
+        words = [*map(str.strip, headers.get("connection", "").lower().split(","))]
         lasts = "close" not in words and (found[1] == b"1" or "keep-alive" in words)
-        length, coding = headers.get("Content-Length"), headers.get("Transfer-Encoding")
+        length, coding = headers.get("content-length"), headers.get("transfer-encoding")
         if length is not None and not _LENGTH.fullmatch(length):
             raise Nonsense("a length that is none")
         if coding is not None and (length is not None or not _CHUNKED.fullmatch(coding) or found[1] == b"0"):

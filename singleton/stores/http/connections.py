@@ -23,7 +23,7 @@ from singleton.stores.http.answers import Nonsense, Reader
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from singleton.stores.http.answers import Answer
+    from singleton.stores.http.answers import Answer, Headers
 
     Connecting = asyncio.Task[tuple[asyncio.BaseTransport, "_Connection"]]
 
@@ -82,7 +82,7 @@ class Connections:
         headers: Mapping[str, str],
         body: bytes,
         most: int,
-        check: Callable[[Mapping[str, str]], None],
+        check: Callable[[Headers], None],
     ) -> Answer:
         """Send a request once and return its answer.
 
@@ -104,7 +104,10 @@ class Connections:
             raise
         refused = body and answer.status >= 300  # perhaps before the whole body was sent: over TLS nothing tells
         if reader.lasts and connection.usable and not refused:
-            self._keep(connection)
+            loop = connection.loop
+            self._idle.append((loop.time(), connection))
+            if self._timer is None:
+                self._timer = loop.call_later(_IDLE, self._tidy, loop)
         else:
             connection.abort()
         return answer
@@ -162,7 +165,7 @@ class Connections:
             raise Unanswered("a header can't be sent")
         if not (_NAMES.fullmatch("".join(headers)) and target.isascii() and target.isprintable()) or " " in target:
             raise Unanswered("a name can't be sent")
-        fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        fields = "".join(map("{}: {}\r\n".format, headers, headers.values()))
         length = "" if not body and method in _BODILESS else f"Content-Length: {len(body)}\r\n"
         origin, always = self._always
         return f"{method} {origin}{target} HTTP/1.1\r\n{always}{fields}{length}\r\n".encode() + body
@@ -177,12 +180,6 @@ class Connections:
                 return connection
             connection.abort()
         return None
-
-    def _keep(self, connection: _Connection) -> None:
-        loop = connection.loop
-        self._idle.append((loop.time(), connection))
-        if self._timer is None:
-            self._timer = loop.call_later(_IDLE, self._tidy, loop)
 
     def _tidy(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close connections that are idle for too long."""
