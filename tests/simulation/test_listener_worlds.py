@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation.listening import Watcher
+from tests.simulation.listening import Watcher, refused
 from tests.simulation.scenes import Scene
 
 if TYPE_CHECKING:
@@ -98,6 +98,26 @@ def test_a_listener_whose_lease_was_taken_believes_that_until_its_bodies_have_en
         watcher.says("lost", reason="broken")
         await host.until(19.0)
         watcher.says("body_ended", "another", hold=seat, token=7, reason="lost")
+        await host.until(told)
+        watcher.invoked()
+        watcher.says("contended", "inv", reason="skip")
+
+    scene = Scene()
+    scene.a.plays(part, seconds=told + 1.0)
+    assert ("no without a word" in scene.found()) == blamed
+
+
+@pytest.mark.parametrize(("told", "blamed"), [(45.0, False), (62.0, True)])
+def test_a_candidate_that_stood_still_as_its_refusal_came_believes_the_refusal_from_its_resumption_on(
+    told: float, blamed: bool
+) -> None:
+    """A pause from 0.1 to 20 s meets the reply; the candidate asks 15 s later, and has its answer in 10 s."""
+
+    async def part(host: Host) -> None:
+        watcher = Watcher(host)
+        watcher.says("waiting")
+        await refused(watcher)
+        host.machine.stop(20.0)
         await host.until(told)
         watcher.invoked()
         watcher.says("contended", "inv", reason="skip")

@@ -239,7 +239,7 @@ class ListenerChecks:
         if candidate is None or self._excused(one):
             return
         told = f"{one.owner} was told that another process runs {one.function}"
-        ago = now - candidate.last_no
+        ago = now - self._heard_at(candidate)
         if self._has_led_all_along(candidate, one):
             self._blame("stands by as the leader", f"{told}, and {one.machine.name} has its lock")
         elif ago > self._knows_for(candidate):
@@ -287,6 +287,11 @@ class ListenerChecks:
     def _has_led_all_along(self, candidate: _Candidate, one: _Invocation) -> bool:
         leads = candidate.leads_since
         return leads is not None and leads < one.since and one.machine.name not in self._closing
+
+    def _heard_at(self, candidate: _Candidate) -> float:
+        """Return when the candidate handled its last refusal: at the end of a pause, if the pause met the reply."""
+        machine, said = candidate.machine, candidate.last_no
+        return machine.resumed_at if said <= machine.stopped_at <= said + _ANSWERED else said
 
     def _knows_for(self, candidate: _Candidate) -> float:
         """Return for how many seconds a candidate may believe an answer; its interval begins after its last release."""

@@ -109,6 +109,7 @@ class Machine:
         "rate",
         "resumed_at",
         "steady",
+        "stopped_at",
         "tell",
     )
 
@@ -127,7 +128,8 @@ class Machine:
         self.steady = True
         """Nothing stops any of its callbacks, now or at a step: who runs them need not ask."""
         self._steps = 0
-        self.resumed_at = float("-inf")
+        self.stopped_at = self.resumed_at = float("-inf")
+        """True times of the begin and the end of the last pause."""
         self._loop = loop
         self._stopped_until: dict[Part, float] = {}
         self._kept: list[Callback] = []
@@ -234,6 +236,7 @@ class Machine:
 
     def _stop(self, part: Part, seconds: float) -> None:
         if part != "log" and self._goes_on and not self.crashed:
+            self.stopped_at = self._loop.now
             self.tell("pause")
         until = self._loop.now + seconds
         self._stopped_until[part] = max(until, self._stopped_until.get(part, until))
