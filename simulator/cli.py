@@ -23,11 +23,11 @@ from simulator.explore_cli import explore, replay
 from simulator.faults.real import ALL
 from simulator.program import PROGRAM, called_as, version
 from simulator.real.run import RunOutcome, RunTrouble, run
-from simulator.real.signals import Interrupt, Signals
+from simulator.real.settle import Interrupt, Signals
 from simulator.report.files import TRACE, OutFile, OutFileError, opened_with, write_json
 from simulator.report.html.html_report import as_page, of_run
-from simulator.report.reporter import PlainReporter, Reporter
-from simulator.report.trace.drawing import write_trace
+from simulator.report.trace import write_trace
+from simulator.report.words import PlainReporter, Reporter
 from simulator.storage_cli import storage
 from simulator.work.scenario import EVERY, LEAST_HOSTS, LOAD, Scenario, ScenarioError, default_app, in_seconds
 

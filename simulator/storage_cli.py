@@ -14,7 +14,7 @@ import click
 from simulator.azurite.install import AzuriteError, version
 from simulator.azurite.server import Azurite
 from simulator.program import PROGRAM
-from simulator.real.signals import Interrupt, Signals
+from simulator.real.settle import Interrupt, Signals
 
 USUAL: Final = {"Blob": 10000, "Queue": 10001, "Table": 10002}
 """The ports that ``UseDevelopmentStorage=true`` means."""

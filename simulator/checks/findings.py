@@ -1,11 +1,26 @@
-"""How a check says what it found, and how locks and numbers are named."""
+r"""How a check says what it found, and how locks and numbers are named.
+
+Names as people read them: of locks, without folders, escapes and long hashes, and safe for a terminal.
+
+Examples:
+>>> readable("locks/my-host/ship.tenant%2Da")
+'ship.tenant-a'
+>>> readable("locks/my-host/ship.tenant%2Da/slot-2"), readable("locks/my-host/ship~listener")
+('ship.tenant-a #2', 'ship (listener)')
+>>> readable("locks/my-host/ship.8c87b489ce35cf2e2f39f80e282cb2e804932a56")
+'ship.8c87b489…'
+>>> printable("up\x1b[2Jdown")
+'up\\x1b[2Jdown'
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass
-from typing import Literal
-
-from simulator.history.names import readable
+from functools import lru_cache
+from typing import Final, Literal
+from urllib.parse import unquote
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +82,46 @@ def fleet_of(hosts: int, *, same_app: bool) -> str:
     if hosts == 1:
         return count(hosts, "host")
     return f"{count(hosts, 'host')}, {'instances of one app' if same_app else 'each an app of its own'}"
+
+
+_FOLDER: Final = re.compile(r"\Alocks/[^/]+/(?=.)")
+_SLOT: Final = re.compile(r"/slot-([0-9]+)\Z")
+_LISTENER: Final = re.compile(r"(?:~listener|\.Listener)\Z")
+_DOTNET: Final = "Host.Functions."
+_HASH: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{8})[0-9a-f]{24,56}(?![0-9a-f])")
+_SELECTORS: Final = range(0xFE00, 0xFE10)
+"""They change how wide the character before them is drawn, and no two terminals agree on that."""
+
+
+@lru_cache(maxsize=16384)
+def readable(lock: str) -> str:
+    """Return a short name of a lock: its function and scope, decoded, with hashes shortened, safe to print."""
+    name = _FOLDER.sub("", lock)
+    slot = _SLOT.search(name)
+    name = _SLOT.sub("", name)
+    led = _LISTENER.search(name)
+    name = unquote(_LISTENER.sub("", name).removeprefix(_DOTNET))
+    name = _HASH.sub(r"\1…", name)
+    return printable(name) + " (listener)" * bool(led) + (f" #{slot[1]}" if slot else "")
+
+
+def shortened(name: str, most: int = 40) -> str:
+    """Return a name of at most so many characters; if it is longer, its middle is left out.
+
+    >>> shortened("ship.a-tenant-with-a-long-name", 15)
+    'ship.a-…ng-name'
+    """
+    tail = (most - 1) // 2
+    return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def printable(text: str) -> str:
+    """Return text without characters that steer a terminal, or that it may draw with a width of its own."""
+    return "".join(_shown(char) for char in text)
+
+
+def _shown(char: str) -> str:
+    if char.isascii():
+        return char if char.isprintable() else char.encode("unicode_escape").decode()
+    steers = unicodedata.category(char)[0] == "C" or unicodedata.category(char) in {"Zl", "Zp"}
+    return char.encode("unicode_escape").decode() if steers or ord(char) in _SELECTORS else char

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from simulator.history.facts import History, Invocation
-    from simulator.history.traffic import Asked
+    from simulator.history.outages import Asked
 
 
 _STOPPING: Final = 503

@@ -14,19 +14,37 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from simulator.checks.coverage import Exercised, ExerciseLevel, count_exercised, judge_activity, reach_of, untried
+from simulator.checks.coverage import (
+    Exercised,
+    ExerciseLevel,
+    count_exercised,
+    judge_activity,
+    judge_witnessed,
+    reach_of,
+    untried,
+)
 from simulator.checks.endings import judge_accounts, judge_endings
-from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
-from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
-from simulator.checks.fault_report import FaultReport, report_faults
+from simulator.checks.exclusion import (
+    Overlap,
+    Tokens,
+    check_tokens,
+    find_overlaps,
+    judge_guards,
+    judge_overlaps,
+    judge_tokens,
+)
+from simulator.checks.failover import (
+    Failover,
+    TakeOver,
+    judge_failovers,
+    judge_faults,
+    judge_liveness,
+    measure_failovers,
+)
 from simulator.checks.http_callers import Requests, check_requests
-from simulator.checks.liveness import judge_faults, judge_liveness
 from simulator.checks.losses import judge_losses, judge_renewals, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
-from simulator.checks.reports import CheckResult, report_checks
-from simulator.checks.sessions import judge_sessions
-from simulator.checks.sights_check import judge_witnessed
-from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
+from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.history.historian import read_history
 
 if TYPE_CHECKING:

@@ -13,8 +13,19 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.expected.template import CantTell, KeyRefused, NoKey, Unclear, folded, setting, with_names, with_settings
-from simulator.expected.values import document, printed, value_at
+from simulator.expected.values import (
+    CantTell,
+    KeyRefused,
+    NoKey,
+    Unclear,
+    document,
+    folded,
+    printed,
+    setting,
+    value_at,
+    with_names,
+    with_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

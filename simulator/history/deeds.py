@@ -1,19 +1,31 @@
-"""Reads single records about waits, bodies and invocations: the lock, the begin and the end."""
+"""Read single records: waits, bodies and invocations; and strikes from outside.
+
+Strikes are pauses, leases that operators ended, and the faults of a nemesis.
+
+And what the lock says of itself is replaced by what the hosts saw.
+
+A body lasts as long as its host saw it run. The lock of a body is the lock of its expected key: declaration and message
+say what must exclude each other, independent of the name that the product gave to the lock.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from collections import defaultdict
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from simulator.history.functions import Function
+from simulator.faults.real import KINDS
+from simulator.history.facts import Drain, Held, Section
+from simulator.history.functions import Function, Mode
+from simulator.history.journal import Record
+from simulator.history.outages import PauseSpan, Strike
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from simulator.history.facts import Ending, Invocation, Section, Sight, Wait
-    from simulator.history.functions import Mode
-    from simulator.history.journal import Record
+    from simulator.history.facts import Deed, Ending, History, Invocation, Sight, Wait
 
 
 _SLOT: Final = re.compile(r"/slot-[0-9]+\Z")
@@ -58,3 +70,165 @@ def semaphore_of(slot: str) -> str:
     ('locks/app/ship.north', 'locks/app/ship.north')
     """
     return _SLOT.sub("", slot)
+
+
+class Strikes:
+    """Reads the fleet's records of strikes into a history."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def take(self, record: Record) -> None:
+        """Take a record; those that are about something else are skipped."""
+        getattr(self, f"_on_{record.event}", lambda _: None)(record)
+
+    def _on_pause(self, record: Record) -> None:
+        self._history.pauses.append(PauseSpan(host=record.host, start=record.t))
+
+    def _on_resume(self, record: Record) -> None:
+        for pause in self._history.pauses:
+            if pause.host == record.host and pause.end == math.inf:
+                pause.end = record.t
+
+    def _on_operator(self, record: Record) -> None:
+        self._history.operated.append((record.t, record.text("lock")))
+
+    def _on_fault(self, record: Record) -> None:
+        if record.get("id") is None:
+            return  # one of a virtual world: there any fault excuses what it may cause (`History.rough`)
+        kind = record.text("kind")
+        told: dict[str, Any] = {name: record.text(name) for name in ("lock", "way", "aim", "meant", "what")}
+        fault = Strike(
+            id=int(record.get("id")),
+            kind=kind if kind in KINDS else "unknown",
+            hosts=tuple(record.get("hosts") or ()),
+            start=record.t,
+            seconds=record.get("seconds"),
+            **told,
+        )
+        self._history.faults.append(fault)
+
+    def _on_fault_ended(self, record: Record) -> None:
+        number, hits = int(record.get("id") or 0), int(record.get("hits") or 0)
+        faults = self._history.faults
+        for place, fault in enumerate(faults):
+            if fault.id == number:
+                faults[place] = replace(fault, end=record.t, hits=hits)
+
+    def _on_queue_unreachable(self, record: Record) -> None:
+        self._history.unreachable.setdefault((record.host, record.text("queue")), record.t)
+
+    def _on_queue_reached(self, record: Record) -> None:
+        self._history.unreachable.pop((record.host, record.text("queue")), None)
+
+    def _on_host_stopping(self, record: Record) -> None:
+        self._history.stopping[record.host] = record.t
+
+    def _on_healed(self, record: Record) -> None:
+        self._history.healed = record.t
+
+    def _on_host_restarted(self, record: Record) -> None:
+        self._history.restarted[record.host] = record.text("after")
+
+    def _on_host_draining(self, record: Record) -> None:
+        self._history.drains.append(Drain(t=record.t, host=record.host, holds=holds_of(record)))
+
+
+def holds_of(record: Record) -> tuple[Held, ...]:
+    """Return what a host held when it was killed or drained, as the fleet wrote it down."""
+    holds = (Record(record.t, record.host, "held", hold) for hold in record.get("holds") or ())
+    return tuple(Held(t=hold.t, token=hold.get("token"), **about_of(hold)) for hold in holds)
+
+
+Whose: TypeAlias = tuple[str, str, Mode]
+"""Host, invocation, and in which mode."""
+_MODES: Final[tuple[Mode, ...]] = ("function", "listener")
+
+
+def bear_witness(history: History) -> None:
+    """Correct what the lock said by what the hosts saw, and note where the two differ."""
+    calls = {(call.host, call.id): call for call in history.invocations}
+    _rename(history, calls)
+    _correct(history, calls)
+
+
+def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
+    """Give one lock's name to all that is done under one expected key: the first name that was seen."""
+    names: dict[str, dict[str, None]] = defaultdict(dict)
+    keys: dict[str, dict[str, None]] = defaultdict(dict)
+    of_listeners: dict[str, str] = {}
+    for call in history.invocations:
+        if key := call.keys.get("listener"):
+            of_listeners[call.function] = key
+    known: list[tuple[Deed, str]] = []
+    for deed in _deeds(history):
+        caller = calls.get((deed.host, deed.owner))
+        key = caller.keys.get(deed.mode) if caller is not None else None
+        if deed.mode == "listener":  # a process asks for it, not an invocation
+            key = of_listeners.get(deed.function)
+        if key:
+            names[key][deed.lock] = None
+            keys[deed.lock][key] = None
+            known.append((deed, key))
+    history.names = {key: tuple(several) for key, several in names.items() if len(several) > 1}
+    history.merged = {lock: tuple(several) for lock, several in keys.items() if len(several) > 1}
+    for deed, key in known:
+        deed.lock = next(iter(names[key]))
+
+
+def _deeds(history: History) -> Iterator[Deed]:
+    yield from history.sections
+    yield from history.waits
+    yield from history.acquisitions
+    yield from history.refusals
+    for kill in history.kills:
+        yield from kill.holds
+
+
+def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
+    """Give each guarded body the time in which its host saw it. Add bodies of which no lock knew."""
+    told: dict[Whose, list[Section]] = defaultdict(list)
+    for section in history.sections:
+        told[section.host, section.owner, section.mode].append(section)
+    lock_of = {(deed.host, deed.owner, deed.mode): deed.lock for deed in _deeds(history)}
+    around: dict[
+        Whose, tuple[Section, float]
+    ] = {}  # the body that a lock reported last, and when the lock says it ended
+    for sight in history.sights:
+        call = calls.get((sight.host, sight.invocation))
+        function = history.function(sight.function)
+        if call is None or call.function != sight.function or not function.guarded:
+            continue
+        for mode in _MODES:
+            whose = (sight.host, sight.invocation, mode)
+            if not (told[whose] or mode in call.keys or mode == function.mode):
+                continue
+            if whose in around and sight.start < around[whose][1]:  # again: decorators of the app may do so
+                section = around[whose][0]
+                section.end = max(section.end, sight.end)
+            else:
+                if told[whose]:
+                    section = told[whose].pop(0)
+                    if sight.sees and mode == function.mode:
+                        history.mistold[sight.function] += section.held and section.token != sight.token
+                        section.token = sight.token
+                    around[whose] = (section, section.end)
+                else:
+                    section = _unheard(sight, mode, lock_of.get(whose))
+                    history.sections.append(section)
+                section.start, section.end, section.error = sight.start, sight.end, sight.error
+            if section.ending != "lost":
+                section.ending = sight.ending
+
+
+def _unheard(sight: Sight, mode: Mode, lock: str | None) -> Section:
+    """Return a body that no lock has reported."""
+    return Section(
+        lock=lock or sight.function,
+        function=sight.function,
+        host=sight.host,
+        owner=sight.invocation,
+        mode=mode,
+        token=None,
+        start=sight.start,
+    )

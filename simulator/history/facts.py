@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.history.functions import Function, Mode
-from simulator.history.outages import covered
-from simulator.history.traffic import Traffic
+from simulator.history.outages import Traffic, covered
 
 if TYPE_CHECKING:
     from simulator.history.outages import PauseSpan, Standstill, Strike

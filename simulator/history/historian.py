@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from simulator.history.deeds import about_of, began, end, function_of, of_a_guard, semaphore_of
+from simulator.history.deeds import (
+    Strikes,
+    about_of,
+    bear_witness,
+    began,
+    end,
+    function_of,
+    holds_of,
+    of_a_guard,
+    semaphore_of,
+)
 from simulator.history.facts import (
     Acquisition,
     Ending,
@@ -24,8 +34,6 @@ from simulator.history.facts import (
 )
 from simulator.history.journal import Record, in_order
 from simulator.history.outages import standstill
-from simulator.history.sights import bear_witness
-from simulator.history.strikes import Strikes, holds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -1,9 +1,14 @@
-"""What struck hosts from outside, and when hosts did nothing: faults of a nemesis, pauses, loops that stood still."""
+"""What struck hosts from outside, and when hosts did nothing: faults of a nemesis, pauses, loops that stood still.
+
+And the traffic: on which ports hosts serve HTTP, what callers asked and were answered.
+
+Also which messages a host let go: it renews a lock for a limited time, and then others may receive the message.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,3 +82,77 @@ def covered(spans: Iterable[tuple[float, float]], start: float, end: float) -> f
         seconds += max(0.0, min(until, end) - max(since, known))
         known = max(known, until)
     return seconds
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """One request of a caller.
+
+    Attributes:
+        host: which host it was sent to.
+        source: whose work it is; with ``key`` what it contends for.
+        end: when the caller knew how it ended.
+        status: that the caller got; None: no answer.
+        served: the status that the host says it sent; None: it sent none.
+        error: why there was no answer.
+    """
+
+    id: str
+    function: str
+    host: str
+    source: str
+    key: str
+    start: float
+    end: float = math.inf
+    status: int | None = None
+    served: int | None = None
+    error: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether its caller still waits."""
+        return self.end == math.inf
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Folds records, oldest first."""
+
+    ports: dict[str, int] = field(default_factory=dict)
+    requests: dict[str, Asked] = field(default_factory=dict)
+    held: dict[str, str] = field(default_factory=dict)
+    """The user's requests that no host was up for, and their functions."""
+    let_go: set[tuple[str, str]] = field(default_factory=set)
+    """The hosts, and the messages whose locks they do not renew any more."""
+
+    def take(self, record: Record) -> None:
+        """Take the next record; others than those of traffic mean nothing here."""
+        match record.event:
+            case "http_port":
+                self.ports[record.host] = int(record.get("port") or 0)
+            case "message_let_go":
+                self.let_go.add((record.host, record.text("id")))
+            case "request_sent":
+                asked = Asked(
+                    id=record.text("request"),
+                    function=record.text("function"),
+                    host=record.host,
+                    source=record.text("source"),
+                    key=record.text("key"),
+                    start=record.t,
+                )
+                self.requests[asked.id] = asked
+                self.held.pop(asked.id, None)
+            case "request_held":
+                self.held[record.text("request")] = record.text("function")
+            case "request_answered" | "request_failed" | "request_served":
+                self._go_on(record, self.requests.get(record.text("request")))
+
+    def _go_on(self, record: Record, asked: Asked | None) -> None:
+        if asked is None:  # somebody else has called the host
+            return
+        status = record.get("status")
+        if record.event == "request_served":
+            asked.served = status
+        else:
+            asked.end, asked.status, asked.error = record.t, status, record.text("error")

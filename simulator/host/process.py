@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.bus.bus_server import Bus
 from simulator.host.app.app_model import FAILED, REFUSED, STOPPED, HostError
-from simulator.host.platform_lock import Listener, LockedListener
 from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, set_up_logging
 from simulator.host.triggers.peeklock import PeekLockListener
 from simulator.host.triggers.queue import QueueListener
 from simulator.host.triggers.queues import AzureQueues
-from simulator.host.triggers.timer import BlobStatusStore, TimerListener
+from simulator.host.triggers.timer import BlobStatusStore, Listener, LockedListener, TimerListener
 from simulator.host.web.routes import Route
 from simulator.host.web.site import Site
 from simulator.host.workers import Workers

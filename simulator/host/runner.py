@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.host.app.hostjson import NO_RETRY, RetryPolicy
-from simulator.host.calls import RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.triggers.queues import Backoff
 from simulator.host.web.site import FAILED, NOTHING
+from simulator.host.worker import RetryContext, WorkerAnswer, WorkerCall
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

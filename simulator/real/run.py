@@ -27,11 +27,10 @@ from simulator.nemesis.wires import WireError, Wires, services_of
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
 from simulator.real.fleet_field import RealField, Wiring
 from simulator.real.host_processes import TEMPORARY
-from simulator.real.settle import hopeless, multiplying, outstanding
-from simulator.real.signals import Interrupt, Signals
+from simulator.real.settle import Interrupt, Signals, hopeless, multiplying, outstanding
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.real.supply import Supply
-from simulator.report.reporter import Phase, Progress, Reporter
+from simulator.report.words import Phase, Progress, Reporter
 from simulator.work.apps import App, check_app, describe, described, end_describing
 from simulator.work.feed import Feeder, check_messages
 from simulator.work.own import read_own

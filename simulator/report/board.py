@@ -7,9 +7,8 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.findings import count, label
+from simulator.checks.findings import count, label, printable, shortened
 from simulator.history.historian import Historian
-from simulator.history.names import printable, shortened
 
 if TYPE_CHECKING:
     from simulator.history.facts import Acquisition, Deed, Held, Message, Section, Wait

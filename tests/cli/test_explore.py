@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from simulator import explore_cli
 from simulator.cli import cli, main
 from simulator.virtual.faults import KINDS
-from simulator.virtual.oracle.moments import MOMENTS
+from simulator.virtual.oracle.evidence import MOMENTS
 from simulator.virtual.search import exploration, registry
 from simulator.virtual.search.exploration import kinds_named
 from simulator.virtual.search.world_scenario import WorldScenario

@@ -21,11 +21,11 @@ from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
 from simulator.host.app.app_model import HostConfig
-from simulator.host.calls import AppRefusal, RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.outputs import Typed, written
 from simulator.host.triggers.queues import QueueMessage
 from simulator.host.triggers.timer import Tick
+from simulator.host.worker import AppRefusal, RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.workers import WorkerProcess
 from singleton.base import errors
 from singleton.functions.triggers import NEVER_NONE

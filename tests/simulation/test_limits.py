@@ -17,7 +17,7 @@ from simulator.virtual.faults.host_faults import Crash, Operator, Pause, PauseBe
 from simulator.virtual.faults.network_faults import Partition
 from simulator.virtual.hosts.jobs import InvocationContext, message
 from simulator.virtual.time.machine import Baton
-from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.outcome import Refused
 from simulator.virtual.worlds.world import World
 from singleton import LockLost, current_hold, singleton
 from tests.support.network import LOST_REQUEST, Fate, Network, answered

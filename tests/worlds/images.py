@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.hosts.jobs import inside, work
-from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import SingletonError
 from singleton.locking.fencing import FencingCounter

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.jobs import InvocationContext, inside, without_options
 from simulator.virtual.time.machine import Baton
-from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once
 from singleton.base.errors import SingletonError
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.jobs import able, inside
 from simulator.virtual.oracle.callers import STALE
-from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockLost, SingletonError, StorageUnavailable
 

@@ -11,9 +11,9 @@ from collections import defaultdict
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.checks.coverage import outside_their_hold
 from simulator.checks.exclusion import past_their_guard
 from simulator.checks.findings import label
-from simulator.checks.sights_check import outside_their_hold
 from simulator.report.timeline.timeline import BrokenPromise, Handover, LeaseSpan, Mark, OverlapSpan, Takeover
 
 if TYPE_CHECKING:

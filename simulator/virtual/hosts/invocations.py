@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.virtual.hosts.jobs import InvocationContext
 from simulator.virtual.time.machine import HOST, Baton
-from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.outcome import Refused
 from simulator.witness.witness import Witness
 from singleton.base.errors import SingletonError
 from singleton.decorator import guards_of

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.resource import Resource
+    from simulator.virtual.worlds.outcome import Resource
     from simulator.virtual.worlds.world import World
     from singleton.base.events import EventKind
     from singleton.base.hold import Hold

@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, Any
 from simulator.virtual.oracle.blob_records import BlobRecordChecks
 from simulator.virtual.oracle.callers import CallerChecks
 from simulator.virtual.oracle.conduct import Conduct
-from simulator.virtual.oracle.evidence import Evidence, RunningBody
+from simulator.virtual.oracle.evidence import Evidence, Moments, RunningBody
 from simulator.virtual.oracle.listeners import ListenerChecks
-from simulator.virtual.oracle.moments import Moments
 from simulator.virtual.oracle.takeovers import TakeoverChecks
 from simulator.virtual.time.machine import HOST, Baton
 from singleton.stores.protocol import StoreFailure

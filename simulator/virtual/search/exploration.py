@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.oracle.moments import MOMENTS
+from simulator.virtual.oracle.evidence import MOMENTS
 from simulator.virtual.search import registry
 from simulator.virtual.search.app_bodies import merge
 from simulator.virtual.search.shrink import shrink

@@ -14,8 +14,7 @@ from simulator.history.journal import Record
 from simulator.report.html.html_report import ReportContent, facts_of
 from simulator.report.timeline.build import build_timeline
 from simulator.report.timeline.timeline import BrokenPromise, Mark, Timeline
-from simulator.report.trace.drawing import trace_of, written
-from simulator.report.trace.sheet import clean
+from simulator.report.trace import clean, trace_of, written
 from simulator.report.words import Line
 from simulator.virtual.worlds.outcome import told
 

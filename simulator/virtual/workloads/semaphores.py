@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.hosts.jobs import able, inside, work
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
-from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import (
     LockClosed,

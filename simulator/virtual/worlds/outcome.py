@@ -4,6 +4,8 @@ The verdict is the one that real hosts get, by the same checks, from records of 
 what real hosts and the fleet write. A world also says that any fault may happen in it (``rough``), so that what no lock
 can prevent is excused, and that its kills are not aimed at holders. The verdict's bound on failovers is for a quiet
 network, and means nothing here. The oracle judges failovers, by what each fault does.
+
+And the fenced resource that the bodies of virtual worlds write to.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.loop import VirtualLoop
     from singleton.base.events import LockEvent
+    from singleton.base.hold import Hold
+
 
 _OF_LOCKS: Final = ("kind", "lock", "function", "owner", "token", "reason", "mode", "message_id", "copy_id")
 
@@ -128,3 +132,25 @@ def told(records: Iterable[Record]) -> list[Record]:
 def broken_promises(records: Iterable[Record]) -> tuple[str, ...]:
     """Return the promises that the verdict finds broken, a sentence each: exclusion, tokens, guards, messages."""
     return judge(told(records)).violations
+
+
+class Refused(Exception):
+    """The fenced resource refused a stale token."""
+
+
+class Resource:
+    """The bodies write to it. It remembers the highest token of each lock, and refuses a smaller one."""
+
+    def __init__(self, reached: Counter[str]) -> None:
+        self._highest: dict[str, int] = {}
+        self._reached = reached
+
+    def write(self, hold: Hold) -> None:
+        """Write under the token of ``hold``."""
+        self._reached["writes after a loss"] += hold.lost.is_set()
+        token = hold.token or 0
+        if token < self._highest.get(hold.lock, 0):
+            self._reached["stale holder refused"] += 1
+            raise Refused(f"token {token} is older than {self._highest[hold.lock]}")
+        self._highest[hold.lock] = token
+        self._reached["writes"] += 1

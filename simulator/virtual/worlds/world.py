@@ -33,8 +33,7 @@ from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, Stuck, VirtualLoop, watched
 from simulator.virtual.time.machine import HOST, Machine
 from simulator.virtual.worlds.logs import Logs
-from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
-from simulator.virtual.worlds.resource import Resource
+from simulator.virtual.worlds.outcome import Chronicle, Resource, Run, broken_promises
 from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.kinds import Mode

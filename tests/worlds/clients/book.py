@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.hosts.jobs import able
 from simulator.virtual.oracle.callers import AT_ONCE, NO_ANSWER, ONCE, QUIET, STALE
-from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.outcome import Refused
 from singleton.base.errors import (
     LockClosed,
     LockLost,

@@ -17,7 +17,7 @@ from simulator.virtual.hosts.jobs import inside
 from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.workloads.leaders import LeaderWaiter
-from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.outcome import Refused
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.hold import holds_in
 

@@ -19,7 +19,7 @@ from simulator.virtual.hosts.jobs import able, inside
 from simulator.virtual.hosts.queue_host import QueueWorld
 from simulator.virtual.oracle.callers import NO_ANSWER, STALE
 from simulator.virtual.time.machine import HOST, Baton
-from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.outcome import Refused
 from singleton import Inbox, InboxMessage, LockClosed, ordered
 from singleton.base.errors import SingletonError
 from singleton.functions.body_context import current_hold

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.expected import key as module
 from simulator.expected.key import Declared, Delivered, expected_key
-from simulator.expected.template import CantTell, NoKey
+from simulator.expected.values import CantTell, NoKey
 
 SETTINGS = {"REGION": "north", "Orders__Name": "{Zone}", "FIELD": "Id", "EMPTY": "", "PERCENT": "%REGION%"}
 OWN = {

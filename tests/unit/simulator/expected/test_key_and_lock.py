@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.expected.key import Declared, Delivered, expected_key
-from simulator.expected.template import CantTell, NoKey
+from simulator.expected.values import CantTell, NoKey
 from singleton import ConfigurationError, ScopeError, singleton
 from singleton.decorator import guards_of
 from tests.support.lock_thread import Context

@@ -14,8 +14,7 @@ import azure.functions as func
 import pytest
 
 from simulator.host.app.function_index import index_function
-from simulator.host.calls import RetryContext
-from simulator.host.worker import BodyOutcome, Worker, describe, thread_count
+from simulator.host.worker import BodyOutcome, RetryContext, Worker, describe, thread_count
 from simulator.witness.witness import Witness
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from simulator.real.signals import Interrupt, Signals
+from simulator.real.settle import Interrupt, Signals
 
 
 def send(number: signal.Signals = signal.SIGINT) -> None:

@@ -11,15 +11,14 @@ import pyte
 import pytest
 from rich.console import Console
 
+from simulator.checks.findings import readable
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
-from simulator.history.names import readable
 from simulator.report.board import Board
 from simulator.report.files import KEPT, place_for_report
-from simulator.report.live.strip import AROUND, Look, strip
-from simulator.report.live.view import view
-from simulator.report.reporter import Progress
-from simulator.report.terminal import TerminalReporter, draws, last_screen
+from simulator.report.strip import AROUND, Look, strip
+from simulator.report.terminal import TerminalReporter, draws, last_screen, view
+from simulator.report.words import Progress
 from tests.support.journals import Story, good_story, key_lock
 
 if TYPE_CHECKING:

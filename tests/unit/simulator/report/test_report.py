@@ -12,13 +12,12 @@ import pytest
 
 from simulator.checks.verdict import Verdict, judge
 from simulator.real.run import run
-from simulator.real.signals import Signals
+from simulator.real.settle import Signals
 from simulator.report.board import Board
 from simulator.report.files import write_json
-from simulator.report.live.strip import Look
-from simulator.report.live.view import view
-from simulator.report.reporter import Phase, PlainReporter, Progress, ReaderGone, Reporter, pulse
-from simulator.report.words import headline, summary
+from simulator.report.strip import Look
+from simulator.report.terminal import view
+from simulator.report.words import Phase, PlainReporter, Progress, ReaderGone, Reporter, headline, pulse, summary
 from simulator.work.scenario import Scenario
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
@@ -161,7 +160,7 @@ def test_plain_lines_tell_what_happens_once_and_fill_the_silence(monkeypatch: py
     stream = io.StringIO()
     reporter = PlainReporter(stream)
     clock = [100.0]
-    monkeypatch.setattr("simulator.report.reporter.clock", lambda: clock[0])
+    monkeypatch.setattr("simulator.report.words.clock", lambda: clock[0])
     reporter.step("Starting Azurite")
     now = board(good_story())
     for _ in range(50):

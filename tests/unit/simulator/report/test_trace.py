@@ -17,8 +17,7 @@ from simulator.cli import cli
 from simulator.history.historian import read_history
 from simulator.report.files import OutFile
 from simulator.report.timeline.build import build_timeline
-from simulator.report.trace.drawing import trace_of, written
-from simulator.report.trace.sheet import Slice, pack
+from simulator.report.trace import Slice, pack, trace_of, written
 from simulator.virtual.faults import fault_from
 from simulator.virtual.oracle.evidence import Violation
 from simulator.virtual.search.story_report import write_story_trace

@@ -2,21 +2,32 @@
 
 A host's threads are no threads of its process: invocations that run at the same time are drawn below each other. An
 arrow leads from the body whose lock was handed on, or taken over, to the body that got it.
+
+`Sheet` writes Chrome's trace event format: processes, threads, slices, instants, arrows and counters.
+
+The format is described in https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. Times are
+whole microseconds. Only complete slices are used (``X``), never a begin without its end. Thread numbers are unique in
+the whole file, because some readers know a thread by its number alone.
+
+Slices share as few threads as possible: the slices of a thread lie beside or within each other.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.checks.findings import label
 from simulator.history.historian import read_history
 from simulator.report.timeline.build import build_timeline
-from simulator.report.trace.sheet import Placed, Sheet, Slice, clean, micros, pack
+from singleton.settings.connection import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simulator.checks.verdict import Verdict
     from simulator.history.facts import History, Invocation
@@ -32,6 +43,196 @@ if TYPE_CHECKING:
         Timeline,
         WaitSpan,
     )
+
+
+TraceEvent = dict[str, Any]
+_MICRO: Final = 1e6
+_AT_ONE_INSTANT: Final = {"M": 0, "X": 1, "s": 2, "f": 3}
+"""Slices come before the arrows that begin or end in them."""
+_OTHERS: Final = 4
+
+
+def micros(seconds: float) -> int:
+    """Return a time in whole microseconds."""
+    return max(round(seconds * _MICRO), 0)
+
+
+_redacted = lru_cache(maxsize=65536)(redact)
+
+
+def clean(value: Any) -> Any:
+    """Return an argument without keys and signatures."""
+    if isinstance(value, str):
+        return _redacted(value)
+    return [clean(each) for each in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A thread of a process."""
+
+    pid: int
+    tid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A slice on its thread."""
+
+    track: Track
+    slice: Slice
+
+
+class Sheet:
+    """Collects the events of a trace."""
+
+    def __init__(self) -> None:
+        self._events: list[TraceEvent] = []
+        self._numbers = {"pid": count(1), "tid": count(1), "flow": count(1)}
+
+    def process(self, name: str) -> int:
+        """Add a process below the others, and return its number."""
+        pid = next(self._numbers["pid"])
+        self._name(pid, 0, "process", name, order=pid)
+        return pid
+
+    def thread(self, pid: int, name: str) -> Track:
+        """Add a thread below the others of its process."""
+        track = Track(pid, next(self._numbers["tid"]))
+        self._name(pid, track.tid, "thread", name, order=track.tid)
+        return track
+
+    def threads(self, pid: int, names: Sequence[str], packed: Iterable[tuple[int, Slice]]) -> list[Placed]:
+        """Add slices on numbered threads. Each has a name of its own; those beyond are called after the last one."""
+        tracks: list[Track] = []
+        placed = []
+        for number, each in packed:
+            while len(tracks) <= number:
+                named = len(tracks) < len(names)
+                title = names[len(tracks)] if named else f"{names[-1]} ({len(tracks) - len(names) + 2})"
+                tracks.append(self.thread(pid, title))
+            placed.append(self.slice(tracks[number], each))
+        return placed
+
+    def slice(self, track: Track, each: Slice) -> Placed:
+        """Add something that lasted."""
+        event = self._event("X", track, each.start, each.name, each.kind, each.args)
+        event["dur"] = each.end - each.start
+        if each.tone:
+            event["cname"] = each.tone
+        return Placed(track, each)
+
+    def instant(self, track: Track, at: float, name: str, kind: str, args: Mapping[str, Any], scope: str = "t") -> None:
+        """Add something that happened at a moment; ``scope``: ``t`` for its thread, ``p`` process, ``g`` everything."""
+        self._event("i", track, micros(at), name, kind, args)["s"] = scope
+
+    def arrow(self, since: tuple[Placed, float], until: tuple[Placed, float], name: str, kind: str) -> bool:
+        """Draw an arrow from a moment in one slice to a moment in another; false if it would go back in time."""
+        begin, end = _within(*since), _within(*until)
+        if begin is None or end is None or end < begin:
+            return False
+        number = next(self._numbers["flow"])
+        for phase, (placed, _), at in (("s", since, begin), ("f", until, end)):
+            self._event(phase, placed.track, at, name, kind, {})["id"] = number
+        self._events[-1]["bp"] = "e"
+        return True
+
+    def counter(self, pid: int, name: str, changes: Iterable[tuple[float, int]]) -> None:
+        """Add a number that changes: each moment with the difference it makes."""
+        now = 0
+        values = {0: 0}
+        for at, difference in sorted(changes):
+            now += difference
+            values[micros(at)] = now
+        for at, value in values.items():
+            self._event("C", Track(pid, 0), at, name, "", {name: value})
+
+    def written(self) -> list[TraceEvent]:
+        """Return all events, in the order of time."""
+        return sorted(self._events, key=_place)
+
+    def _name(self, pid: int, tid: int, what: str, name: str, *, order: int) -> None:
+        for kind, args in ((f"{what}_name", {"name": _redacted(name)}), (f"{what}_sort_index", {"sort_index": order})):
+            self._events.append({"ph": "M", "ts": 0, "pid": pid, "tid": tid, "name": kind, "args": args})
+
+    def _event(self, phase: str, track: Track, at: int, name: str, kind: str, args: Mapping[str, Any]) -> TraceEvent:
+        told = {key: clean(value) for key, value in args.items() if value not in (None, "")}
+        event: TraceEvent = {"ph": phase, "ts": at, "pid": track.pid, "tid": track.tid, "name": _redacted(name)}
+        if kind:
+            event["cat"] = kind
+        if told:
+            event["args"] = told
+        self._events.append(event)
+        return event
+
+
+def _within(placed: Placed, at: float) -> int | None:
+    """Return the moment of a slice that is nearest to a time; its end is no part of it."""
+    last = placed.slice.end - 1
+    return None if last < placed.slice.start else min(max(micros(at), placed.slice.start), last)
+
+
+def _place(event: TraceEvent) -> tuple[int, int, int]:
+    return event["ts"], _AT_ONE_INSTANT.get(event["ph"], _OTHERS), -event.get("dur", 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Something that lasted, in whole microseconds, with what is worth knowing about it.
+
+    Attributes:
+        key: the key by which arrows find the slice; empty for a slice without arrows.
+        tone: one of the format's names of colours, or "".
+    """
+
+    name: str
+    kind: str
+    start: int
+    end: int
+    args: Mapping[str, Any] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
+    tone: str = ""
+
+
+class _Thread:
+    """What is open on a thread, the outermost first. Slices come in the order of their starts."""
+
+    def __init__(self) -> None:
+        self._open: list[Slice] = []
+        self.free = 0
+
+    def takes(self, new: Slice) -> bool:
+        """Take a slice, unless it would cross the end of one that is open."""
+        while self._open and self._open[-1].end <= new.start:
+            self._open.pop()
+        if self._open and self._open[-1].end < new.end:
+            return False
+        self._open.append(new)
+        self.free = max(self.free, new.end)
+        return True
+
+
+def pack(units: Iterable[Sequence[Slice]]) -> Iterator[tuple[int, Slice]]:
+    """Yield each slice with the number of its thread, from 0.
+
+    A unit is what belongs together, such as an invocation and all that is within it. It has its thread for itself, from
+    its first start to its last end. What crosses the rest of its unit comes on another thread.
+    """
+    threads: list[_Thread] = []
+    for unit in sorted((sorted(unit, key=_place_in_time) for unit in units), key=lambda unit: _place_in_time(unit[0])):
+        start = unit[0].start
+        free = [number for number, thread in enumerate(threads) if thread.free <= start]
+        for each in unit:
+            number = next((number for number in free if threads[number].takes(each)), len(threads))
+            if number == len(threads):
+                threads.append(_Thread())
+                threads[number].takes(each)
+                free.append(number)
+            yield number, each
+
+
+def _place_in_time(each: Slice) -> tuple[int, int]:
+    return each.start, -each.end
 
 
 PROGRAM: Final = "singleton-sim"
@@ -84,8 +285,6 @@ class _Drawing:
         self._draw_locks()
         self._draw_arrows()
 
-    # -- faults, and what was found ------------------------------------------------------------------
-
     def _draw_faults(self) -> None:
         pid = self.sheet.process("faults")
         kinds: dict[str, list[Mark]] = defaultdict(list)
@@ -111,8 +310,6 @@ class _Drawing:
                 about = {"check": trouble.check, "lock": trouble.lock, "host": trouble.host}
                 self.sheet.instant(track, trouble.at or 0.0, trouble.text, "finding", about)
 
-    # -- hosts -----------------------------------------------------------------------------------------
-
     def _draw_hosts(self) -> None:
         units = self._units()
         listeners: dict[str, list[Slice]] = defaultdict(list)
@@ -130,8 +327,7 @@ class _Drawing:
             track = self.sheet.thread(pid, "process")
             for life in lives.get(name, ()):
                 told = {"pid": life.pid or None, "ended": life.ended}
-                start, end = micros(life.start), micros(max(life.end, life.start))
-                self.sheet.slice(track, Slice(name=life.name, kind="process", start=start, end=end, args=told))
+                self.sheet.slice(track, _slice(life.name, "process", life.start, life.end, told))
             for mark in marks[name]:
                 self.sheet.instant(track, mark.at, mark.what, mark.fault or mark.kind, _about(mark))
             self._keep(self.sheet.threads(pid, ["listener"], pack([each] for each in listeners[name])))
@@ -153,16 +349,9 @@ class _Drawing:
         start = self._history.start
         told = {"invocation": call.id, "message": call.message, "ending": call.ending, "host": call.host}
         told["error"] = call.error.partition(":")[0]  # its text may hold what nobody else should read
-        end = micros(min(call.end, self._history.end) - start)
-        begin = micros(call.start - start)
-        return Slice(
-            name=call.function,
-            kind="invocation",
-            start=begin,
-            end=max(end, begin),
-            args=told,
-            tone=_TONES.get(call.ending, ""),
-        )
+        end = min(call.end, self._history.end) - start
+        tone = _TONES.get(call.ending, "")
+        return _slice(call.function, "invocation", call.start - start, end, told, tone=tone)
 
     def _lane_of(self, host: str) -> str:
         return self._lane.get(host, host)
@@ -172,8 +361,6 @@ class _Drawing:
         for each in placed:
             if each.slice.key:
                 self._bodies[each.slice.key].append(each)
-
-    # -- locks -----------------------------------------------------------------------------------------
 
     def _draw_locks(self) -> None:
         pid = self.sheet.process("locks")
@@ -204,8 +391,6 @@ class _Drawing:
         end = self._timeline.duration
         sent = ((each.sent, end if each.done is None else each.done) for each in self._timeline.messages)
         self.sheet.counter(pid, "messages under way", _changes(sent))
-
-    # -- arrows ----------------------------------------------------------------------------------------
 
     def _draw_arrows(self) -> None:
         for over in self._timeline.handovers:
@@ -244,59 +429,56 @@ def _about(mark: Mark) -> dict[str, Any]:
 
 
 def _of_mark(mark: Mark) -> Slice:
-    kind = mark.fault or mark.kind
-    return Slice(name=mark.what, kind=kind, start=micros(mark.at), end=micros(mark.end), args=_about(mark))
+    return _slice(mark.what, mark.fault or mark.kind, mark.at, mark.end, _about(mark))
 
 
 def _of_overlap(each: OverlapSpan) -> Slice:
     what = "caught overlap" if each.caught else "OVERLAP"
-    return Slice(
-        name=f"{what} in {label(each.lock)}: {' and '.join(each.hosts)}",
-        kind="overlap",
-        start=micros(each.start),
-        end=micros(each.end),
-        args={"lock": each.lock, "hosts": list(each.hosts), "invocations": list(each.owners)},
-        tone="" if each.caught else "terrible",
-    )
+    name = f"{what} in {label(each.lock)}: {' and '.join(each.hosts)}"
+    told = {"lock": each.lock, "hosts": list(each.hosts), "invocations": list(each.owners)}
+    return _slice(name, "overlap", each.start, each.end, told, tone="" if each.caught else "terrible")
 
 
 def _of_wait(wait: WaitSpan) -> Slice:
     told = {"lock": wait.lock, "ending": wait.ending}
-    name = f"waits for {label(wait.lock)}"
-    return Slice(name=name, kind="wait", start=micros(wait.start), end=micros(wait.end), args=told)
+    return _slice(f"waits for {label(wait.lock)}", "wait", wait.start, wait.end, told)
 
 
 def _of_body(body: BodySpan) -> Slice:
-    told = {"lock": body.lock, "token": body.token, "invocation": body.owner, "ending": body.ending}
-    return Slice(
-        name=label(body.lock),
-        kind="body",
-        start=micros(body.start),
-        end=micros(max(body.end, body.start)),
-        args={**told, "held": body.held},
-        key=(body.host, body.lock, body.owner),
-        tone=_TONES.get(body.ending, ""),
-    )
+    told = {"lock": body.lock, "token": body.token, "invocation": body.owner, "ending": body.ending, "held": body.held}
+    key, tone = (body.host, body.lock, body.owner), _TONES.get(body.ending, "")
+    return _slice(label(body.lock), "body", body.start, body.end, told, key=key, tone=tone)
 
 
 def _of_listener(got: HoldSpan) -> Slice:
     told = {"lock": got.lock, "token": got.token, "ending": got.ending}
-    name, key = f"listens: {label(got.lock)}", (got.host, got.lock, got.owner)
-    start, end = micros(got.start), micros(max(got.end, got.start))
-    return Slice(name=name, kind="listener", start=start, end=end, args=told, key=key)
+    key = (got.host, got.lock, got.owner)
+    return _slice(f"listens: {label(got.lock)}", "listener", got.start, got.end, told, key=key)
 
 
 def _of_holding(got: HoldSpan) -> Slice:
     told = {"host": got.host, "token": got.token, "invocation": got.owner, "ending": got.ending, "lock": got.lock}
-    start, end = micros(got.start), micros(max(got.end, got.start))
-    return Slice(name=got.host, kind="hold", start=start, end=end, args=told, tone=_TONES.get(got.ending, ""))
+    return _slice(got.host, "hold", got.start, got.end, told, tone=_TONES.get(got.ending, ""))
 
 
 def _of_intruder(body: BodySpan) -> Slice:
     told = {"host": body.host, "invocation": body.owner, "ending": body.ending, "lock": body.lock}
-    start, end = micros(body.start), micros(max(body.end, body.start))
-    name = f"{body.host}, without the lock"
-    return Slice(name=name, kind="no hold", start=start, end=end, args=told, tone="terrible")
+    return _slice(f"{body.host}, without the lock", "no hold", body.start, body.end, told, tone="terrible")
+
+
+def _slice(
+    name: str,
+    kind: str,
+    start: float,
+    end: float,
+    args: Mapping[str, Any],
+    *,
+    key: tuple[str, ...] = (),
+    tone: str = "",
+) -> Slice:
+    """Make a slice of times in seconds; an end before the start counts as the start."""
+    begin = micros(start)
+    return Slice(name=name, kind=kind, start=begin, end=max(micros(end), begin), args=args, key=key, tone=tone)
 
 
 def _changes(spans: Iterable[tuple[float, float]]) -> Iterator[tuple[float, int]]:
