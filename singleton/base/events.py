@@ -121,13 +121,13 @@ class Times:
     Attributes:
         use: number of this use of the lock; a new number at every request.
         waits: whether the lock is requested, and neither acquired nor given up.
-        asked, acquired: times of request and acquisition, by ``now``.
+        asked, acquired, began, ended: times of request and acquisition, of begin and end of the body, by ``now``.
         function: the function of the request.
         got: lock, token and loss signal of the hold; None before the acquisition. A reference to the hold itself would
             keep a dropped hold alive.
     """
 
-    __slots__ = ("_began", "_ended", "acquired", "asked", "function", "got", "use", "waits")
+    __slots__ = ("acquired", "asked", "began", "ended", "function", "got", "use", "waits")
 
     def __init__(self) -> None:
         self.use = 0
@@ -136,26 +136,8 @@ class Times:
         self.got: tuple[str, int | None, LossSignal] | None = None
         self.asked: float | None = None
         self.acquired: float | None = None
-        self._began: float | None = None
-        self._ended: float | None = None
-
-    def note(self, kind: EventKind) -> float:
-        """Note an event, and return the time of the event, by ``now``."""
-        if kind == "waiting" or not self.use:
-            self.use = next(_numbers)
-        at = now()
-        match kind:
-            case "waiting":
-                self.asked, self.waits = at, True
-            case "acquired":
-                self.acquired, self.waits, self._ended = at, False, None
-            case "contended" | "failed":
-                self.waits = False
-            case "body_started":
-                self._began = at
-            case "body_ended":
-                self._ended = at
-        return at
+        self.began: float | None = None
+        self.ended: float | None = None
 
     def ended_by(self, kind: EventKind, at: float, given_up: float | None) -> dict[str, float]:
         """Return the duration which an event ends at ``at``, by the name of its field.
@@ -169,10 +151,10 @@ class Times:
                 name, begun = "held", self.acquired
             case "released":
                 name, begun = "held", self.acquired
-                given_up = self._ended if given_up is None else given_up
+                given_up = self.ended if given_up is None else given_up
                 at = at if given_up is None else given_up
             case "body_ended":
-                name, begun = "ran", self._began
+                name, begun = "ran", self.began
             case _:
                 return {}
         return {} if begun is None else {name: at - begun}
@@ -214,18 +196,29 @@ def tell(
     ``given_up``: when the user gave up the released hold, if known.
     """
     times = call.times
-    at = times.note(kind)
-    if kind == "waiting":
-        times.function = call.function or ("" if (asking := current()) is None else asking.function)
-        times.got = None
-        still_going(call)
-    elif kind == "acquired":
-        if hold is not None:
-            times.got = hold.lock, hold.token, hold.lost
-            if id(call) not in _going:  # the call had given up, and then waited after all
-                still_going(call)
-    elif kind in ("released", "contended", "failed"):
-        _going.pop(id(call), None)
+    if kind == "waiting" or not times.use:
+        times.use = next(_numbers)
+    at = now()
+    match kind:
+        case "waiting":
+            times.asked, times.waits, times.got = at, True, None
+            times.function = call.function or ("" if (asking := current()) is None else asking.function)
+            still_going(call)
+        case "acquired":
+            times.acquired, times.waits, times.ended = at, False, None
+            if hold is not None:
+                times.got = hold.lock, hold.token, hold.lost
+                if id(call) not in _going:  # the call had given up, and then waited after all
+                    still_going(call)
+        case "contended" | "failed":
+            times.waits = False
+            _going.pop(id(call), None)
+        case "released":
+            _going.pop(id(call), None)
+        case "body_started":
+            times.began = at
+        case "body_ended":
+            times.ended = at
     if _listeners:
         what = {"token": None, "lock": call.lock} if hold is None else {"token": hold.token, "lock": hold.lock}
         known: dict[str, Any] = {**what, **times.ended_by(kind, at, given_up)}

@@ -19,30 +19,21 @@ WRITTEN_ONE_BY_ONE: Final = ("eventGrid", "queue")
 """Types of ``$return`` outputs for which the worker goes through whatever can be iterated."""
 
 
-class AlwaysAnswered:
-    """A block that fails the invocation where its body raises what the Functions worker never answers for (facts §6).
+def refuse_unanswered(function: str, error: BaseException) -> None:
+    """Fail the invocation if its body raised an error which the Functions worker never answers for (facts §6).
 
-    That is a cancellation which nobody asked for, an exit, and ``StopIteration``, which no future can carry.
+    The errors are a cancellation without a caller who asked for it, an exit, and ``StopIteration``, which no future
+    can carry. Call this where the error is handled, and raise any other error again.
     """
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: str) -> None:
-        self._function = function
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        match error:
-            case asyncio.CancelledError() if not being_cancelled():
-                raise RuntimeError(f"{self._function} raised CancelledError, but nobody cancelled it") from error
-            case StopIteration():
-                raise RuntimeError(f"{self._function} raised StopIteration") from error
-            case SystemExit():
-                raise RuntimeError(
-                    f"{self._function} called exit({error.code!r}): a function must return, or raise an error"
-                ) from error
+    match error:
+        case asyncio.CancelledError() if not being_cancelled():
+            raise RuntimeError(f"{function} raised CancelledError, but nobody cancelled it") from error
+        case StopIteration():
+            raise RuntimeError(f"{function} raised StopIteration") from error
+        case SystemExit():
+            raise RuntimeError(
+                f"{function} called exit({error.code!r}): a function must return, or raise an error"
+            ) from error
 
 
 def finished(function: str, result: Any, returns: str | None, *, decorator: str) -> Any:

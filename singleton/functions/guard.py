@@ -19,7 +19,7 @@ from singleton.base.hold import Hold
 from singleton.base.holder import fields_of
 from singleton.base.invocation import log as _log
 from singleton.functions.body_context import BodyContext, around, in_its_name
-from singleton.functions.body_result import AlwaysAnswered, finished
+from singleton.functions.body_result import finished, refuse_unanswered
 from singleton.functions.declaration import Declaration
 from singleton.functions.triggers import refuse_policy
 from singleton.locking.section import Section
@@ -80,8 +80,11 @@ class Guard(Declaration):
         """Run a sync body under the lock, on the caller's thread."""
 
         async def on_this_thread() -> Any:
-            with AlwaysAnswered(call.function):  # here, as no coroutine lets a StopIteration through
+            try:
                 return self._finished(call, body())
+            except BaseException as error:  # here, as no coroutine lets a StopIteration through
+                refuse_unanswered(call.function, error)
+                raise
 
         from singleton.process.calls import SyncLocks, at_once
 
@@ -91,8 +94,11 @@ class Guard(Declaration):
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
 
         async def answered() -> Any:
-            with AlwaysAnswered(call.function):
+            try:
                 return self._finished(call, await body())
+            except BaseException as error:
+                refuse_unanswered(call.function, error)
+                raise
 
         return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
 

@@ -26,6 +26,7 @@ _CALL = 5.0
 _RELEASE = 5.0
 """Seconds for the tries of a release; after that the lease lapses by itself."""
 _RELEASE_PAUSE = 0.1
+_NO_ANSWER = StoreFailure(detail="no answer")
 
 
 @dataclass(slots=True)
@@ -223,7 +224,7 @@ class Acquisition:
         loop = asyncio.get_running_loop()
         ends = loop.time() + _RELEASE
         pause = _RELEASE_PAUSE
-        failure = StoreFailure(detail="no answer")
+        failure = _NO_ANSWER
         while loop.time() < ends:
             try:
                 async with asyncio.timeout_at(min(ends, loop.time() + _RELEASE / 2)):

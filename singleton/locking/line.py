@@ -56,12 +56,6 @@ class Waiter:
         """The time-out in WebJobs' words: ``within 0:00:05`` (W-65)."""
         return "at once" if self.once else f"within {format_timespan(self.deadline - self.since)}"
 
-    def give(self, hold: Section) -> None:
-        """End the wait with the hold."""
-        hold.waited = asyncio.get_running_loop().time() - self.since
-        self.hold = hold
-        self.granted.set_result(None)
-
     def take(self) -> Section:
         """Return the granted hold, once."""
         hold, self.hold = self.hold, None
@@ -175,7 +169,9 @@ class Line:
     def grant(self, waiter: Waiter, hold: Section) -> None:
         """End the wait with a hold."""
         del self._waiters[waiter]
-        waiter.give(hold)
+        hold.waited = self.state.loop.time() - waiter.since
+        waiter.hold = hold
+        waiter.granted.set_result(None)
 
     async def sleep_until(self, due: float) -> None:
         """Sleep until ``due``, the last look of the first waiter, or the end of the last wait."""
@@ -232,7 +228,7 @@ class Line:
 
     def _tell_single_attempts(self, why: str) -> None:
         """End single attempts with ``why``. The error is made only if there is a single attempt."""
-        for waiter in self:
+        for waiter in self._waiters:
             if waiter.once:
                 self.end_single_attempts(self._not_acquired(why))
                 return

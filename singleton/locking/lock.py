@@ -71,12 +71,15 @@ async def release(hold: Hold) -> None:
 
 
 class Lock:
-    """A named lock of this process. Every method runs on one event loop."""
+    """A named lock of this process. Every method runs on one event loop.
+
+    Attributes:
+        guard: the guard of the blob, shared by the locks of this process on the blob.
+    """
 
     __slots__ = (
         "_acquisition",
         "_fencing",
-        "_guard",
         "_line",
         "_record",
         "_rng",
@@ -84,6 +87,7 @@ class Lock:
         "_state",
         "_takeover",
         "_timing",
+        "guard",
         "name",
     )
 
@@ -101,28 +105,23 @@ class Lock:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
-        self._guard = guard or BlobGuard()
+        self.guard = guard or BlobGuard()
         self._timing = timing
         self._rng = rng
         failover, counts = timing.failover, stamp == "token"
         self._fencing = (
             None
             if stamp == "none"
-            else FencingCounter(store, name, counts=counts, failover=failover, highest=self._guard.highest, wall=wall)
+            else FencingCounter(store, name, counts=counts, failover=failover, highest=self.guard.highest, wall=wall)
         )
         self._acquisition = Acquisition(
             store, name, timing, rng=rng, fencing=self._fencing, guess=guess, renewals=renewals
         )
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
-        self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._guard.holder)
+        self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self.guard.holder)
         self._state = self._line.state
         self._server: asyncio.Task[None] | None = None
         self._record: SectionRecord | None = None
-
-    @property
-    def guard(self) -> BlobGuard:
-        """The guard of the blob, shared by the locks of this process on the blob."""
-        return self._guard
 
     @property
     def idle(self) -> bool:
@@ -239,7 +238,7 @@ class Lock:
             self._state.begin()
             while (first := self._line.first()) is not None:
                 speak_of(first.invocation)
-                self._state.ask(loop.time())
+                self._state.asked = loop.time()
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
@@ -263,7 +262,7 @@ class Lock:
 
     async def _wait_for_section(self) -> None:
         """Wait for a running section of another lock on the blob in this process, which may have outlived its lease."""
-        while (record := self._guard.inside) is not None and self._line.first() is not None:
+        while (record := self.guard.inside) is not None and self._line.first() is not None:
             self._state.wait_for_section()
             self._line.entered()
             await self._line.wait_for(record.ended)
@@ -277,7 +276,7 @@ class Lock:
                 if section and self._state.had_its_run:
                     break
                 if (
-                    self._guard.inside is not None
+                    self.guard.inside is not None
                 ):  # a section of another lock has outlived its lease, or our lease was broken
                     break
                 section += 1
@@ -286,7 +285,7 @@ class Lock:
                 speak_of(waiter.invocation)
                 hold = self._begin(waiter, lease)
                 record = self._record = hold.record
-                self._guard.enter(record)
+                self.guard.enter(record)
                 self._line.grant(waiter, hold)
                 del waiter, hold  # the caller has the hold now, and may drop it (M-37)
                 if section == 1:

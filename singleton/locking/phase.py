@@ -88,7 +88,7 @@ class PhaseMachine:
 
     Attributes:
         phase: the phase; changed by the moves below only.
-        asked: time of the last request.
+        asked: time of the last request; set by the lock. The knowledge of the last answer stays.
     """
 
     __slots__ = (
@@ -140,10 +140,6 @@ class PhaseMachine:
         """Begin to ask. Earlier knowledge is dropped, except trouble which has not ended."""
         if self.phase is not Phase.TROUBLE:
             self._go(Phase.ASKING)
-
-    def ask(self, now: float) -> None:
-        """Note a request. The knowledge of the last answer stays."""
-        self.asked = now
 
     def answer(self) -> None:
         """Note a usable answer of the storage."""
@@ -239,7 +235,7 @@ class PhaseMachine:
 
         A lease which came too late for its waiter was never used, and is no evidence.
         """
-        return self.phase is Phase.BEHIND or (self.ours and self._used)
+        return self.phase is Phase.BEHIND or (self._used and self.phase in _OURS)
 
     @property
     def in_use(self) -> bool:
@@ -267,7 +263,7 @@ class PhaseMachine:
     @property
     def _others_had_theirs(self) -> bool:
         """Tell whether other processes had their turn since our run began: one poll each, or most of the time."""
-        if self.ours:
+        if self.phase in _OURS:
             return False
         now = self.loop.time()
         return now >= self.aside_until or self._free + self._free_now >= _MOSTLY * (now - self._run_since)

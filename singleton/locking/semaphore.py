@@ -188,7 +188,7 @@ class Semaphore:
         try:
             while (first := self._line.first()) is not None:
                 speak_of(first.invocation)
-                self._state.ask(loop.time())
+                self._state.asked = loop.time()
                 all_taken = await self._go_over(self._slots.all() if everything else self._slots.some())
                 if all_taken and everything:
                     self._line.refused()

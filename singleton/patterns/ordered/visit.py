@@ -10,7 +10,7 @@ from singleton.base.clock import now
 from singleton.base.errors import LockNotAcquired
 from singleton.base.invocation import log as _log
 from singleton.functions.body_context import BodyContext
-from singleton.functions.body_result import AlwaysAnswered
+from singleton.functions.body_result import refuse_unanswered
 from singleton.patterns.error_text import told
 from singleton.patterns.ordered.aside_messages import put_aside
 from singleton.patterns.ordered.log_reader import LogReader
@@ -216,11 +216,12 @@ class Visit:
             token=hold.token,
         )
         try:
-            with (
-                cancelled_when_lost(hold, enabled=self.cancel),
-                AlwaysAnswered(f"the handler of inbox {self.names.inbox}"),
-            ):
-                await self.handle(message)
+            with cancelled_when_lost(hold, enabled=self.cancel):
+                try:
+                    await self.handle(message)
+                except BaseException as error:
+                    refuse_unanswered(f"the handler of inbox {self.names.inbox}", error)
+                    raise
         except Exception as error:  # noqa: BLE001 - it is the handler's, and counted
             hold.raise_if_lost()
             return error

@@ -96,7 +96,8 @@ class Connections:
         connection = self._kept() or await self._connected()
         reader = Reader(method, most)
         try:
-            await connection.ask(data, reader)
+            if trouble := await connection.ask(data, reader):
+                raise Unanswered(trouble)  # noqa: TRY301 - the connection is closed below
             answer = reader.answer()
             check(answer.headers)
         except BaseException:
@@ -214,7 +215,8 @@ class Connections:
         place = f"{_bracketed(host)}:{port}"
         head = f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\nUser-Agent: {AGENT}\r\n{proxy.authorization}\r\n"
         reader = Reader("CONNECT", 0)
-        await connection.ask(head.encode(), reader)
+        if trouble := await connection.ask(head.encode(), reader):
+            raise Unanswered(trouble)
         if (status := reader.answer().status) >= 300:
             raise Unanswered(f"the proxy {proxy.host}:{proxy.port} opens no tunnel ({status})")
         await connection.start_tls(tls, host.rstrip("."))
@@ -290,7 +292,7 @@ class _Connection(asyncio.BufferedProtocol):
     """
 
     _transport: asyncio.Transport
-    _waiting: asyncio.Future[None]
+    _waiting: asyncio.Future[str]
 
     def __init__(self, every: set[_Connection], loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
         """``buffer`` serves all connections: bytes are copied out at once."""
@@ -299,23 +301,24 @@ class _Connection(asyncio.BufferedProtocol):
         self.lost = loop.create_future()
         self._every = every
         self._reader: Reader | None = None
-        self._trouble = ""
         self._ended = False
 
     @property
     def usable(self) -> bool:
         return not (self._ended or self._transport.is_closing() or self._transport.get_write_buffer_size())
 
-    async def ask(self, data: bytes, reader: Reader) -> None:
-        """Send a request and read the answer to its end. A caller that gives up must abort the connection."""
+    def ask(self, data: bytes, reader: Reader) -> asyncio.Future[str]:
+        """Send a request and read the answer to its end. A caller that gives up must abort the connection.
+
+        Returns:
+            done at the answer's end, with the empty text; or with the trouble, if no answer came.
+        """
         if not self.usable:
             raise Unanswered("the connection was closed before the request")
         self._waiting = self.loop.create_future()
         self._reader = reader
         self._transport.write(data)
-        await self._waiting
-        if self._trouble:
-            raise Unanswered(self._trouble)
+        return self._waiting
 
     async def start_tls(self, tls: ssl.SSLContext, name: str) -> None:
         """Speak TLS from now on, with a server of this name. A caller that gives up must abort the connection."""
@@ -371,9 +374,8 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _settle(self, trouble: str = "") -> None:
         self._reader = None
-        self._trouble = trouble
         if not self._waiting.done():
-            self._waiting.set_result(None)
+            self._waiting.set_result(trouble)
 
 
 async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
