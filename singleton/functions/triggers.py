@@ -277,13 +277,10 @@ class Signature:
             TypeError: the arguments do not fit the function.
         """
         context = kwargs.pop(_CONTEXT, None) if self._adds_context else None
-        named = self._named(args, kwargs)
+        if self._names is not None and not args and kwargs.keys() == self._names:  # the worker passes keywords only
+            named = {name: kwargs[name] for name in self._names}
+        else:
+            named = dict(self._users.bind(*args, **kwargs).arguments)
         if not self._adds_context:
             context = named.get(_CONTEXT)
         return named, context if hasattr(context, "invocation_id") else None
-
-    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name. The worker passes keywords only."""
-        if self._names is not None and not args and kwargs.keys() == self._names:
-            return {name: kwargs[name] for name in self._names}
-        return dict(self._users.bind(*args, **kwargs).arguments)

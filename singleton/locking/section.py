@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from singleton.base.state import Keeper
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
-    from singleton.locking.record import About
 
 
 Dropped: TypeAlias = "Callable[[str, SectionRecord], object]"
@@ -40,7 +39,8 @@ class Section(Hold):
         self._dropped: Dropped | None = None
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self.lease = lease
-        self.record = SectionRecord(self.lost, self.about)
+        asking = current()
+        self.record = SectionRecord(self.lost, (lock, owner, token, "" if asking is None else asking.function))
         self.fencing: FencingCounter | None = None
 
     def __del__(self) -> None:
@@ -59,12 +59,6 @@ class Section(Hold):
         if self.fencing is None:
             raise self._stateless("it is shared, as by the holders of a semaphore or the invocations of a listener")
         return SectionState(self, self.fencing, self.lease)
-
-    @property
-    def about(self) -> About:
-        """``(lock, owner, token, function)`` of this hold, for errors and ``Holder``."""
-        asking = current()
-        return self.lock, self.owner, self.token, "" if asking is None else asking.function
 
     def concerns(self, invocation: Invocation | None) -> None:
         """Log the further fate of the lease in the name of the invocation, the present holder."""

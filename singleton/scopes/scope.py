@@ -37,19 +37,16 @@ def value_at(
             it by its type in C#, which is not known.
     """
     segments = check_path(path, named)
+    asked = f"{named} {quoted(path)}"
     whose = "the body" if message_id is None else f"the body of message {quoted(message_id)}"
-    found = (
-        read_json(body, f"{named} {quoted(path)}: {whose}")
-        if isinstance(body, str | bytes | bytearray | memoryview)
-        else body
-    )
+    found = read_json(body, f"{asked}: {whose}") if isinstance(body, str | bytes | bytearray | memoryview) else body
     for depth, name in enumerate(segments):
         if not isinstance(found, Mapping) or name not in found:
             where = f"{whose} at {quoted(':'.join(segments[:depth]))}" if depth else whose
             meant = _colons_meant(segments, depth, found)
-            raise ScopeError(f"{named} {quoted(path)}: {where} {lacks(name, found)}{meant}", reason="missing")
+            raise ScopeError(f"{asked}: {where} {lacks(name, found)}{meant}", reason="missing")
         found = found[name]
-    subject = f"{named} {quoted(path)}: its value in {whose}"
+    subject = f"{asked}: its value in {whose}"
     if not dotnet:
         return filled_text(found, subject)
     from singleton.dotnet.typed_values import dotnet_text
