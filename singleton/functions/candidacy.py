@@ -51,8 +51,8 @@ async def take_seat(
     """Return a hold for an invocation, if this process listens; release the hold at the invocation's end.
 
     The first call for a lock begins this process's candidacy, and every call waits for the outcome of the attempt
-    under way. If the attempt has no time-out, or follows a lease that ran out, the call waits for ten seconds at most,
-    and gets the outcome known by then.
+    under way. If the attempt has no time-out, or follows trouble or a lease that ran out, the call waits for ten
+    seconds at most, and gets the outcome known by then. A single attempt (``wait=0``) after trouble is not waited for.
 
     Args:
         registry: where the lock lives; the candidacy ends with it.
@@ -159,7 +159,7 @@ class Candidacy(Campaign):
         if not self._asking:
             self._asking = True
             tell("waiting", self._about)
-        if self._trouble is not None and self._wait is None:  # it may have no end, and the storage may answer meanwhile
+        if self._trouble is not None and self._wait != 0:  # the storage may answer long before the attempt ends
             self._begin_anew()
         try:
             hold = await self._acquire(self._registry)
@@ -213,7 +213,8 @@ class Candidacy(Campaign):
         known = self._trouble
         if not self._decided.is_set():
             said = self._registry.why_not(self._address, self._undecided_since, elsewhere=known is not None)
-            known = said if known is None or isinstance(said, LockNotAcquired) else known
+            lapsed = known is not None and known.reason == "expired"  # else the trouble of an earlier attempt
+            known = known if lapsed and not isinstance(said, LockNotAcquired) else said
         if known is not None and not isinstance(known, LockNotAcquired):
             return known.another(owner)
         if self._decided.is_set():

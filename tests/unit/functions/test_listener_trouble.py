@@ -156,6 +156,78 @@ async def test_without_recovery_and_without_a_time_out_trouble_is_forgotten_when
 
 
 @virtual
+async def test_with_a_time_out_an_attempt_under_way_is_not_answered_by_the_trouble_of_the_attempt_before(
+    app: Path,
+) -> None:
+    """The attempt asks for its twelve seconds, and the storage has said at once that another process listens."""
+    (app / "host.json").write_text(NO_RECOVERY)
+    service = MemoryLeaseStore()
+    host, job = InlineHost(service), a_timer(timeout=12)
+    host.network.plan("acquire", answered(403, "AuthorizationFailure"))
+    with pytest.raises(StorageDenied):
+        await tick(host, job)
+    await service.create(LOCK)
+    await service.acquire(LOCK, foreign_id(), -1)
+    await until(59)
+    with pytest.raises(StorageDenied):
+        await tick(host, job)
+    await until(61)
+    assert await tick(host, job) is None
+    assert now() < 70.5, "the wait is the candidacy's, and not that of its invocations"
+    started_at = now()
+    assert await tick(host, job) is None
+    assert now() == started_at
+    await end(host)
+
+
+@virtual
+async def test_with_a_time_out_an_invocation_runs_if_the_attempt_after_trouble_gets_the_lock(app: Path) -> None:
+    (app / "host.json").write_text(NO_RECOVERY)
+    service = MemoryLeaseStore()
+    host, job = InlineHost(service), a_timer(timeout=12)
+    host.network.plan("acquire", answered(403, "AuthorizationFailure"))
+    with pytest.raises(StorageDenied):
+        await tick(host, job)
+    await service.create(LOCK)
+    await service.acquire(LOCK, foreign_id(), -1)
+    await until(61)
+    waiting = started(host, job)
+    await until(62)
+    await service.release(LOCK, foreign_id())
+    assert await waiting == "done by inv"
+    await end(host)
+
+
+@virtual
+async def test_with_a_time_out_trouble_that_goes_on_is_told_as_trouble_within_ten_seconds(app: Path) -> None:
+    (app / "host.json").write_text(NO_RECOVERY)
+    host, job = InlineHost(MemoryLeaseStore()), a_timer(timeout=12)
+    host.network.fail_all(LOST_REQUEST)
+    with pytest.raises(StorageUnavailable):
+        await tick(host, job)
+    await until(73)
+    with pytest.raises(StorageUnavailable):
+        await tick(host, job)
+    assert now() < 82.5
+    await end(host)
+
+
+@virtual
+async def test_without_recovery_and_without_a_time_out_the_trouble_of_the_attempt_under_way_is_told(app: Path) -> None:
+    """The storage denied access to the attempt before, and does not answer this one."""
+    (app / "host.json").write_text(NO_RECOVERY)
+    host, job = InlineHost(MemoryLeaseStore()), a_timer()
+    host.network.plan("acquire", answered(403, "AuthorizationFailure"))
+    with pytest.raises(StorageDenied):
+        await tick(host, job)
+    host.network.fail_all(LOST_REQUEST)
+    await until(75)
+    with pytest.raises(StorageUnavailable):
+        await tick(host, job)
+    await end(host)
+
+
+@virtual
 async def test_without_recovery_and_without_a_time_out_so_is_a_lease_that_ran_out(app: Path) -> None:
     (app / "host.json").write_text(NO_RECOVERY)
     service = MemoryLeaseStore()
