@@ -107,8 +107,7 @@ def explore(
     """
     from simulator.virtual.search.app_bodies import remarks
     from simulator.virtual.search.exploration import find, print_summary, save_story
-    from simulator.virtual.search.story import gone, tell
-    from simulator.virtual.search.story_report import of_exploration, of_story
+    from simulator.virtual.search.story_report import gone, of_exploration, of_story, tell
 
     plan = _planned(faults, workload, scheduler, app, options)
     file = story.resolve()  # for the app's folder becomes the working directory
@@ -234,8 +233,7 @@ def _named(option: str, kinds: Callable[[], tuple[str, ...]], hint: str = "") ->
 def replay(file: Path, app: Path | None, report: Path | None, trace: OutFile | None) -> int:
     """Run a story that `explore` found again: the same events, to the bit, on the same Python minor version."""
     from simulator.virtual.search.exploration import load_story
-    from simulator.virtual.search.story import tell
-    from simulator.virtual.search.story_report import of_story
+    from simulator.virtual.search.story_report import of_story, tell
     from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
     from simulator.virtual.worlds.runtime import prepare_process
 

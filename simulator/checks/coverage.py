@@ -21,8 +21,7 @@ from simulator.checks.messages import Messages, error_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, History, Section, Wait
-    from simulator.history.functions import Function, Mode
+    from simulator.history.facts import Acquisition, Function, History, Mode, Section, Wait
 
 
 _WAITED: Final = 0.25

@@ -14,8 +14,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses.causes import behind_failure, troubled_since
-from simulator.checks.excuses.hindrance import ASKED, hindered, is_long, leased_until
+from simulator.checks.excuses import ASKED, behind_failure, hindered, is_long, leased_until, troubled_since
 from simulator.checks.failover import SLACK
 from simulator.checks.findings import Finding, count, label, note, violation
 from simulator.checks.losses import is_full

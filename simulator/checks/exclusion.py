@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses.causes import behind_overlap, exposing
-from simulator.checks.excuses.hindrance import is_long, overslept
+from simulator.checks.excuses import behind_overlap, exposing, is_long, overslept
 from simulator.checks.findings import Finding, count, label, note, violation
 
 if TYPE_CHECKING:

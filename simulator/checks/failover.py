@@ -21,8 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.excuses.causes import untold
-from simulator.checks.excuses.hindrance import ASKED, by_when, free_later, hindering
+from simulator.checks.excuses import ASKED, by_when, free_later, hindering, untold
 from simulator.checks.findings import Finding, count, label, note, unproven, violation
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses.hindrance import hindered, hindering
+from simulator.checks.excuses import hindered, hindering
 from simulator.checks.findings import Finding, count, label, note, violation
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.excuses.causes import behind_failure, behind_return
-from simulator.checks.excuses.hindrance import hindering
+from simulator.checks.excuses import behind_failure, behind_return, hindering
 from simulator.checks.findings import Finding, count, note, unproven, violation
 from singleton.defer.trigger_queue import poison_queue
 

@@ -15,8 +15,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses.causes import behind_failure, behind_loss, behind_overlap, behind_return
-from simulator.checks.excuses.hindrance import ASKED
+from simulator.checks.excuses import ASKED, behind_failure, behind_loss, behind_overlap, behind_return
 from simulator.checks.findings import Finding, count, violation
 from simulator.checks.messages import stood_still
 

@@ -17,8 +17,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.faults.real import KINDS
-from simulator.history.facts import Drain, Held, Section
-from simulator.history.functions import Function, Mode
+from simulator.history.facts import Drain, Function, Held, Mode, Section
 from simulator.history.journal import Record
 from simulator.history.outages import PauseSpan, Strike
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.expected.key import CantTell, Declared, Delivered, expected_key
 from simulator.host.triggers.bindings import BINARY
-from simulator.host.triggers.delivery import Delivery, delivery_names
-from simulator.host.triggers.queues import QueueMessage
-from simulator.host.triggers.sources import is_batch
+from simulator.host.triggers.delivery import Delivery, delivery_names, is_batch
+from simulator.host.triggers.queue import QueueMessage
 from simulator.host.web.site import HttpRequest
 from singleton.dotnet.dequeueable import DequeueableLayout
 from singleton.dotnet.webjobs import WebJobsLayout

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Never
 from simulator.host.app.app_model import HostError, SettingsError
 from simulator.host.app.function_index import check_names
 from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
+from simulator.host.triggers.delivery import Source, source_of
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
-from simulator.host.triggers.sources import Source, source_of
 from simulator.host.web.routes import Route, RouteError
 from singleton.base.words import did_you_mean, quoted
 from singleton.decorator import declared_guards, guards_of

@@ -2,6 +2,9 @@
 
 As in reality a host is a process of its own, which listens, renews messages and keeps the platform's locks. The app
 runs in the workers (`simulator.host.workers`). No code of the app ever runs in the process of the host.
+
+It also runs invocations: it gives them to a worker, repeats them by their retry policy, sends their outputs, says how
+they ended.
 """
 
 from __future__ import annotations
@@ -11,32 +14,38 @@ import logging
 import os
 import signal
 import time
+import uuid
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from simulator.bus.bus_server import Bus
+from simulator.bus import Bus
 from simulator.host.app.app_model import FAILED, REFUSED, STOPPED, HostError
-from simulator.host.runner import Runner
+from simulator.host.app.hostjson import NO_RETRY, RetryPolicy
 from simulator.host.startup import Prepared, set_up_logging
 from simulator.host.triggers.peeklock import PeekLockListener
-from simulator.host.triggers.queue import QueueListener
-from simulator.host.triggers.queues import AzureQueues
+from simulator.host.triggers.queue import AzureQueues, Backoff, QueueListener
 from simulator.host.triggers.timer import BlobStatusStore, Listener, LockedListener, TimerListener
 from simulator.host.web.routes import Route
-from simulator.host.web.site import Site
+from simulator.host.web.site import FAILED as FAILED_RESPONSE
+from simulator.host.web.site import NOTHING, Site
+from simulator.host.worker import RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.workers import Workers
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from simulator.history.journal import Journal, Write
-    from simulator.host.app.app_model import HostConfig
+    from simulator.host.app.app_model import HostConfig, IndexedFunction
     from simulator.host.app.hostjson import BusOptions, QueueOptions
     from simulator.host.function_plan import Plan
-    from simulator.host.triggers.queues import HostQueues
+    from simulator.host.triggers.delivery import Delivery
+    from simulator.host.triggers.queue import HostQueues, QueueMessage
     from simulator.host.triggers.schedule import Schedule
+    from simulator.host.triggers.timer import Tick
     from simulator.host.web.site import HttpRequest, HttpResponse
     from singleton.settings.options import SingletonOptions
 
@@ -262,3 +271,133 @@ def _apply_zone(zone: str | None) -> None:
         os.environ["TZ"] = zone
         if hasattr(time, "tzset"):
             time.tzset()
+
+
+LAST_WORDS: Final = 0.2
+"""Seconds for what the host does after a body's end, such as writing a timer's status."""
+
+
+class Callee(Protocol):
+    """Who runs functions: the workers."""
+
+    async def invoke(self, call: WorkerCall, limit: float | None) -> WorkerAnswer:
+        """Run a function; return its answer, or what happened to it."""
+
+
+class Runner:
+    """Runs the functions of one host; lives on the host's loop."""
+
+    def __init__(
+        self,
+        *,
+        workers: Callee,
+        queues: HostQueues,
+        retries: Mapping[str, RetryPolicy],
+        limit: float | None,
+        write: Write,
+        random: Random,
+    ) -> None:
+        self._workers = workers
+        self._queues = queues
+        self._retries = retries
+        self._limit = limit
+        self._write = write
+        self._random = random
+        self._stopping = False
+        self._running: set[asyncio.Future[Any]] = set()
+
+    async def drain(self, seconds: float) -> None:
+        """Start nothing more, and give what runs so many seconds to end (H-89)."""
+        self._stopping = True
+        if self._running:
+            await asyncio.wait(self._running, timeout=seconds)
+            await asyncio.sleep(LAST_WORDS)
+
+    async def on_message(self, function: IndexedFunction, message: QueueMessage) -> bool:
+        """Run a queue-triggered function on a message; tell whether it succeeded."""
+        return await self._on_received(function, message)
+
+    async def on_delivery(self, function: IndexedFunction, delivery: Delivery) -> bool:
+        """Run a function on a message, event, blob or document; tell whether it succeeded."""
+        return await self._on_received(function, delivery)
+
+    async def on_request(self, function: IndexedFunction, request: HttpRequest) -> HttpResponse:
+        """Run an HTTP function; return what its caller gets."""
+        self._run_to_the_end()
+        answer = await self._tries(function, request, shown=0, told={"request": request.id})
+        return FAILED_RESPONSE if answer.error is not None else answer.response or NOTHING
+
+    async def _on_received(self, function: IndexedFunction, message: QueueMessage | Delivery) -> bool:
+        await self._unless_stopping()
+        self._run_to_the_end()
+        answer = await self._tries(function, message, shown=0, told={"message": message.id})
+        return answer.error is None
+
+    def _run_to_the_end(self) -> None:
+        """Let a drain wait for the task that runs this, also until it has told how it ended."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def on_tick(self, function: IndexedFunction, tick: Tick) -> None:
+        """Run a timer-triggered function."""
+        await self._unless_stopping()
+        running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running.add(running)
+        try:
+            self._write(
+                "tick", function=function.name, due=round(tick.due, 3), now=round(time.time(), 3), why=tick.reason
+            )
+            await self._tries(function, tick, shown=self._policy(function).most, told={})
+        finally:
+            running.set_result(None)
+            self._running.discard(running)
+
+    async def _unless_stopping(self) -> None:
+        """Hold up for ever what a host fetches after it was told to stop: it does not run, and stays invisible."""
+        if self._stopping:
+            await asyncio.Event().wait()
+
+    def _policy(self, function: IndexedFunction) -> RetryPolicy:
+        return self._retries.get(function.name, NO_RETRY)
+
+    async def _tries(
+        self,
+        function: IndexedFunction,
+        cause: QueueMessage | Tick | Delivery | HttpRequest,
+        *,
+        shown: int,
+        told: dict[str, object],
+    ) -> WorkerAnswer:
+        """Run it until it succeeds or its policy ends: one invocation, and one failure in the end (H-82)."""
+        policy = self._policy(function)
+        growing = Backoff(policy.longest, self._random, policy.least)
+        invocation = str(uuid.uuid4())
+        count = 0
+        while True:
+            call = WorkerCall(
+                function=function.name, invocation=invocation, cause=cause, retry=RetryContext(count, shown)
+            )
+            answer = await self._invoke(call, told)
+            if answer.error is None or not policy.allows(count):
+                return answer
+            await asyncio.sleep(growing.next() if policy.fixed is None else policy.fixed)
+            count += 1
+
+    async def _invoke(self, call: WorkerCall, more: dict[str, object]) -> WorkerAnswer:
+        told: dict[str, object] = {"function": call.function, "invocation": call.invocation, **more}
+        self._write("invocation_started", **told)
+        answer = await self._workers.invoke(call, self._limit)
+        error = answer.error
+        try:
+            for queue, text in answer.messages:
+                sent = await self._queues.send(queue, text)
+                self._write("message_sent", queue=queue, id=sent, function=call.function)
+        except StoreFailure as failure:
+            error = f"OutputError: {type(failure).__name__}: {failure}"
+        if error is None:
+            self._write("invocation_ended", **told, outcome="ok")
+        else:
+            self._write("invocation_ended", **told, outcome="error", error=error, blames=answer.blames)
+        return replace(answer, error=error)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from simulator.host.app.app_model import IndexedFunction, Parameter
     from simulator.host.triggers.delivery import Delivery
     from simulator.host.triggers.outputs import Typed
-    from simulator.host.triggers.queues import QueueMessage
+    from simulator.host.triggers.queue import QueueMessage
     from simulator.host.triggers.timer import Tick
     from simulator.host.web.site import HttpRequest, HttpResponse
     from simulator.witness.witness import Witness

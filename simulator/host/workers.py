@@ -29,7 +29,7 @@ from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindings import binding_data, queue_input, timer_input
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
 from simulator.host.triggers.outputs import Outputs
-from simulator.host.triggers.queues import QueueMessage
+from simulator.host.triggers.queue import QueueMessage
 from simulator.host.web.site import HttpRequest, answered, http_input, request_names
 from simulator.host.worker import AppRefusal, Worker, WorkerAnswer, WorkerCall, describe
 from simulator.witness.tap import tap_leases

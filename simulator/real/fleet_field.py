@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from simulator.history.facts import Acquisition, Deed
     from simulator.nemesis.field import Tell
     from simulator.nemesis.wires import Wire, Wires
-    from simulator.real.fleet import Fleet
-    from simulator.real.host_processes import Host
+    from simulator.real.fleet import Fleet, Host
     from simulator.real.storage import Storage
 
 

@@ -24,9 +24,8 @@ from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
 from simulator.nemesis.nemesis import Nemesis
 from simulator.nemesis.wires import WireError, Wires, services_of
-from simulator.real.fleet import GRACE, Fleet, FleetTrouble
+from simulator.real.fleet import GRACE, TEMPORARY, Fleet, FleetTrouble
 from simulator.real.fleet_field import RealField, Wiring
-from simulator.real.host_processes import TEMPORARY
 from simulator.real.settle import Interrupt, Signals, hopeless, multiplying, outstanding
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.real.supply import Supply

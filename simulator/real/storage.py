@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from simulator.host.triggers.queues import encode
+from simulator.host.triggers.queue import encode
 from simulator.work.scenario import ScenarioError
 from singleton.base.errors import ConfigurationError
 from singleton.defer.trigger_queue import poison_queue

@@ -14,14 +14,13 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from simulator.bus.broker import MOST_DELIVERIES, Entity
-from simulator.bus.bus_server import BusServer
+from simulator.bus import MOST_DELIVERIES, BusServer, Entity
 from simulator.host.web.site import HOST, REQUEST_ID
 
 if TYPE_CHECKING:
     import aiohttp
 
-    from simulator.bus.broker import Item
+    from simulator.bus import Item
     from simulator.history.journal import Write
     from simulator.real.fleet import Fleet
     from simulator.real.storage import Storage

@@ -13,8 +13,7 @@ from azure.storage.queue.aio import QueueClient
 
 from simulator.host.app.hostjson import QueueOptions
 from simulator.host.triggers.bindings import ScheduleStatus
-from simulator.host.triggers.queue import QueueListener
-from simulator.host.triggers.queues import AzureQueues
+from simulator.host.triggers.queue import AzureQueues, QueueListener
 from simulator.host.triggers.timer import BlobStatusStore
 from simulator.proxy.actions import Answer, DropReply, DropRequest, Hang, everything
 from simulator.proxy.proxy import FaultProxy
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.azurite.server import Azurite
-    from simulator.host.triggers.queues import QueueMessage
+    from simulator.host.triggers.queue import QueueMessage
     from simulator.proxy.actions import Action
 
 TROUBLES: Final[tuple[Action, ...]] = (

@@ -23,7 +23,7 @@ from azure.storage.queue import QueueServiceClient
 from simulator.host.app.app_model import HostConfig
 from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.outputs import Typed, written
-from simulator.host.triggers.queues import QueueMessage
+from simulator.host.triggers.queue import QueueMessage
 from simulator.host.triggers.timer import Tick
 from simulator.host.worker import AppRefusal, RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.workers import WorkerProcess

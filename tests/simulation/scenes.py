@@ -6,8 +6,8 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.hosts.invocations import told_of
 from simulator.virtual.hosts.jobs import guarded_jobs
+from simulator.virtual.hosts.queue_host import told_of
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.worlds.world import World
 from singleton.base.currenthold import shown_hold

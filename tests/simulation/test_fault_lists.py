@@ -32,7 +32,7 @@ from simulator.virtual.faults.request_faults import (
     StateDisturbed,
 )
 from simulator.virtual.faults.store_faults import BlockedLog, FailingCredentials, StrangeError
-from simulator.virtual.search.story import tell
+from simulator.virtual.search.story_report import tell
 from simulator.virtual.search.world_scenario import WorldScenario
 from tests.simulation.bugs import bug
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
-from simulator.host.triggers.queues import QueueMessage, encode
+from simulator.host.triggers.queue import QueueMessage, encode
 from simulator.virtual.hosts.jobs import Job
 from simulator.virtual.hosts.queue_host import Feed, QueueWorld
 from simulator.virtual.oracle.evidence import RunningBody
-from simulator.virtual.search.story import promises
+from simulator.virtual.search.story_report import promises
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
 from simulator.virtual.workloads import guarded_calls, leaders, semaphores

@@ -40,7 +40,7 @@ def test_exploring_what_is_not_named_needs_no_sqlalchemy_and_no_queues() -> None
     code = (
         "import sys; sys.modules['sqlalchemy'] = sys.modules['azure.storage.queue'] = None\n"
         "from simulator.virtual.search.exploration import Exploration\n"
-        "from simulator.virtual.search.story import promises\n"
+        "from simulator.virtual.search.story_report import promises\n"
         "from tests.worlds import WORKLOADS\n"
         "Exploration(scenarios=1, hosts=2, kinds=(), workloads=WORKLOADS, seed=1).scenario(0).run()\n"
         "print(promises()['stale relay'])"

@@ -9,8 +9,7 @@ from simulator.virtual.faults.host_faults import BlockedLoop, Crash, Pause
 from simulator.virtual.faults.network_faults import Lossy, Partition
 from simulator.virtual.faults.request_faults import OneMessage
 from simulator.virtual.oracle.evidence import Violation
-from simulator.virtual.search import shrink as shrinking
-from simulator.virtual.search.shrink import shrink
+from simulator.virtual.search.exploration import MOST_RUNS, shrink
 from simulator.virtual.search.world_scenario import WorldScenario
 from tests.simulation.bugs import bug
 
@@ -87,7 +86,7 @@ def test_shrinking_ends_even_if_everything_breaks_the_promise(monkeypatch: pytes
     broken = replace(innocent, violations=(Violation(1.0, "believes", "it does"),))
     monkeypatch.setattr(WorldScenario, "run", breaks)
     small, _ = shrink(whole, broken)
-    assert runs <= shrinking.MOST_RUNS
+    assert runs <= MOST_RUNS
     assert (small.faults, small.hosts) == ((), 1)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulator.virtual.search.exploration import load_story
-from simulator.virtual.search.story import tell
+from simulator.virtual.search.story_report import tell
 from tests.simulation.bugs import bug
 
 STORIES = sorted(Path(__file__).with_name("stories").glob("*.json"))

@@ -13,7 +13,7 @@ from simulator.virtual.faults.host_faults import Crash, Pause
 from simulator.virtual.faults.network_faults import Fading, Partition, Slow
 from simulator.virtual.faults.request_faults import OneMessage
 from simulator.virtual.search.exploration import Exploration
-from simulator.virtual.search.story import promises, tell
+from simulator.virtual.search.story_report import promises, tell
 from simulator.virtual.search.world_scenario import WorldScenario
 from tests.simulation.bugs import bug
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator.history.journal import Record
 from simulator.virtual.oracle.evidence import Violation
-from simulator.virtual.search.story import tell
+from simulator.virtual.search.story_report import tell
 from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.outcome import Run
 

@@ -10,7 +10,7 @@ import azure.functions as func
 
 from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.bindings import queue_input
-from simulator.host.triggers.queues import QueueMessage
+from simulator.host.triggers.queue import QueueMessage
 from singleton import singleton
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.memory_queue import MemoryMessageStore

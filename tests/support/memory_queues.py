@@ -10,8 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.triggers.queue import QueueListener
-from simulator.host.triggers.queues import HostQueue, HostQueues, QueueMessage
+from simulator.host.triggers.queue import HostQueue, HostQueues, QueueListener, QueueMessage
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

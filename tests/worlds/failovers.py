@@ -12,8 +12,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from simulator.virtual.hosts.invocations import declare, invoke_one
 from simulator.virtual.hosts.jobs import Job, message, without_options
+from simulator.virtual.hosts.queue_host import declare, invoke_one
 from simulator.virtual.oracle.evidence import RunningBody
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.workloads.leaders import Election, start_election

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.app.app_model import SettingsError
 from simulator.host.app.function_index import binding_class
 from simulator.host.triggers.jsonnet import UNDEFINED, plain, read
-from simulator.host.triggers.queues import QueueMessage
+from simulator.host.triggers.queue import QueueMessage
 from singleton.base.errors import SingletonError
 from singleton.base.words import listed, quoted
 from singleton.dotnet.formats import formatted

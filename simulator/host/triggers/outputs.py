@@ -17,7 +17,7 @@ from simulator.host.app.function_index import binding_class
 from simulator.host.app.settings import resolve
 from simulator.host.triggers.bindings import bound
 from simulator.host.triggers.jsonnet import plain, read
-from simulator.host.triggers.queues import encode, is_queue_name
+from simulator.host.triggers.queue import encode, is_queue_name
 from singleton.settings.connection import redact
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from simulator.bus.bus_server import BusTrouble
+from simulator.bus import BusTrouble
 from simulator.host.triggers.delivery import Delivery
 
 if TYPE_CHECKING:

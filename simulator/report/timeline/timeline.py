@@ -10,8 +10,7 @@ if TYPE_CHECKING:
 
     from simulator.checks.failover import TakeoverState
     from simulator.checks.messages import MessageState
-    from simulator.history.facts import Ending
-    from simulator.history.functions import Mode
+    from simulator.history.facts import Ending, Mode
 
 
 LeaseEnd = Literal["released", "expired", "broken", "taken", "open"]

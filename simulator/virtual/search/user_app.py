@@ -18,12 +18,11 @@ from simulator.host.expected_keys import expected_keys
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.bindings import Out, binding_data, queue_input, timer_input
 from simulator.host.triggers.outputs import given_back, queue_name, written
-from simulator.host.triggers.queues import encode
+from simulator.host.triggers.queue import encode
 from simulator.host.triggers.timer import Tick, TimerListener
 from simulator.host.worker import describe
-from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function
 from simulator.virtual.hosts.jobs import InvocationContext
-from simulator.virtual.hosts.queue_host import Feed, QueueWorld, VirtualClock
+from simulator.virtual.hosts.queue_host import WITNESS, Feed, QueueWorld, VirtualClock, invoke, run_function
 from simulator.virtual.search.app_bodies import AppBodies
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Account
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from simulator.host.app.app_model import IndexedFunction, Parameter
     from simulator.host.function_plan import Plan
     from simulator.host.triggers.outputs import Typed
-    from simulator.host.triggers.queues import QueueMessage
+    from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.functions.contention import Contention, Policy

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from simulator.host.triggers.queues import QueueMessage
+from simulator.host.triggers.queue import QueueMessage
 from simulator.virtual.storage.network import Network, NetworkRequest
 from simulator.virtual.time.machine import PART
 from singleton.stores.message_store import Hidden, Sent, Taken

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.hosts.invocations import declare, invoke_one
 from simulator.virtual.hosts.jobs import Job, guarded_jobs, message, some_jobs
-from simulator.virtual.hosts.queue_host import QueueWorld, orders
+from simulator.virtual.hosts.queue_host import QueueWorld, declare, invoke_one, orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.queues import QueueMessage
+    from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 

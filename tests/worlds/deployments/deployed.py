@@ -13,8 +13,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function, told_of
 from simulator.virtual.hosts.jobs import InvocationContext, Job
+from simulator.virtual.hosts.queue_host import WITNESS, invoke, run_function, told_of
 from tests.worlds.deployments.deeds import Deed
 from tests.worlds.deployments.deployment import DEPLOYMENTS, deployment
 from tests.worlds.deployments.environment import environments

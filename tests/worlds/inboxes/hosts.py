@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.virtual.hosts.invocations import run_function
 from simulator.virtual.hosts.jobs import able, inside
-from simulator.virtual.hosts.queue_host import QueueWorld
+from simulator.virtual.hosts.queue_host import QueueWorld, run_function
 from simulator.virtual.oracle.callers import NO_ANSWER, STALE
 from simulator.virtual.time.machine import HOST, Baton
 from simulator.virtual.worlds.outcome import Refused
@@ -30,7 +29,7 @@ from tests.worlds.inboxes.postbook import Postbook
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.queues import QueueMessage
+    from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World

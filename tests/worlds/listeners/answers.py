@@ -21,7 +21,7 @@ from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET
 from tests.worlds.listeners.app import PATIENCE, WAITS_UNTIL
 
 if TYPE_CHECKING:
-    from simulator.host.triggers.queues import QueueMessage
+    from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from tests.worlds.listeners.app import Work

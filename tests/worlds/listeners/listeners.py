@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.bindings import queue_input
-from simulator.virtual.hosts.invocations import WITNESS, invoke, run_function, told_of
 from simulator.virtual.hosts.jobs import InvocationContext, Job, message
-from simulator.virtual.hosts.queue_host import QueueWorld, orders
+from simulator.virtual.hosts.queue_host import WITNESS, QueueWorld, invoke, orders, run_function, told_of
 from singleton.decorator import guards_of
 from tests.worlds.listeners.answers import Invoked
 from tests.worlds.listeners.app import (
@@ -36,7 +35,7 @@ from tests.worlds.listeners.app import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.queues import QueueMessage
+    from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.functions.contention import Policy

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.bus.broker import Broker, Entity, Item
+from simulator.bus import Broker, Entity, Item
 
 LOCK = 20.0
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.bus.broker import Entity
-from simulator.bus.bus_server import Bus, BusServer, BusTrouble
+from simulator.bus import Bus, BusServer, BusTrouble, Entity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

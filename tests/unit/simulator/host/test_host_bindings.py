@@ -14,7 +14,7 @@ import pytest
 
 from simulator.host.app.function_index import index_function
 from simulator.host.triggers.bindings import ScheduleStatus, queue_input, timer_input
-from simulator.host.triggers.queues import QueueMessage
+from simulator.host.triggers.queue import QueueMessage
 from simulator.host.triggers.schedule import Schedule
 
 if typing.TYPE_CHECKING:

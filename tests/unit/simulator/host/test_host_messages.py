@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.host.triggers.queues import decode, encode, is_queue_name
+from simulator.host.triggers.queue import decode, encode, is_queue_name
 from singleton.defer.trigger_queue import poison_queue
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from simulator.bus.bus_server import Bus
+from simulator.bus import Bus
 from simulator.host.app.app_model import HostConfig, IndexedFunction, Parameter
 from simulator.host.app.hostjson import BusOptions, QueueOptions
 from simulator.host.function_plan import Plan
 from simulator.host.process import make_listeners
 from simulator.host.triggers.bindings import binding_data
 from simulator.host.triggers.outputs import Outputs, Typed
-from simulator.host.triggers.queues import QueueMessage
+from simulator.host.triggers.queue import QueueMessage
 from simulator.host.triggers.timer import Tick
 from singleton.settings.options import SingletonOptions
 from tests.support.memory_queues import MemoryQueues
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from simulator.host.runner import Runner
+    from simulator.host.process import Runner
     from simulator.host.triggers.queue import QueueListener
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.host.triggers.queues import Backoff
+from simulator.host.triggers.queue import Backoff
 from tests.support.memory_queues import Host
 from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from simulator.host.triggers.queues import QueueMessage
+    from simulator.host.triggers.queue import QueueMessage
 
 
 def in_virtual_time(test: Coroutine[Any, Any, None]) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from simulator.host.app.app_model import AppError, IndexedFunction, Parameter
 from simulator.host.app.hostjson import RetryPolicy, declared_policy, function_timeout, host_policy
-from simulator.host.runner import Runner
-from simulator.host.triggers.queues import QueueMessage
+from simulator.host.process import Runner
+from simulator.host.triggers.queue import QueueMessage
 from simulator.host.triggers.timer import Tick
 from simulator.host.web.site import HttpRequest
 from simulator.host.worker import WorkerAnswer, WorkerCall

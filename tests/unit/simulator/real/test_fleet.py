@@ -12,8 +12,7 @@ import psutil
 import pytest
 
 from simulator.history.journal import Record, read_journal
-from simulator.real.fleet import Fleet, FleetTrouble
-from simulator.real.host_processes import Host
+from simulator.real.fleet import Fleet, FleetTrouble, Host
 from simulator.work.scenario import Scenario
 
 if TYPE_CHECKING:

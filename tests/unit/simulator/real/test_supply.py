@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from simulator.bus.bus_server import Bus
+from simulator.bus import Bus
 from simulator.history.journal import Journal, read_journal
 from simulator.real.supply import Supply
 from simulator.report.board import Board

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from simulator.bus.broker import Broker, Entity
-from simulator.bus.bus_server import BusTrouble
+from simulator.bus import Broker, BusTrouble, Entity
 from simulator.host.app.hostjson import BusOptions
 from simulator.host.triggers.peeklock import PeekLockListener
 from tests.support.virtual import run_virtual

@@ -10,7 +10,7 @@ import pytest
 from simulator.host.app.app_model import IndexedFunction, Parameter, SettingsError
 from simulator.host.app.hostjson import BusOptions, bus_options, route_prefix
 from simulator.host.function_plan import make_plans
-from simulator.host.triggers.sources import Source, source_of
+from simulator.host.triggers.delivery import Source, source_of
 from singleton.base.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 
 from simulator.host.app.function_index import index_function
+from simulator.host.triggers.delivery import source_of
 from simulator.host.triggers.outputs import given_back
-from simulator.host.triggers.sources import source_of
 from simulator.host.web.routes import Route
 from simulator.host.web.site import HttpRequest, answered, http_input
 from simulator.host.worker import Context, RetryContext
