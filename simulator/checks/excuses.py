@@ -232,7 +232,6 @@ def _rests_on(history: History, deed: Deed, fault: Strike) -> bool:
 
 
 def _hold_of(deed: Deed, holds: list[Acquisition]) -> Acquisition | None:
-    """Return the hold under which a body runs."""
     start = deed.start if isinstance(deed, Section) else math.inf
     mine = [got for got in holds if got.mode == deed.mode and got.t <= start + _SAID]
     if deed.mode == "function":

@@ -6,7 +6,6 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simulator.conformance import log_scenarios  # noqa: F401 - adds scenarios
 from simulator.conformance.lease_table import CONTENT, TABLE, Row, bring_about, check
 from simulator.conformance.scenarios import QUICK, SLOW, Fixture
 from singleton.stores.protocol import ContentStore

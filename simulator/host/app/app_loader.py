@@ -100,7 +100,6 @@ class _Finder:
         self._spec = spec
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Return the module's spec if it is asked for."""
         return self._spec if name == _NAME else None
 
 

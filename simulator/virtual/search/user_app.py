@@ -207,7 +207,6 @@ class _Runner:
         return await self._invoke(plan, partial(queue_input, plan.function.trigger, message), received=message)
 
     async def on_tick(self, plan: Plan, tick: Tick) -> None:
-        """Run the function of a timer's trigger."""
         await self._invoke(plan, partial(timer_input, plan.function.trigger, tick.status, past_due=tick.past_due))
 
     async def _invoke(self, plan: Plan, value: Callable[[], Any], *, received: QueueMessage | None = None) -> bool:

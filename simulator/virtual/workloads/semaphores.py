@@ -97,7 +97,6 @@ class _Pool:
     _left: dict[Machine, float] = field(default_factory=dict)
 
     async def visits(self, machine: Machine, worker: int, plans: list[_Plan]) -> None:
-        """Make the visits of a plan in turn."""
         client = _client()
         for number, plan in enumerate(plans):
             await asyncio.sleep(plan.pause)

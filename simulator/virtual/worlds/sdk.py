@@ -233,11 +233,10 @@ class _Response(AsyncHttpResponse):
         self._body = body
 
     def body(self) -> bytes:
-        """Return the whole body."""
         return self._body
 
     async def load_body(self) -> None:
-        """It is there."""
+        """Load nothing: the body is there."""
 
     async def read(self) -> bytes:
         """Return the whole body, as a response does that is read as it comes."""
