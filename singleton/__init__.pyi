@@ -50,10 +50,10 @@ from singleton.operating.locks import LockInfo as LockInfo
 from singleton.patterns.once.block import AsyncOnceBlock as AsyncOnceBlock, OnceBlock as OnceBlock
 from singleton.patterns.once.entry_point import OnRepeat as OnRepeat, once as once
 from singleton.patterns.once.keys import GivenKey as GivenKey
-from singleton.patterns.once.operation import AsyncOperation as AsyncOperation, Operation as Operation
+from singleton.patterns.once.block import AsyncOperation as AsyncOperation, Operation as Operation
 from singleton.patterns.ordered.aside_messages import AsideMessage as AsideMessage
 from singleton.patterns.ordered.inbox import Inbox as Inbox
-from singleton.patterns.ordered.stopped_keys import StoppedKey as StoppedKey
+from singleton.patterns.ordered.inbox import StoppedKey as StoppedKey
 from singleton.patterns.ordered.trigger import ordered as ordered
 from singleton.patterns.ordered.visit import InboxMessage as InboxMessage, OnPoison as OnPoison
 from singleton.patterns.ordered.inbox_worker import InboxWorker as InboxWorker

@@ -16,9 +16,8 @@ from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
 from singleton.clients.blocks import Again
 from singleton.clients.leadership import Leadership
-from singleton.clients.locksets import acquire_all
 from singleton.clients.periodic_worker import PeriodicWorker
-from singleton.clients.request_events import told, told_while_asking
+from singleton.clients.request_events import acquire_all, told, told_while_asking
 from singleton.locking.holder import holder
 from singleton.locking.semaphore import checked_limit, slot_name
 from singleton.process.address import Address

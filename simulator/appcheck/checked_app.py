@@ -15,7 +15,7 @@ from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclaration import error_of
 from singleton.functions.triggers import is_builder, trigger_of_function, users_code
-from singleton.settings.functiontimeout import function_timeout
+from singleton.settings.hostjson import function_timeout
 from singleton.settings.options import load_options, sources_of_options
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from simulator.appcheck.finding import Place
     from singleton.functions.guard import Guard
     from singleton.functions.triggers import Trigger
-    from singleton.settings.functiontimeout import FunctionTimeout
+    from singleton.settings.hostjson import FunctionTimeout
     from singleton.settings.options import SingletonOptions
 
 _DEEPEST: Final = 4

@@ -12,9 +12,8 @@ from simulator.appcheck.source_lines import place_in_host, place_of_setting
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json
-from singleton.settings.functiontimeout import check_function_timeout
 from singleton.settings.hostid import on_flex_consumption
-from singleton.settings.hostjson import read_object
+from singleton.settings.hostjson import check_function_timeout, read_object
 from singleton.settings.options import load_options
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from simulator.host.worker import AppRefusal, Worker, WorkerAnswer, WorkerCall, 
 from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
-from singleton.functions.body_context import current_hold
+from singleton.functions.body_result import current_hold
 from singleton.stores.http.connections import Connections
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.work.own import LARGEST, Outgoing, check_messages, read_messages
 from simulator.work.request_specs import KEYS, body_with, make_request
 from singleton.base.errors import ScopeError
-from singleton.scopes.scope import value_at
+from singleton.scopes.template import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

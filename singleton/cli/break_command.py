@@ -11,8 +11,7 @@ import click
 
 from singleton.base.words import quoted
 from singleton.cli.output import holder_dict, moment, plain, say, span, who, write_json
-from singleton.cli.session import Session, in_a_session
-from singleton.cli.suggestions import tell_of_slots
+from singleton.cli.session import Session, in_a_session, tell_of_slots
 from singleton.cli.view_commands import lock_named
 from singleton.operating.lease_break import Passed, end_hold
 from singleton.stores.lock_keeping import LONGEST_BREAK

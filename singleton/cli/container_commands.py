@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from singleton.cli.output import Progress, counted, rate, span_of, write_json
-from singleton.cli.session import Session, in_a_session
+from singleton.cli.session import Session, in_a_session, no_such_function, no_such_prefix
 from singleton.cli.silence import READING
-from singleton.cli.suggestions import no_such_function, no_such_prefix
 from singleton.operating.container import keeping_of
 from singleton.operating.container import next_page as first_page
+from singleton.operating.container_pass import YOUNGEST, Sweep
 from singleton.operating.epoch_lift import Lift
-from singleton.operating.sweep import YOUNGEST, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,9 +12,8 @@ from singleton.base.errors import StorageDenied
 from singleton.cli.output import counted, say, write_json
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.silence import READING, Silence
-from singleton.operating.checks import MAY_BE_HIDDEN
+from singleton.operating.checks import MAY_BE_HIDDEN, clean_up, examine, prepare
 from singleton.operating.container import keeping_of, next_page
-from singleton.operating.examination import clean_up, examine, prepare
 from singleton.operating.scratch import Finding, Forbidden
 from singleton.process.lock_thread import runtime
 from singleton.settings.accounts import LockContainer

@@ -12,9 +12,8 @@ import click
 from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
 from singleton.base.words import quoted
 from singleton.cli.output import holder_dict, iso, plain, say, span, span_of, who, write_json
-from singleton.cli.session import Session, in_a_session
+from singleton.cli.session import Session, in_a_session, named_slots, tell_of_slots
 from singleton.cli.silence import Outage
-from singleton.cli.suggestions import named_slots, tell_of_slots
 from singleton.cli.view_commands import lock_named
 from singleton.locking.holder import holder
 

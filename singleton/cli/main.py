@@ -22,8 +22,7 @@ from singleton.cli.doctor_command import doctor
 from singleton.cli.hold_command import hold
 from singleton.cli.name_command import name
 from singleton.cli.output import Told, say, write_json
-from singleton.cli.state_command import state
-from singleton.cli.view_commands import list_, show, watch
+from singleton.cli.view_commands import list_, show, state, watch
 from singleton.operating.container import NO_CONTAINER
 from singleton.settings.connection import redact
 

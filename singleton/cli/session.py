@@ -1,4 +1,4 @@
-"""The account and container of a command, and the command's requests to the storage."""
+"""The account and container of a command, the command's requests to the storage, and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 import click
 
 from singleton.base.errors import StorageDenied
-from singleton.cli.silence import AnswerWatch
+from singleton.cli.output import say, state_of
+from singleton.cli.silence import READING, AnswerWatch
 from singleton.operating.container import keeping_of
 from singleton.operating.lock_names import layout_in
+from singleton.operating.missing_lock import (
+    function_is_missing,
+    lock_is_missing,
+    names_like,
+    prefix_is_missing,
+    prefixes_like,
+    slots_of,
+)
 from singleton.process.address import Address
 from singleton.process.lock_thread import provided_account, runtime
 from singleton.settings.accounts import LockContainer
@@ -23,7 +32,7 @@ from singleton.settings.options import find_app_dir, load_options
 from singleton.settings.storagestring import checked_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from singleton.base.hold import Hold
     from singleton.layouts.layout import Layout
@@ -207,3 +216,41 @@ def in_a_session(command: Callable[Concatenate[Session, _P], int]) -> Callable[.
         return command(session, **options)  # type: ignore[call-arg] # click gives each command its own options
 
     return with_session
+
+
+_SLOTS: Final = 10
+"""Slots of a semaphore that are named."""
+
+
+def no_such_lock(session: Session, name: str) -> str:
+    """Say that there is no lock of this name, or that it is a semaphore's, which has one for each slot."""
+    if slots := named_slots(session, name):
+        return f"{name!r} is a semaphore, and each of its slots is a lock. Name one of them: {slots}"
+    like = session.ask(lambda keeping: names_like(keeping, session.container, name, answer=READING))
+    return lock_is_missing(session.container, name, like)
+
+
+def named_slots(session: Session, name: str) -> str:
+    """Name the slots of the semaphore of this name, each with its state; empty: there is none."""
+    slots = session.ask(lambda keeping: slots_of(keeping, session.container, name, answer=READING))
+    named = ", ".join(f"{slot.name!r} ({state_of(slot)})" for slot in slots[:_SLOTS])
+    return named + (f" and {len(slots) - _SLOTS:,} more" if len(slots) > _SLOTS else "")
+
+
+def tell_of_slots(session: Session, name: str) -> None:
+    """Say, of a lock that is there, that a semaphore has the same name, if one has: its slots may be what is meant."""
+    if slots := named_slots(session, name):
+        say(f"{name!r} is also the name of a semaphore, and each of its slots is a lock: {slots}", err=True)
+
+
+def no_such_prefix(session: Session, prefix: str) -> str | None:
+    """Say that no lock's name begins so; None where there is no lock at all yet."""
+    like = session.ask(lambda keeping: prefixes_like(keeping, session.container, prefix, answer=READING))
+    if like is None:
+        return None
+    return prefix_is_missing(session.container, prefix, like)
+
+
+def no_such_function(session: Session, function: str, functions: Iterable[str], prefix: str = "") -> str:
+    """Say that no lock is this function's."""
+    return function_is_missing(session.container, function, functions, prefix)

@@ -1,21 +1,25 @@
-"""``list``, ``show`` and ``watch``: who has which lock."""
+"""``list``, ``show`` and ``watch``: who has which lock; and ``state``: what is kept with a lock, shown or removed."""
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from singleton.base.errors import StorageDenied, StorageUnavailable
+from singleton.base.errors import LockNotAcquired, StorageDenied, StorageError, StorageUnavailable
+from singleton.base.state import MOST_STATE, NOT_UNDERSTOOD, STATE_KEY, Kept, read_as
 from singleton.cli.output import (
     Progress,
     Table,
     as_dict,
     block,
     counted,
+    holder_dict,
     iso,
     moment,
     plain,
@@ -27,20 +31,23 @@ from singleton.cli.output import (
     who_within,
     write_json,
 )
-from singleton.cli.session import Session, in_a_session
+from singleton.cli.session import Session, in_a_session, no_such_function, no_such_lock, no_such_prefix, tell_of_slots
 from singleton.cli.silence import READING, Outage
-from singleton.cli.suggestions import no_such_function, no_such_lock, no_such_prefix, tell_of_slots
+from singleton.locking.acquisition import storage_error
+from singleton.locking.holder import answered
 from singleton.operating.container import find, next_page
-from singleton.operating.locks import Met, Wanted, lock_info
+from singleton.operating.locks import Met, Wanted, Watch, lock_info
 from singleton.operating.missing_lock import is_slot
-from singleton.operating.watch import Watch
+from singleton.stores.protocol import ContentStore, StoreFailure
+from singleton.stores.stamps import metadata_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from singleton.operating.locks import LockInfo
-    from singleton.operating.watch import Sight
+    from singleton.base.hold import Hold
+    from singleton.operating.locks import LockInfo, Sight
     from singleton.stores.lock_keeping import Page
+    from singleton.stores.protocol import LeaseStore
 
 _INDENT: Final = 4
 _FIRST: Final = 200
@@ -270,3 +277,88 @@ def _tell(session: Session, sight: Sight, at: float) -> None:
         return
     say(f"{before}:")
     say(who_within(lock.last, width - _INDENT) + after, first=" " * _INDENT)
+
+
+_CALL: Final = 20.0
+"""Seconds for a request: there may be some MB to read."""
+_OWNER: Final = "operator: removes the state"
+_NOTHING: Final = object()
+
+
+@click.command()
+@click.argument("name")
+@click.option("--remove", is_flag=True, help="Remove the state. The command takes the lock for this.")
+@click.option(
+    "--timeout", type=span_of(), default="0s", metavar="SPAN", help="How long to wait for the lock. Default: 0s."
+)
+@in_a_session
+def state(session: Session, name: str, timeout: float, *, remove: bool) -> int:
+    """Show the state that is kept with the lock NAME, or remove it.
+
+    It is shown as it is now, also while somebody has the lock. Removing it takes the lock, so that no holder uses it
+    meanwhile; the next holder finds none.
+    """
+    lock_named(session, name)
+    if remove:
+        return _remove(session, name, timeout)
+    kept = session.on_store(lambda store: _read(store, name))
+    value = read_as(name, kept, _NOTHING)
+    if session.as_json:
+        write_json(_as_dict(name, kept, value))
+    elif value is _NOTHING:
+        say(f"nothing is kept with lock {name}")
+    elif isinstance(value, bytes):
+        say(f"{counted(len(value), 'byte')}. To see them as base64, use --json")
+    else:
+        say(json.dumps(value, indent=2, ensure_ascii=False))
+    return 0
+
+
+def _remove(session: Session, name: str, timeout: float) -> int:
+    try:
+        hold = session.acquire(name, timeout=timeout, owner=_OWNER)
+    except LockNotAcquired as error:
+        if session.as_json:
+            write_json({"lock": name, "removed": False, "holder": error.holder and holder_dict(error.holder)})
+        else:
+            say(f"nothing was removed: {error}", err=True)
+        return 1
+    try:
+        there = _is_there(hold)
+        if there:
+            hold.state.remove()
+    finally:
+        session.release(hold)
+    if session.as_json:
+        write_json({"lock": name, "removed": there})
+    else:
+        say(f"removed what was kept with lock {name}" if there else f"nothing is kept with lock {name}")
+    return 0
+
+
+def _is_there(hold: Hold) -> bool:
+    """Tell whether something is kept, also what nobody understands."""
+    try:
+        return hold.state.read(_NOTHING) is not _NOTHING
+    except StorageError as error:
+        if error.reason != NOT_UNDERSTOOD:
+            raise
+        return True
+
+
+def _as_dict(name: str, kept: Kept, value: Any) -> dict[str, Any]:
+    if value is _NOTHING:
+        return {"lock": name, "kind": None}
+    if isinstance(value, bytes):
+        return {"lock": name, "kind": "bytes", "size": len(value), "base64": base64.b64encode(value).decode()}
+    return {"lock": name, "kind": "json", "size": len(kept.body), "value": value}
+
+
+async def _read(store: LeaseStore, name: str) -> Kept:
+    assert isinstance(store, ContentStore)
+    try:
+        blob, body, _ = await answered(lambda: store.get(name, None, MOST_STATE), call=_CALL, answer=2 * _CALL)
+    except StoreFailure as failure:
+        raise storage_error(name, failure) from None
+    kind = metadata_value(blob, STATE_KEY)
+    return Kept(body, {} if kind is None else {STATE_KEY: kind})

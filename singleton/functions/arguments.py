@@ -20,7 +20,7 @@ from singleton.functions.guard import Guard
 from singleton.functions.layout_catalog import layout_named
 from singleton.functions.misdeclaration import concerning_the_app, options_of_app
 from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
-from singleton.scopes.scope import ScopeTemplate, check_path
+from singleton.scopes.template import ScopeTemplate, check_path
 from singleton.settings.durations import seconds, span
 from singleton.settings.options import SingletonOptions, find_app_dir, refuse_failover
 

@@ -1,32 +1,173 @@
-"""A checked declaration: which lock an invocation of the function needs, and where the lock is."""
+"""A checked declaration: which lock an invocation of the function needs, and where the lock is.
+
+The payload of the invocation has the scope: the argument with the payload, and the names that ``scope_id`` may use.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections import UserList
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.events import Call
-from singleton.functions.triggers import invocation_id, refuse_none, refuse_policy
+from singleton.functions.bindings import FromJson, Layer, Payload, is_blob, is_message, is_plain, payload_of
+from singleton.functions.triggers import ACTIVITY, Trigger, invocation_id, refuse_none, refuse_policy
+from singleton.scopes.template import BoundNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import CodeType
 
     from singleton.base.kinds import Level, Mode, WhenFull
-    from singleton.functions.bindings import Payload
     from singleton.functions.contention import OnContention
-    from singleton.functions.triggers import Trigger
     from singleton.layouts.layout import Layout
     from singleton.process.address import Address
-    from singleton.scopes.scope import ScopeTemplate
+    from singleton.scopes.template import ScopeTemplate
     from singleton.settings.accounts import GivenClients, LockContainer
     from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
+
+
+class BindingData(BoundNames):
+    """What ``{name}`` may name: what comes with the payload, and its JSON body's properties. Case is ignored.
+
+    The payload is looked for when a name is: a template that has none, its settings filled in, needs no payload. The
+    layers are read in order, so that a blob is not read for a name in the blob's path.
+
+    Of JSON, null and lists take the place of nothing that has the name, as for the host (H-80); with ``dotnet`` they
+    do, as properties of a C# type.
+    """
+
+    def __init__(self, find: Callable[[], Payload | None], *, dotnet: bool = False) -> None:
+        self._find = find
+        self._dotnet = dotnet
+        self._read: list[dict[str, object]] = []
+        self._hint = ""
+
+    @cached_property
+    def _unread(self) -> list[Layer]:
+        payload = self._find()
+        self._hint = "" if payload is None else payload.hint
+        return [] if payload is None else [*payload.layers]
+
+    def _layers(self) -> Iterator[dict[str, object]]:
+        yield from self._read
+        while self._unread:
+            found = self._unread.pop(0)()
+            layer = FromJson() if isinstance(found, FromJson) else dict[str, object]()
+            for name, value in found.items():
+                folded = str(name).casefold()
+                if folded not in layer or not self._is_weak(layer, value):
+                    layer[folded] = value
+            self._read.append(layer)
+            yield layer
+
+    def _is_weak(self, layer: Mapping[str, object], value: object) -> bool:
+        """Tell whether what a layer has for a name takes the place of nothing."""
+        return isinstance(layer, FromJson) and not self._dotnet and (value is None or isinstance(value, list))
+
+    def _layer_of(self, name: str) -> dict[str, object] | None:
+        """Return the first layer with a strong value for the name, else the first layer with a weak value."""
+        weak = None
+        for layer in self._layers():
+            if name.casefold() in layer:
+                if not self._is_weak(layer, layer[name.casefold()]):
+                    return layer
+                weak = weak or layer
+        return weak
+
+    def __getitem__(self, name: str) -> object:
+        layer = self._layer_of(name)
+        if layer is None:
+            raise KeyError(name)
+        return layer[name.casefold()]
+
+    def is_the_hosts(self, name: str) -> bool:
+        """See ``BoundNames.is_the_hosts``."""
+        return not isinstance(self._layer_of(name), FromJson)
+
+    def hint(self) -> str:
+        """See ``BoundNames.hint``."""
+        return self._hint
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(name.casefold() in layer for layer in self._layers())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for layer in self._layers() for name in layer))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Payload | None:
+    """Return the payload among an invocation's arguments, or None where there is none (a timer).
+
+    If the trigger's parameter is unknown, the payload is the only message, as only triggers deliver messages; else the
+    only blob, text, bytes or parsed JSON; a batch is an error. A timer has no payload, with any bindings beside the
+    timer.
+
+    Raises:
+        ScopeError: it is a batch, or several parameters may be meant.
+    """
+    if trigger is not None and trigger.parameter in arguments:
+        return _payload(trigger.parameter, arguments[trigger.parameter], trigger)
+    if any(map(_is_timer, arguments.values())):
+        return None
+    messages = [name for name, value in arguments.items() if is_message(value) or _is_batch(value, of=is_message)]
+    candidates = messages or [name for name, value in arguments.items() if _may_be_payload(value)]
+    if not candidates:
+        return None
+    if len(candidates) > 1:
+        raise ScopeError(
+            f"the payload may be any of the parameters {', '.join(candidates)}: put @singleton (or @once) above the "
+            "trigger's decorator, so that it knows which parameter is the trigger's",
+            reason="ambiguous",
+        )
+    return _payload(candidates[0], arguments[candidates[0]], trigger)
+
+
+def _may_be_payload(value: object) -> bool:
+    return is_blob(value) or is_plain(value) or _is_batch(value)
+
+
+def _is_timer(value: object) -> bool:
+    return isinstance(getattr(value, "past_due", None), bool)
+
+
+def _is_batch(value: object, of: Callable[[object], bool] = lambda _: True) -> bool:
+    """Tell whether it is a list, or one of the bindings' list-like classes (documents, rows)."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(map(of, value[:1] or [None]))
+
+
+def _payload(name: str, value: Any, trigger: Trigger | None) -> Payload | None:
+    if _is_batch(value) and (trigger is None or trigger.type != ACTIVITY):
+        value = _the_only_one(name, value)
+    return payload_of(name, value, trigger)
+
+
+def _the_only_one(name: str, batch: Sequence[Any]) -> Any:
+    """Return what is alone in a list of documents or rows, which come in lists even one by one.
+
+    A trigger for messages can deliver a message without a list: so a list of one message is refused as well, rather
+    than only under load.
+    """
+    documents = isinstance(batch, UserList)
+    if documents and len(batch) == 1:
+        return batch[0]
+    what, remedy = (
+        ("documents", "let the trigger deliver one document at a time (Cosmos DB: max_items_per_invocation=1)")
+        if documents
+        else ("messages", 'set the trigger\'s cardinality to "one"')
+    )
+    raise ScopeError(
+        f"parameter {name} is a batch ({what}: {len(batch)}), which has no single scope: {remedy}", reason="batch"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +256,7 @@ class Declaration:
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self._always is not None:
             return [*self._always]
-        from singleton.functions.payload import BindingData, find_payload
+        from singleton.functions.declaration import BindingData, find_payload
 
         found: list[Payload | None] = []
 
@@ -141,7 +282,7 @@ class Declaration:
 
     def _value_in(self, payload: Payload) -> str:
         """Return the scope's value. The message's id takes a parse of the body, and is looked up for an error only."""
-        from singleton.scopes.scope import value_at
+        from singleton.scopes.template import value_at
 
         assert self.scope is not None
         body, dotnet = payload.read(), self.layout.dotnet

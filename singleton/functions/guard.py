@@ -18,8 +18,7 @@ from singleton.base.events import no_longer_going, still_going, tell, tell_faile
 from singleton.base.hold import Hold
 from singleton.base.holder import fields_of
 from singleton.base.invocation import log as _log
-from singleton.functions.body_context import BodyContext, around, in_its_name
-from singleton.functions.body_result import finished, refuse_unanswered
+from singleton.functions.body_result import BodyContext, around, finished, in_its_name, refuse_unanswered
 from singleton.functions.declaration import Declaration
 from singleton.functions.triggers import refuse_policy
 from singleton.locking.section import Section

@@ -232,7 +232,7 @@ def _refuse_none(function: str, trigger: Trigger | None) -> None:
 
 
 def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:
-    from singleton.functions.payload import find_payload
+    from singleton.functions.declaration import find_payload
 
     try:
         return find_payload(arguments, trigger) is not None

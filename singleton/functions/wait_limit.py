@@ -17,7 +17,7 @@ from singleton.base.errors import LockNotAcquired
 from singleton.base.invocation import current
 from singleton.base.timespan import host_json_timespan
 from singleton.settings.durations import in_words
-from singleton.settings.functiontimeout import FunctionTimeout, function_timeout
+from singleton.settings.hostjson import FunctionTimeout, function_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping

@@ -2,15 +2,31 @@
 
 Attributes have few values: functions, modes, policies, outcomes, reasons, operations and statuses. A lock's name has
 the scope's value, so the name is an attribute only with ``scopes=True``.
+
+The gauge of the current holds of this process shows a body that hangs before the end of its hold. The gauge is read
+when metrics are collected. ``Spans`` makes two spans for each use of a lock, wait and hold: children of the current
+span at the request for the lock. The span of a hold has a link to the span of the hold before in this process. Locks
+for the life of a process (listeners, leaderships) are not in the gauge and have no spans, which would last for days.
 """
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from opentelemetry.metrics import Observation
+from opentelemetry.trace import Link, Status, StatusCode
+
+from singleton.base.clock import now
+
 if TYPE_CHECKING:
-    from opentelemetry.metrics import Counter, Histogram, Meter
+    from collections.abc import Callable, Iterator
+
+    from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, MeterProvider
+    from opentelemetry.trace import Span, SpanContext, Tracer
 
     from singleton.base.events import LockEvent
 
@@ -185,3 +201,129 @@ class Recorder:
         alias = ALIASES.get(metric.name, "")
         if alias in self._counters and (alias != SKIPPED or about["singleton.policy"] == "skip"):
             self._counters[alias].add(1, about)
+
+
+_reported: tuple[MeterProvider | None, Held] | None = None
+"""Provider and holds of the current gauge; None: no observation."""
+
+
+class Held:
+    """The current holds, and the longest of each function, for any thread."""
+
+    def __init__(self, *, scopes: bool) -> None:
+        self._scopes = scopes
+        self._process = os.getpid()
+        self._going: dict[int, tuple[float, dict[str, Any]]] = {}
+
+    def take(self, event: LockEvent) -> None:
+        """Note the begin or the end of a hold. A hold counts until the end of its body."""
+        if event.kind == "acquired" and event.mode not in FOR_LIFE:
+            if self._process != os.getpid():  # a fork has none of its parent's holds
+                self._process, self._going = os.getpid(), {}
+            self._going[event.use] = now(), about(event, scopes=self._scopes)
+        elif event.kind in ("body_ended", "released", "lost"):
+            self._going.pop(event.use, None)
+
+    def longest(self) -> Iterator[tuple[float, dict[str, Any]]]:
+        """Yield the seconds of the longest hold for each set of attributes."""
+        if self._process != os.getpid():
+            return
+        begun: dict[tuple[Any, ...], tuple[float, dict[str, Any]]] = {}
+        for since, attributes in tuple(self._going.values()):
+            before = begun.setdefault(tuple(attributes.values()), (since, attributes))
+            if since < before[0]:
+                begun[tuple(attributes.values())] = since, attributes
+        for since, attributes in begun.values():
+            yield max(0.0, now() - since), attributes
+
+
+def report(held: Held, meter: Meter, provider: MeterProvider | None) -> Callable[[], None]:
+    """Report these holds by the gauge of the provider's meter from now on; return a function that ends the report.
+
+    A meter keeps the first gauge of a name, with the gauge's callbacks. So each callback reads the current holds.
+    """
+    global _reported  # noqa: PLW0603 - replaced as a whole
+    meter.create_observable_gauge(HELD.name, [partial(_observations, provider)], HELD.unit, HELD.description)
+    _reported = provider, held
+
+    def end() -> None:
+        global _reported  # noqa: PLW0603
+        if _reported is not None and _reported[1] is held:
+            _reported = None
+
+    return end
+
+
+def _observations(provider: MeterProvider | None, _: CallbackOptions) -> Iterator[Observation]:
+    if (reported := _reported) is None or reported[0] is not provider:
+        return
+    for seconds, attributes in reported[1].longest():
+        yield Observation(seconds, attributes)
+
+
+_REMEMBERED: Final = 1024
+"""Number of locks with a remembered last hold."""
+
+
+class Spans:
+    """Begins and ends spans with events. Call ``take`` at the place of the event: the current span is the parent."""
+
+    def __init__(self, tracer: Tracer, *, scopes: bool) -> None:
+        self._tracer = tracer
+        self._scopes = scopes
+        self._waits: dict[int, Span] = {}
+        self._holds: dict[int, Span] = {}
+        self._before: dict[str, SpanContext] = {}
+
+    def take(self, event: LockEvent) -> None:
+        """Begin or end the span of an event; other events change nothing."""
+        if event.mode in FOR_LIFE:
+            return
+        match event.kind:
+            case "waiting":
+                self._waits[event.use] = self._start("singleton wait", event)
+            case "acquired":
+                self._end_wait(event, "acquired")
+                self._begin_hold(event)
+            case "contended":
+                self._end_wait(event, "contended", {"singleton.policy": policy_of(event)})
+            case "failed":
+                self._end_wait(event, "failed", {"error.type": event.reason or ""})
+            case "lost" if (hold := self._holds.get(event.use)) is not None:
+                hold.add_event("lost", {"singleton.reason": event.reason or ""})
+                hold.set_status(Status(StatusCode.ERROR, f"the lock was lost: {event.reason}"))
+            case "released" if (hold := self._holds.pop(event.use, None)) is not None:
+                hold.end()
+
+    def _begin_hold(self, event: LockEvent) -> None:
+        """Begin the span of a hold, and remember the span for the next hold. Takes no lock, which a fork might keep."""
+        before = self._before.pop(event.lock, None)
+        links = [] if before is None else [Link(before)]
+        hold = self._holds[event.use] = self._start("singleton hold", event, links)
+        if hold.get_span_context().is_valid:
+            self._before[event.lock] = hold.get_span_context()
+        if len(self._before) > _REMEMBERED:
+            with suppress(KeyError, RuntimeError):  # another thread has just done so
+                del self._before[next(iter(self._before))]
+
+    def _end_wait(self, event: LockEvent, outcome: str, more: dict[str, str] | None = None) -> None:
+        wait = self._waits.pop(event.use, None)
+        if wait is None:
+            return
+        wait.set_attributes({"singleton.outcome": outcome, **(more or {})})
+        if outcome == "failed":
+            wait.set_status(Status(StatusCode.ERROR, event.reason))
+        wait.end()
+
+    def _start(self, what: str, event: LockEvent, links: list[Link] | None = None) -> Span:
+        about: dict[str, Any] = {"singleton.mode": event.mode}
+        if event.function:
+            about["singleton.function"] = event.function
+        if event.owner:
+            about["singleton.owner"] = event.owner
+        if event.token is not None:
+            about["singleton.token"] = event.token
+        if self._scopes:
+            about["singleton.lock"] = event.lock
+        name = f"{what} {event.function}" if event.function else what
+        return self._tracer.start_span(name, attributes=about, links=links or ())

@@ -63,9 +63,7 @@ def observe(
         from opentelemetry import metrics, trace
     except ImportError:
         raise ConfigurationError(f"observe() needs OpenTelemetry: {_INSTALL}") from None
-    from singleton.observing.held import Held, report
-    from singleton.observing.metrics import Recorder
-    from singleton.observing.spans import Spans
+    from singleton.observing.metrics import Held, Recorder, Spans, report
 
     meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
     recorder, held = Recorder(meter, scopes=scopes, aliases=aliases), Held(scopes=scopes)

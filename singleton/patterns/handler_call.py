@@ -1,9 +1,10 @@
-"""Calls of handlers: the work of a handler has ended before its message counts as handled."""
+"""Calls of handlers: the work of a handler has ended before its message counts as handled. Texts of errors, to keep."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError
 
@@ -38,3 +39,22 @@ async def call_async(handler: Callable[..., Any], *arguments: Any) -> None:
     returned = handler(*arguments)
     if inspect.isawaitable(returned):
         await returned
+
+
+_ERROR: Final = 1000
+"""Characters of an error that are kept with its message."""
+_CREDENTIALS: Final = re.compile(r"(?<=://)\S+(?=@)|(?<=[?&]sig=)[^&\s]+|(?<=(?i:password)=)[^;&\s]+")
+
+
+def told(error: BaseException) -> str:
+    """Return what is kept of an error: its kind and its text, cut short, without the credentials of URLs."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - somebody else's code
+        text = ""
+    return storable(_CREDENTIALS.sub("***", f"{type(error).__name__}: {text}")[:_ERROR])
+
+
+def storable(text: str) -> str:
+    """Return a text without what not every database takes: no note of a failure may fail for it."""
+    return text.encode(errors="replace").decode().replace("\0", "?")

@@ -15,23 +15,46 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from singleton.base.errors import ConfigurationError, LockLost
+from singleton.base.errors import ConfigurationError, LockLost, SingletonError
 from singleton.base.hold import Hold
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
-from singleton.patterns.error_text import told
-from singleton.patterns.handler_call import is_async
-from singleton.patterns.rows import StaleClaim
+from singleton.patterns.handler_call import is_async, told
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
     from datetime import timedelta
 
     from singleton.base.kinds import Seconds
     from singleton.client import AsyncLockClient, LockClient
     from singleton.clients.periodic_worker import PeriodicWorker
+
+
+class StaleClaim(SingletonError):
+    """A later claim or a greater fencing token exists: nothing was written (S-12, S-13)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A claimed row.
+
+    Attributes:
+        key: the row's primary key, column to value.
+        row: the row at the time of the claim, column to value.
+        version: number of the claim. A later claim of the row has a greater number, and writes with this number are
+            then refused.
+        attempt: number of the attempt, from 1.
+        token: fencing token of the claimer's hold; None without a lock.
+    """
+
+    key: Mapping[str, Any]
+    row: Mapping[str, Any] = field(repr=False)
+    version: int
+    attempt: int
+    token: int | None = None
+
 
 TIDIED: Final = 1000
 """Greatest number of sent messages which a store deletes at a time."""

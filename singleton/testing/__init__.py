@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from singleton.testing.acts import always_busy, assert_no_leases_left, disabled, held_elsewhere, lose
+from singleton.testing.acts import Headcount, always_busy, assert_no_leases_left, disabled, held_elsewhere, lose
 from singleton.testing.app_check import check_app
-from singleton.testing.headcount import Headcount
 from singleton.testing.memory import memory_locks
 from singleton.testing.virtual import virtual_time
 

@@ -11,8 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from singleton import LockLost
-from singleton.patterns.outbox import Message, OutboxRelay
-from singleton.patterns.rows import StaleClaim
+from singleton.patterns.outbox import Message, OutboxRelay, StaleClaim
 from singleton.patterns.sql import SqlOutbox
 from tests.support.patterns import Receiver, add, column, go_by, held
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, insert, select, update
 from sqlalchemy.orm import DeclarativeBase, Session, mapped_column
 
-from singleton.patterns.rows import Claim, StaleClaim
+from singleton.patterns.outbox import Claim, StaleClaim
 from singleton.patterns.sql import RowStates, state_columns, work_table
 from tests.support.patterns import column, go_by, held
 

@@ -12,8 +12,7 @@ import pytest
 from sqlalchemy import MetaData, create_engine, insert, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from singleton.patterns.outbox import OutboxRelay
-from singleton.patterns.rows import StaleClaim
+from singleton.patterns.outbox import OutboxRelay, StaleClaim
 from singleton.patterns.sql import AsyncRowStates, AsyncSqlOutbox, RowStates, SqlOutbox, work_table
 from tests.conformance import outbox_suite, rowstates_suite
 from tests.support import postgres
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL, Engine
 
-    from singleton.patterns.rows import Claim
+    from singleton.patterns.outbox import Claim
 
 pytestmark = pytest.mark.process
 

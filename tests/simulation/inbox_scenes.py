@@ -15,7 +15,7 @@ from singleton import InboxMessage
 from singleton.base.errors import StorageUnavailable
 from singleton.base.hold import Hold
 from singleton.patterns.ordered.entries import Entry
-from singleton.patterns.ordered.position import Position
+from singleton.patterns.ordered.log_reader import Position
 from singleton.patterns.ordered.protocol import NEW, Names
 from tests.simulation.scenes import IDS, Belief
 from tests.worlds.inboxes.bellwatch import BellWatch

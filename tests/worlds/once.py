@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
+    from singleton.patterns.once.block import BaseOperation
     from singleton.patterns.once.entry_point import OnRepeat
-    from singleton.patterns.once.operation import BaseOperation
 
 _NAME: Final = "charge"
 _KEEP: Final = 100_000.0

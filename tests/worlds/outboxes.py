@@ -23,8 +23,7 @@ from sqlalchemy import MetaData
 
 from simulator.virtual.hosts.jobs import inside
 from singleton import AsyncLockClient, LockClosed, SingletonOptions
-from singleton.patterns.outbox import Message, OutboxRelay
-from singleton.patterns.rows import StaleClaim
+from singleton.patterns.outbox import Message, OutboxRelay, StaleClaim
 from singleton.patterns.sql import SqlOutbox, outbox_table
 from tests.worlds.database import Database
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import MetaData, insert, update
 
-from singleton.patterns.rows import Claim, StaleClaim
+from singleton.patterns.outbox import Claim, StaleClaim
 from singleton.patterns.sql import RowStates, work_table
 from tests.worlds.database import Database
 

@@ -24,7 +24,7 @@ from simulator.virtual.worlds.outcome import Refused, told
 from simulator.witness.witness import Witness
 from singleton.base.errors import SingletonError
 from singleton.decorator import guards_of
-from singleton.functions.body_context import current_hold
+from singleton.functions.body_result import current_hold
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -37,7 +37,7 @@ from simulator.virtual.worlds.outcome import Chronicle, Resource, Run, broken_pr
 from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.kinds import Mode
-from singleton.functions.body_context import current_hold
+from singleton.functions.body_result import current_hold
 from singleton.process.lock_thread import provide_runtime
 from singleton.process.registry import Registry
 

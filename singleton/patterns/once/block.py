@@ -6,11 +6,10 @@ import inspect
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from singleton.base.errors import ConfigurationError
+from singleton.base.errors import ConfigurationError, LockLost
 from singleton.base.words import quoted
 from singleton.patterns.once.keys import checked_key, once_name
-from singleton.patterns.once.operation import AsyncOperation, Operation
-from singleton.patterns.once.outcome import look
+from singleton.patterns.once.results import kept_as, look
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
@@ -19,10 +18,147 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from singleton.base.hold import Hold
-    from singleton.base.state import Crossing
+    from singleton.base.state import Crossing, Kept
     from singleton.client import AsyncLockClient, LockClient
-    from singleton.patterns.once.outcome import Look
+    from singleton.patterns.once.results import Look, Outcome
     from singleton.process.calls import Work
+
+
+class BaseOperation:
+    """The common part of both kinds of operations."""
+
+    __slots__ = ("_failure", "_hold", "_keep", "_look", "_outcome", "key", "lock")
+
+    def __init__(self, key: str, lock: str, look: Look, keep: float) -> None:
+        self.key = key
+        self.lock = lock
+        self._look = look
+        self._keep = keep
+        self._hold: Hold | None = None
+        self._outcome: Outcome | None = look.outcome
+        self._failure: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.lock!r} {'done' if self.done else 'to be done'}>"
+
+    @property
+    def done(self) -> bool:
+        """Tell whether the operation is done: before the block, or by ``finish`` in the block."""
+        return self._outcome is not None
+
+    @property
+    def result(self) -> Any:
+        """The kept result, equal for every caller.
+
+        Raises:
+            ResultNotKept: the operation is done, but its result was not kept.
+            RuntimeError: the operation is not done yet.
+        """
+        if self._outcome is None:
+            raise RuntimeError(f"{self.lock!r} is not done yet: do the work, and call finish(result)")
+        return self._outcome.given(self.lock)
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token, for resources which refuse a smaller token. None if the operation was done before."""
+        return None if self._hold is None else self._hold.token
+
+    def raise_if_lost(self) -> None:
+        """Check the hold just before a side effect. See ``Hold.raise_if_lost``."""
+        if self._hold is not None:
+            self._hold.raise_if_lost()
+
+    def _begin(self, hold: Hold, kept: Kept) -> bool:
+        """Take the content read under the lease; tell whether the operation is to be done."""
+        self._outcome = self._look.outcome_in(self.lock, kept)
+        if self._outcome is None:
+            self._hold = hold
+        return self._outcome is None
+
+    def _to_keep(self, result: Any) -> tuple[Kept, Outcome]:
+        """Return the content for the result. From now on no other result is accepted."""
+        if self.done or self._failure is not None:
+            raise RuntimeError(
+                f"{self.lock!r} is finished already, and its result can't be replaced"
+            ) from self._failure
+        assert self._hold is not None
+        self._failure = LockLost("finish was interrupted", lock=self.lock, reason="interrupted")
+        return kept_as(result, {}, self._look.service_time + self._keep)
+
+    def _finished(self, outcome: Outcome) -> None:
+        self._outcome, self._failure = outcome, None
+        _ = self.result
+
+    @property
+    def _unfinished(self) -> bool:
+        """Tell whether a block without an error must finish the operation. A failed ``finish`` is raised again."""
+        if self._failure is not None and self._hold is not None:
+            raise self._failure
+        return not self.done
+
+
+class Operation(BaseOperation):
+    """An operation, in a ``with`` block.
+
+    Attributes:
+        key: the key, as text.
+        lock: name of the lock's blob, which keeps the result.
+    """
+
+    __slots__ = ()
+
+    def finish(self, result: Any = None) -> None:
+        """Keep the result: from now on the operation is done. Call once, after the effect.
+
+        Args:
+            result: a value of JSON (a tuple is read back as a list), or bytes; at most 8 MiB of JSON, or 6 MiB of
+                bytes.
+
+        Raises:
+            LockLost: the lock was lost before: the result does not count. Another process may repeat the operation.
+            StorageUnavailable: it is not known whether the result was kept; a repeat will find out.
+            ResultNotKept: the operation is done and will not be repeated, but a result of this kind can't be kept.
+        """
+        kept, outcome = self._to_keep(result)
+        hold = self._hold
+        assert hold is not None
+        assert hold.crossing is not None
+        try:
+            hold.crossing.call(lambda _: hold.keeper().write(kept))
+        except BaseException as error:
+            self._failure = error
+            raise
+        self._finished(outcome)
+
+    def _end(self) -> None:
+        """End a block without an error: finish an unfinished operation without a result."""
+        if self._unfinished:
+            self.finish()
+
+
+class AsyncOperation(BaseOperation):
+    """An operation, in an ``async with`` block: ``Operation`` with an awaitable ``finish``."""
+
+    __slots__ = ()
+
+    async def finish(self, result: Any = None) -> None:
+        """Keep the result. See ``Operation.finish``."""
+        kept, outcome = self._to_keep(result)
+        hold = self._hold
+        assert hold is not None
+        assert hold.crossing is not None
+        try:
+            await hold.crossing.call_async(lambda _: hold.keeper().write(kept))
+        except BaseException as error:
+            self._failure = error
+            raise
+        self._finished(outcome)
+
+    async def _end(self) -> None:
+        """See ``Operation._end``."""
+        if self._unfinished:
+            await self.finish()
+
 
 _ClientT = TypeVar("_ClientT", "LockClient", "AsyncLockClient")
 

@@ -1,19 +1,142 @@
-"""``once``: the decorator of a function, and blocks of any program."""
+"""``once``: the decorator of a function, as ``decorator.py`` has ``singleton``, and blocks of any program."""
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import os
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
+from singleton.functions.guard import ONCE_MARK
+from singleton.functions.misdeclaration import always_fails, options_of_app, stand_in
+from singleton.functions.triggers import (
+    Signature,
+    check_guardable,
+    find_trigger,
+    is_builder,
+    is_http,
+    refuse_replayed,
+    replace_user_function,
+    trigger_of,
+    user_function,
+    users_code,
+)
+from singleton.patterns.once.keys import Key
+from singleton.patterns.once.once_guard import OnceGuard, OnceLayout
+from singleton.scopes.template import ScopeTemplate
+from singleton.settings.durations import seconds
+from singleton.settings.options import find_app_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from singleton.base.events import Call
     from singleton.client import AsyncLockClient, LockClient
+    from singleton.functions.triggers import Trigger
     from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
     from singleton.patterns.once.keys import GivenKey
+
+
+def declaring(
+    key: Any, keep: float | timedelta, on_contention: Any, timeout: float | timedelta | None, connection: str
+) -> Callable[[Any], Any]:
+    """Return the decorator for these arguments of ``once``."""
+
+    def declare(target: Any) -> Any:
+        above = is_builder(target)
+        inner = user_function(target) if above else target
+        if always_fails(inner):
+            return target
+        trigger = partial(trigger_of, target) if above else partial(find_trigger, inner)
+        try:
+            _check(inner, on_contention, connection, trigger() if above else None)
+            declared = _guarded(inner, guard_for(inner, trigger))
+        except ConfigurationError as error:
+            declared = stand_in(inner, error)
+        if not above:
+            return declared
+        replace_user_function(target, declared)
+        return target
+
+    def guard_for(target: Any, trigger: Callable[[], Trigger | None]) -> OnceGuard:
+        app_dir = find_app_dir(Path(users_code(target).co_filename).parent, os.environ)
+        options = options_of_app(target, app_dir)
+        return OnceGuard(
+            function=target.__name__,
+            scope=None,
+            scope_id="",
+            level="function",
+            on_contention="wait" if on_contention == "wait" else "raise",
+            timeout=None if timeout is None else seconds(timeout, "timeout", above=0),
+            connection=connection,
+            options=options,
+            app_dir=app_dir,
+            layout=OnceLayout(),
+            template=ScopeTemplate(""),
+            find_trigger=trigger,
+            code=users_code(target),
+            key=Key(key),
+            keep=seconds(keep, "keep", above=0),
+            answers=on_contention == "conflict",
+        )
+
+    return declare
+
+
+def _check(target: Any, on_contention: object, connection: object, trigger: Trigger | None) -> None:
+    with _said_of_once():
+        check_guardable(target, None if trigger is None else trigger.type)
+    if hasattr(target, ONCE_MARK):
+        raise ConfigurationError(f"@once is declared twice on {target.__qualname__}: remove one")
+    if on_contention not in ("wait", "raise", "conflict"):
+        raise ConfigurationError(
+            f"on_contention is {quoted(on_contention)}: give 'wait', 'raise' or 'conflict'. ('skip' would lose the "
+            "message if the invocation that does the work fails.)"
+        )
+    if on_contention == "conflict" and trigger is not None and not is_http(trigger, {}):
+        raise ConfigurationError(
+            f"on_contention='conflict' answers HTTP requests, and {target.__qualname__} has a {trigger.type}: use "
+            "'raise', so that the invocation fails and is tried again"
+        )
+    if not isinstance(connection, str) or not connection.strip():
+        raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
+
+
+def _guarded(target: Callable[..., Any], guard: OnceGuard) -> Callable[..., Any]:
+    signature = Signature(target)
+
+    def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call, Callable[[], Any]]:
+        named, context = signature.split(args, kwargs)
+        with _said_of_once():
+            refuse_replayed(guard.function, named)
+        return guard.call(named, context), partial(target, *args, **kwargs)
+
+    async def once_async(*args: Any, **kwargs: Any) -> Any:
+        return await guard.run_async(*invocation(args, kwargs))
+
+    def once(*args: Any, **kwargs: Any) -> Any:
+        return guard.run(*invocation(args, kwargs))
+
+    wrapper = once_async if inspect.iscoroutinefunction(target) else once
+    signature.dress(wrapper, target)
+    setattr(wrapper, ONCE_MARK, guard)
+    return wrapper
+
+
+@contextlib.contextmanager
+def _said_of_once() -> Iterator[None]:
+    """Have errors of what both decorators share name this one."""
+    try:
+        yield
+    except ConfigurationError as error:
+        error.args = (str(error).replace("@singleton", "@once"),)
+        raise
+
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -111,7 +234,6 @@ def once(
                 raise ConfigurationError(
                     f"{given}={quoted(value)} can only be used with a lock client: once(locks, key, …)"
                 )
-        from singleton.patterns.once.function_wrapper import declaring
 
         return declaring(key, keep, on_contention, timeout, connection)
     if key is not None and on_contention == "wait" and connection == "AzureWebJobsStorage":

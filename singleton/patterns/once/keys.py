@@ -11,7 +11,7 @@ from urllib.parse import quote
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.words import quoted
 from singleton.layouts.blob_name import safe_name
-from singleton.scopes.scope import ScopeTemplate, check_path, filled_text, value_at
+from singleton.scopes.template import ScopeTemplate, check_path, filled_text, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,13 +83,13 @@ def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], tri
 
 
 def _filled(template: ScopeTemplate, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
-    from singleton.functions.payload import BindingData, find_payload
+    from singleton.functions.declaration import BindingData, find_payload
 
     return template.bind(os.environ, BindingData(lambda: find_payload(arguments, trigger)))
 
 
 def _at(path: str, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
-    from singleton.functions.payload import find_payload
+    from singleton.functions.declaration import find_payload
 
     payload = find_payload(arguments, trigger)
     if payload is None:

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.invocation import log as _log
-from singleton.functions.body_context import current_hold, in_its_name
+from singleton.functions.body_result import current_hold, in_its_name
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
-from singleton.patterns.once.outcome import look
-from singleton.patterns.once.results import kept_as
+from singleton.patterns.once.results import kept_as, look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from singleton.base.events import Call
     from singleton.base.kinds import Level
-    from singleton.patterns.once.outcome import Look
-    from singleton.patterns.once.results import Outcome
+    from singleton.patterns.once.results import Look, Outcome
     from singleton.process.calls import Locks
     from singleton.process.registry import Registry
 

@@ -9,15 +9,23 @@ import base64
 import importlib
 import json
 import math
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.errors import ResultNotKept
+from singleton.base.clock import now
+from singleton.base.errors import ConfigurationError, ResultNotKept
 from singleton.base.state import MOST_STATE, OUTCOME, STATE_KEY, UNTIL_KEY, Kept, expired, marked, not_understood
 from singleton.base.words import quoted
+from singleton.locking.acquisition import storage_error
+from singleton.locking.holder import answered
+from singleton.stores.protocol import ContentStore, StoreFailure
+from singleton.stores.stamps import kept_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from singleton.stores.protocol import LeaseStore
 
 _CAN: Final = "give a value of JSON, bytes, or an HttpResponse"
 
@@ -142,3 +150,51 @@ def _decoded_response(kept: Mapping[str, Any]) -> Any:
     for name, text in kept["headers"]:
         made.headers.add_header(name, text)
     return made
+
+
+_CALL: Final = 20.0
+"""Seconds for one answer, which may be of 8 MiB."""
+_ANSWER: Final = 30.0
+
+
+class Look:
+    """What one request found, without the lock.
+
+    Attributes:
+        outcome: what is kept; None: nothing, or no longer.
+    """
+
+    def __init__(self, lock: str, kept: Kept, sent: float) -> None:
+        self._ahead = time.time() - now()
+        self.outcome = self.outcome_in(lock, kept, sent)
+
+    @property
+    def service_time(self) -> float:
+        """The service's clock, now, seconds since 1970."""
+        return self._ahead + now()
+
+    def outcome_in(self, lock: str, kept: Kept, sent: float | None = None) -> Outcome | None:
+        """Return what was read by a request, as of when it was sent: now, unless that is given."""
+        if kept.at is not None:
+            self._ahead = kept.at - (now() if sent is None else sent)
+        return outcome_in(lock, kept, self.service_time)
+
+
+async def look(store: LeaseStore, lock: str) -> Look:
+    """Look for the outcome that is kept with this lock. Call it where locks live.
+
+    Raises:
+        StorageError: the storage refuses, does not answer, or has something else there.
+    """
+    if not isinstance(store, ContentStore):
+        raise ConfigurationError(
+            f"the store, a {type(store).__name__}, can't keep results: it needs the methods of ContentStore"
+        )
+    sent = now()
+    try:
+        kept = kept_in(await answered(lambda: store.get(lock, None, MOST_STATE), call=_CALL, answer=_ANSWER))
+    except StoreFailure as failure:
+        if failure.meaning != "missing":
+            raise storage_error(lock, failure, what="the result kept with lock") from failure
+        kept = Kept(at=failure.at)
+    return Look(lock, kept, sent)

@@ -1,35 +1,134 @@
-"""An inbox: messages with keys; messages of one key are handled in the order sent."""
+"""An inbox: messages with keys; messages of one key are handled in the order sent.
+
+Commands of operators on an inbox: stopped keys, resume, messages which were put aside.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
-from singleton.base.errors import ConfigurationError
+from singleton.base.errors import ConfigurationError, StorageError
+from singleton.base.state import MOST_STATE, STATE_KEY, Kept
 from singleton.base.words import quoted
+from singleton.locking.acquisition import storage_error
+from singleton.locking.holder import answered
 from singleton.patterns.handler_call import call, call_async, is_async
-from singleton.patterns.ordered import stopped_keys
-from singleton.patterns.ordered.bell_handler import SpareBell, answer
-from singleton.patterns.ordered.bells import bell_in
+from singleton.patterns.ordered.aside_messages import entry_aside, put_aside, remove_aside, sent_again, that_is_aside
+from singleton.patterns.ordered.bells import Bell, bell_in
 from singleton.patterns.ordered.entries import Entry, checked_body
+from singleton.patterns.ordered.log_reader import LogReader, Position
 from singleton.patterns.ordered.service import Service
-from singleton.patterns.ordered.visit import OnPoison, Rules
+from singleton.patterns.ordered.visit import OnPoison, Rules, SpareBell, answer
 from singleton.process.calls import SyncLocks, at_once
 from singleton.process.lock_thread import runtime
 from singleton.settings.durations import seconds
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from singleton.base.kinds import Seconds
-    from singleton.base.state import Json
+    from singleton.base.state import Json, Keeper
     from singleton.defer.trigger_queue import Encoding
     from singleton.patterns.ordered.aside_messages import AsideMessage
     from singleton.patterns.ordered.inbox_worker import InboxWorker
-    from singleton.patterns.ordered.stopped_keys import StoppedKey
+    from singleton.patterns.ordered.protocol import Store
     from singleton.patterns.ordered.visit import InboxMessage
     from singleton.process.calls import Locks, Work
+    from singleton.process.registry import Registry
+
+_PATIENCE: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedKey:
+    """A stopped key.
+
+    Attributes:
+        key: the key.
+        error: last error of the failed message.
+        failures: number of its failures.
+    """
+
+    key: str
+    error: str
+    failures: int
+
+
+async def stopped(service: Service, registry: Registry) -> list[StoppedKey]:
+    """Return the stopped keys among the keys with a log."""
+    store, found = service.store(registry), []
+    async for spot in service.spots(store):
+        name = service.names.lock(spot)
+        try:
+            blob, body, _ = await answered(lambda: store.get(name, None, MOST_STATE))  # noqa: B023 - used at once
+        except StoreFailure as failure:
+            if failure.meaning == "missing":
+                continue
+            raise storage_error(name, failure) from failure
+        marks = {key: value for key, value in blob.metadata.items() if key.lower() == STATE_KEY.lower()}
+        position = Position.read(name, Kept(body, marks))
+        if position.stopped:
+            found.append(StoppedKey(key=position.key, error=position.stopped, failures=position.tried))
+    return found
+
+
+async def resume(service: Service, spot: str, registry: Registry, *, skip: bool) -> None:
+    """Have a key go on."""
+    store = service.store(registry)
+    hold = await service.client.acquisition(service.names.lock(spot), _PATIENCE)(registry)
+    try:
+        keeper = hold.keeper()
+        position = Position.read(hold.lock, await keeper.read())
+        if skip:
+            await _skip(service, store, spot, position, keeper)
+        position.failures, position.begun, position.until, position.stopped = 0, 0, 0.0, ""
+        await keeper.write(position.kept())
+    finally:
+        await registry.release(hold)
+    if not await service.is_drained(registry, spot):
+        await service.ring(registry, Bell(service.names.inbox, spot))
+
+
+async def _skip(service: Service, store: Store, spot: str, position: Position, keeper: Keeper) -> None:
+    """Put the first unhandled message aside, if there is a message."""
+    reader = LogReader(store, service.names, spot, position)
+    while entries := await reader.more():
+        for entry in entries:
+            if position.is_repeat(entry):
+                position.passed(entry)
+                continue
+            position.aside = position.aside or position.stopped or "skipped by an operator"
+            await keeper.write(position.kept())  # from now on no consumer handles the message
+            await put_aside(store, service.names, spot, entry, position.aside)
+            position.passed(entry)
+            return
+
+
+async def aside(service: Service, registry: Registry) -> list[AsideMessage]:
+    """Return the messages which were put aside."""
+    return await that_is_aside(service.store(registry), service.names)
+
+
+async def resend(service: Service, message: AsideMessage, registry: Registry) -> None:
+    """Send a message which was put aside. After a crash in between the command may be repeated: one message results."""
+    store = service.store(registry)
+    entry = await entry_aside(store, message.name)
+    if entry is None:
+        raise StorageError(
+            f"there is no message {message.name}: it was sent again, or discarded", reason="no such message"
+        )
+    await service.send(service.names.spot(entry.key), sent_again(entry, message.name), registry)
+    await remove_aside(store, message.name)
+
+
+async def discard(service: Service, message: AsideMessage, registry: Registry) -> None:
+    """Delete a message which was put aside."""
+    await remove_aside(service.store(registry), message.name)
+
 
 _T = TypeVar("_T")
 
@@ -222,11 +321,11 @@ class Inbox:
 
     def stopped(self) -> list[StoppedKey]:
         """Return the keys stopped by ``on_poison="stop"``."""
-        return self._do(partial(stopped_keys.stopped, self.service))
+        return self._do(partial(stopped, self.service))
 
     async def astopped(self) -> list[StoppedKey]:
         """See ``stopped``."""
-        return await self._ado(partial(stopped_keys.stopped, self.service))
+        return await self._ado(partial(stopped, self.service))
 
     def resume(self, key: str, *, skip: bool = False) -> None:
         """Let a stopped key go on: its failed message is tried again at once, also if it waits for its next attempt.
@@ -239,35 +338,35 @@ class Inbox:
             LockNotAcquired: a consumer had the key for half a minute.
             StorageError: the storage refuses, or does not answer.
         """
-        self._do(partial(stopped_keys.resume, self.service, self._spot(key), skip=skip))
+        self._do(partial(resume, self.service, self._spot(key), skip=skip))
 
     async def aresume(self, key: str, *, skip: bool = False) -> None:
         """See ``resume``."""
-        await self._ado(partial(stopped_keys.resume, self.service, self._spot(key), skip=skip))
+        await self._ado(partial(resume, self.service, self._spot(key), skip=skip))
 
     def aside(self) -> list[AsideMessage]:
         """Return the messages which failed too often and were put aside."""
-        return self._do(partial(stopped_keys.aside, self.service))
+        return self._do(partial(aside, self.service))
 
     async def aaside(self) -> list[AsideMessage]:
         """See ``aside``."""
-        return await self._ado(partial(stopped_keys.aside, self.service))
+        return await self._ado(partial(aside, self.service))
 
     def resend(self, message: AsideMessage) -> None:
         """Send a message which was put aside again, once, behind the other messages of its key."""
-        self._do(partial(stopped_keys.resend, self.service, message))
+        self._do(partial(resend, self.service, message))
 
     async def aresend(self, message: AsideMessage) -> None:
         """See ``resend``."""
-        await self._ado(partial(stopped_keys.resend, self.service, message))
+        await self._ado(partial(resend, self.service, message))
 
     def discard(self, message: AsideMessage) -> None:
         """Delete a message which was put aside."""
-        self._do(partial(stopped_keys.discard, self.service, message))
+        self._do(partial(discard, self.service, message))
 
     async def adiscard(self, message: AsideMessage) -> None:
         """See ``discard``."""
-        await self._ado(partial(stopped_keys.discard, self.service, message))
+        await self._ado(partial(discard, self.service, message))
 
     def _spot(self, key: str) -> str:
         try:

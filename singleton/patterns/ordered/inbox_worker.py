@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from singleton.base.errors import ConfigurationError, LockClosed, LockLost, SingletonError
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
-from singleton.clients.worker_lifecycle import Running
+from singleton.clients.periodic_worker import Running
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
 from singleton.patterns.handler_call import call
-from singleton.patterns.ordered.bell_handler import INSURED, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
+from singleton.patterns.ordered.visit import INSURED, answer, put_off
 from singleton.process.calls import SyncLocks, at_once
 from singleton.process.lock_thread import runtime
 from singleton.stores.message_store import MessageSource

@@ -22,9 +22,9 @@ from singleton.functions.triggers import (
     user_function,
 )
 from singleton.patterns.handler_call import call
-from singleton.patterns.ordered.bell_handler import SpareBell, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
+from singleton.patterns.ordered.visit import SpareBell, answer, put_off
 from singleton.process.calls import SyncLocks, at_once
 from singleton.process.lock_thread import runtime
 

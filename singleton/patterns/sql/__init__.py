@@ -19,7 +19,7 @@ if int(_sqlalchemy.__version__.split(".")[0]) != 2:
 
     raise ConfigurationError(f"singleton.patterns.sql needs SQLAlchemy 2; installed is {_sqlalchemy.__version__}")
 
-from singleton.patterns.rows import Claim, StaleClaim
+from singleton.patterns.outbox import Claim, StaleClaim
 from singleton.patterns.sql.rowstates import AsyncRowStates, RowStates
 from singleton.patterns.sql.sql_outbox import AsyncSqlOutbox, SqlOutbox
 from singleton.patterns.sql.tables import outbox_table, state_columns, work_table

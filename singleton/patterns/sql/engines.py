@@ -1,5 +1,7 @@
 """Engines, connections and sessions: checks what was given, and runs transactions on it, sync or async.
 
+The database's clock, as seconds since 1970: clocks of processes differ, and all claimers of a row share this clock.
+
 What is done is written once, for a sync ``Connection``; on an async one it runs by ``run_sync``.
 """
 
@@ -7,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Double, Engine
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Session, scoped_session
+from sqlalchemy.sql.expression import ColumnElement
 
 from singleton.base.errors import ConfigurationError
 
@@ -18,6 +22,32 @@ if TYPE_CHECKING:
     from sqlalchemy import CursorResult
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
     from sqlalchemy.sql import Executable
+    from sqlalchemy.sql.compiler import SQLCompiler
+
+_CLOCKS: Final = {
+    "mssql": "(DATEDIFF_BIG(MICROSECOND, '1970-01-01', SYSUTCDATETIME()) / 1000000.0)",
+    "mariadb": "UNIX_TIMESTAMP(SYSDATE(6))",
+    "mysql": "UNIX_TIMESTAMP(SYSDATE(6))",
+    "oracle": "((CAST(SYS_EXTRACT_UTC(SYSTIMESTAMP) AS DATE) - DATE '1970-01-01') * 86400)",
+    "postgresql": "CAST(EXTRACT(EPOCH FROM CLOCK_TIMESTAMP()) AS DOUBLE PRECISION)",
+    "sqlite": "((JULIANDAY('now') - 2440587.5) * 86400.0)",
+}
+
+
+class Now(ColumnElement[float]):
+    """The time at which the statement runs."""
+
+    inherit_cache = True
+    type = Double()
+
+
+@compiles(Now)
+def _now(_: Now, compiler: SQLCompiler, **__: Any) -> str:
+    name = compiler.dialect.name
+    if name not in _CLOCKS:
+        raise ConfigurationError(f"databases of the kind {name} are not supported: use {', '.join(sorted(_CLOCKS))}")
+    return _CLOCKS[name]
+
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -13,11 +13,10 @@ from sqlalchemy import Table, and_, false, literal, null, or_, select, update
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold
 from singleton.base.words import did_you_mean, quoted
-from singleton.patterns.error_text import storable, told
-from singleton.patterns.outbox import fencing_token, whole
-from singleton.patterns.rows import Claim, StaleClaim
-from singleton.patterns.sql.database_clock import Now
+from singleton.patterns.handler_call import storable, told
+from singleton.patterns.outbox import Claim, StaleClaim, fencing_token, whole
 from singleton.patterns.sql.engines import (
+    Now,
     changed,
     checked_async_connection,
     checked_async_engine,

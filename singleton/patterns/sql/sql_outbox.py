@@ -21,10 +21,9 @@ from sqlalchemy.exc import IntegrityError
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.patterns.outbox import TIDIED, Message
-from singleton.patterns.rows import StaleClaim
-from singleton.patterns.sql.database_clock import Now
+from singleton.patterns.outbox import TIDIED, Message, StaleClaim
 from singleton.patterns.sql.engines import (
+    Now,
     changed,
     checked_async_connection,
     checked_async_engine,

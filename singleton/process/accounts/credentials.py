@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from azure.core.credentials_async import AsyncTokenCredential
 
-    from singleton.settings.credentials import CredentialSpec
+    from singleton.settings.connection import CredentialSpec
 
     _Jobs: TypeAlias = queue.SimpleQueue[Callable[[], None] | None]
 

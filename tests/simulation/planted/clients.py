@@ -87,7 +87,7 @@ CLIENTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="sets go by the order of their names as given",
-        file="singleton/clients/locksets.py",
+        file="singleton/clients/request_events.py",
         old="sorted(addresses, key=lambda each: each.name)",
         new="list(addresses)",
         breaks="two sets in other orders wait for each other for ever",

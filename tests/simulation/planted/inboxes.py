@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.simulation.planted.mutant import Mutant
 
 _ORDERED = "singleton/patterns/ordered"
-ANSWERING = f"{_ORDERED}/bell_handler.py"
+ANSWERING = f"{_ORDERED}/visit.py"
 BELLS = f"{_ORDERED}/bells.py"
-OPERATING = f"{_ORDERED}/stopped_keys.py"
-POSITION = f"{_ORDERED}/position.py"
+OPERATING = f"{_ORDERED}/inbox.py"
+POSITION = f"{_ORDERED}/log_reader.py"
 PROTOCOL = f"{_ORDERED}/protocol.py"
 READING = f"{_ORDERED}/log_reader.py"
-SENDING = f"{_ORDERED}/log_writer.py"
+SENDING = f"{_ORDERED}/service.py"
 SERVICE = f"{_ORDERED}/service.py"
 VISIT = f"{_ORDERED}/visit.py"
 WORKER = f"{_ORDERED}/worker.py"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.cli import output
-from singleton.operating.sweep import Sweep
+from singleton.operating.container_pass import Sweep
 from singleton.stores.protocol import StoreFailure
 from tests.support.locks_command import stamped
 

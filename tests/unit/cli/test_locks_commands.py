@@ -922,7 +922,7 @@ def test_an_app_imports_nothing_of_it() -> None:
         "import sys, singleton.decorator, singleton.functions.guard, singleton.client\n"
         "import singleton.process.accounts.stores\n"
         "print([name for name in sys.modules if name.split('.')[:2] in (['singleton', 'cli'], "
-        "['singleton', 'operating'], ['click']) or name == 'singleton.operating.azure_container'])"
+        "['singleton', 'operating'], ['click']) or name == 'singleton.operating.container'])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True) == "[]\n"
 

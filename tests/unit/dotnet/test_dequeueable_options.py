@@ -6,8 +6,7 @@ import pytest
 
 from singleton.base.errors import ConfigurationError
 from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions, load_dequeueable
-from singleton.settings.connection import StorageAccount
-from singleton.settings.credentials import CredentialSpec
+from singleton.settings.connection import CredentialSpec, StorageAccount
 from singleton.settings.options import SingletonOptions
 
 BIGGEST = str(2**31 - 1)

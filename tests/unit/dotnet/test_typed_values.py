@@ -11,10 +11,9 @@ import pytest
 
 from singleton.base.errors import ScopeError
 from singleton.base.json_values import read_json
-from singleton.dotnet import dates
-from singleton.dotnet.dates import read_date
-from singleton.scopes.scope import ScopeTemplate, value_at
-from singleton.scopes.template import BoundNames
+from singleton.dotnet import typed_values
+from singleton.dotnet.typed_values import read_date
+from singleton.scopes.template import BoundNames, ScopeTemplate, value_at
 
 GUID = "7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d"
 WHEN = "2026-11-22T10:20:30Z"
@@ -198,4 +197,4 @@ def test_a_date_is_read_with_its_zone() -> None:
     assert read_date("/Date(1795342830000+0200)/") == read_date("/Date(1795342830000)/") == read_date(WHEN)
     assert read_date("Nov 22, 2026 12:05 AM") == datetime(2026, 11, 22, 0, 5)  # noqa: DTZ001
     assert read_date("2026-11-22T10:20:30.1234567") == datetime(2026, 11, 22, 10, 20, 30, 123456)  # noqa: DTZ001
-    assert doctest.testmod(dates).failed == 0
+    assert doctest.testmod(typed_values).failed == 0

@@ -17,7 +17,7 @@ from singleton import (
     singleton,
 )
 from singleton.base.hold import Hold
-from singleton.functions.body_context import BodyContext
+from singleton.functions.body_result import BodyContext
 from singleton.process.registry import Registry
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost, on

@@ -13,7 +13,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from singleton import AsyncLockClient, observe
 from singleton.base.events import LockEvent, emit
-from singleton.observing.held import Held
+from singleton.observing.metrics import Held
 from singleton.testing import lose, virtual_time
 from tests.support.lock_thread import Context, a_job, an_app
 

@@ -166,7 +166,7 @@ async def test_no_span_has_the_lock_unless_asked_for(traces: Traces) -> None:
 @virtual_time
 async def test_the_locks_that_are_remembered_for_links_are_bounded(traces: Traces) -> None:
     from singleton.base.events import LockEvent
-    from singleton.observing.spans import Spans
+    from singleton.observing.metrics import Spans
 
     spans = Spans(traces.tracer, scopes=False)
     for number in range(3000):

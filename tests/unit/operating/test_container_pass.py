@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.operating.container_pass import Pace
+from singleton.operating.container_pass import Pace, Sweep
 from singleton.operating.epoch_lift import Lift
-from singleton.operating.sweep import Sweep
 from tests.support.network import Fate, Network, answered
 from tests.support.world import now, virtual
 

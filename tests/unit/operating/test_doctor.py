@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from singleton.base.errors import StorageDenied, StorageUnavailable
-from singleton.operating.examination import clean_up, examine
+from singleton.operating.checks import clean_up, examine
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.virtual import run_virtual

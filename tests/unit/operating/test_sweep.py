@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
-from singleton.operating.sweep import Sweep, Swept, is_sweepable
+from singleton.operating.container_pass import Sweep, Swept, is_sweepable
 from singleton.stores.lock_keeping import Listed
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, Fate, Network, answered

@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from singleton.base.holder import Holder
-from singleton.operating.locks import LockInfo, _is_older
-from singleton.operating.watch import Watch
+from singleton.operating.locks import LockInfo, Watch, _is_older
 
 
 def lock(name: str, etag: str, stamped: float, *, held: bool) -> LockInfo:

@@ -12,9 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost
 from singleton.base.hold import Hold
-from singleton.patterns.error_text import told
-from singleton.patterns.outbox import Message, OutboxRelay
-from singleton.patterns.rows import StaleClaim
+from singleton.patterns.handler_call import told
+from singleton.patterns.outbox import Message, OutboxRelay, StaleClaim
 from singleton.patterns.sql import AsyncSqlOutbox, SqlOutbox
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.patterns import Receiver, add, column, held

@@ -16,8 +16,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from singleton import ConfigurationError
-from singleton.patterns.outbox import OutboxRelay
-from singleton.patterns.rows import StaleClaim
+from singleton.patterns.outbox import OutboxRelay, StaleClaim
 from singleton.patterns.sql import (
     AsyncRowStates,
     AsyncSqlOutbox,
@@ -27,7 +26,7 @@ from singleton.patterns.sql import (
     state_columns,
     work_table,
 )
-from singleton.patterns.sql.database_clock import Now
+from singleton.patterns.sql.engines import Now
 from tests.support.patterns import Receiver, column, held
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ LONG_FUNCTIONS: Final = {
 
 MODULES_TWICE: Final = {
     "singleton": {
-        "credentials": "what a setting says of a credential, and the credential that is made from the setting",
         "holder": "the record that users get, and the reading of the record from a blob",
         "protocol": "the contract of each side: stores for locks, logs for inboxes",
     },

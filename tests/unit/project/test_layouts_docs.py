@@ -12,7 +12,7 @@ import pytest
 from singleton import ScopeError, singleton
 from singleton.base.json_values import read_json
 from singleton.dotnet.dequeueable import _KEYS, DequeueableOptions
-from singleton.scopes.scope import ScopeTemplate
+from singleton.scopes.template import ScopeTemplate
 from singleton.settings.options import SingletonOptions
 from tests.support.lock_thread import Context, an_app, guard_of
 

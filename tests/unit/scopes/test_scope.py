@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.json_values import read_json
-from singleton.scopes import scope
-from singleton.scopes.scope import check_path, value_at
+from singleton.scopes import template
+from singleton.scopes.template import check_path, value_at
 
 GUID = "7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d"
 
@@ -218,6 +218,6 @@ def test_numbers_keep_the_spelling_of_the_body(number: float) -> None:
 
 
 def test_the_examples_are_right() -> None:
-    result = doctest.testmod(scope)
+    result = doctest.testmod(template)
     assert result.attempted
     assert not result.failed

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.json_values import NumberText, read_json
 from singleton.scopes import template
-from singleton.scopes.scope import ScopeTemplate
+from singleton.scopes.template import ScopeTemplate
 
 GUID = UUID("7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d")
 WHEN = datetime(2021, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)

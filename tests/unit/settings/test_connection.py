@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError
 from singleton.settings import connection
-from singleton.settings.connection import StorageAccount, redact, resolve_blob_account
-from singleton.settings.credentials import CredentialSpec
+from singleton.settings.connection import CredentialSpec, StorageAccount, redact, resolve_blob_account
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.settings.functiontimeout import function_timeout
+from singleton.settings.hostjson import function_timeout
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,7 @@ from simulator.conformance.lease_table import Call, request
 from singleton.process.accounts import credentials
 from singleton.process.accounts.stores import open_container, open_queue
 from singleton.settings.accounts import GivenAccount
-from singleton.settings.connection import StorageAccount
-from singleton.settings.credentials import CredentialSpec
+from singleton.settings.connection import CredentialSpec, StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, error
 from tests.unit.stores.test_store_protocol import TABLE

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.patterns.ordered.position import Position
+from singleton.patterns.ordered.log_reader import Position
 
 if TYPE_CHECKING:
     import random

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
     from singleton.patterns.ordered.entries import Entry
-    from singleton.patterns.ordered.position import Position
+    from singleton.patterns.ordered.log_reader import Position
     from singleton.patterns.ordered.visit import InboxMessage
 
 _EXACT = 1e-3

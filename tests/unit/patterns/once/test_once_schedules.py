@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singleton import AsyncLockClient, LockLost, SingletonError, once
-from singleton.operating.sweep import Sweep, Swept
+from singleton.operating.container_pass import Sweep, Swept
 from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, answered
 from tests.support.once_hosts import Host, hosts
 from tests.support.virtual import run_virtual

@@ -8,10 +8,9 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from singleton.patterns.ordered.entries import Entry, checked_body
-from singleton.patterns.ordered.log_reader import LogReader
-from singleton.patterns.ordered.log_writer import Sender
-from singleton.patterns.ordered.position import Position
+from singleton.patterns.ordered.log_reader import LogReader, Position
 from singleton.patterns.ordered.protocol import Names
+from singleton.patterns.ordered.service import Sender
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.memory_store import MemoryLeaseStore
 

@@ -11,8 +11,8 @@ import pytest
 
 from singleton import AsyncLockClient, Inbox, StorageUnavailable
 from singleton.patterns.ordered.entries import Entry
-from singleton.patterns.ordered.log_writer import Sender
 from singleton.patterns.ordered.protocol import Names
+from singleton.patterns.ordered.service import Sender
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
 from singleton.testing.memory_queue import MemoryMessageStore

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from simulator.work.apps import App, AppFunction
 from simulator.work.feed import KEYS, UNDER_WAY, Feeder, Outgoing, make_body, read_messages
 from simulator.work.scenario import ScenarioError
-from singleton.scopes.scope import ScopeTemplate, value_at
+from singleton.scopes.template import ScopeTemplate, value_at
 
 
 def app(*functions: AppFunction) -> App:
