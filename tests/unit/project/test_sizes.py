@@ -32,7 +32,7 @@ def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_a_module_has_at_most_five_hundred_lines_or_a_reason() -> None:
-    assert len(MODULES) > 400
+    assert len(MODULES) > 300
     long = {module for module, source in MODULES.items() if len(source.splitlines()) > MODULE_LINES}
     assert long == LONG_MODULES.keys()
 
