@@ -120,4 +120,5 @@ def test_host_json_is_read_once_for_all_that_is_put_back_and_fails(
     thread.taken_by_another_process(LOCK)
     for _ in range(3):
         call(functions[1], queue.message())
-    assert first == read.call_count - first == 3  # one for each option, once for each declaration
+    # One for each option and one for functionTimeout, once for each declaration.
+    assert first == read.call_count - first == 4
