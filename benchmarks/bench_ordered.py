@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.measuring import heading, machine, say, table
 from simulator.azurite.server import Azurite
 from singleton import Inbox
-from singleton.process.lock_thread import shutdown
+from singleton.runtime.lock_thread import shutdown
 from singleton.stores.request_count import count_requests
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import heading, machine, say, table
 from singleton import AsyncLockClient, LockClient
-from singleton.process.lock_thread import Runtime, provide_runtime
-from singleton.process.registry import Registry
+from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.registry import Registry
 from singleton.testing.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:

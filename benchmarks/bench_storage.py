@@ -16,7 +16,7 @@ from benchmarks import ours, rivals
 from benchmarks.measuring import Contestant, heading, in_turns, machine, say, table
 from simulator.azurite.server import Azurite
 from simulator.proxy.proxy import ProxyThread
-from singleton.process.accounts.stores import open_container
+from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.clients.request_events import acquire_all, told, told_while_asking
 from singleton.locking.holder import holder
 from singleton.locking.semaphore import checked_limit, slot_name
-from singleton.process.address import Address
-from singleton.process.closing import Closing
-from singleton.process.holders import naming_holder
-from singleton.process.lock_thread import provided_account
+from singleton.runtime.address import Address
+from singleton.runtime.closing import Closing
+from singleton.runtime.holders import naming_holder
+from singleton.runtime.lock_thread import provided_account
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import Limits, seconds, span
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from singleton.operating.epoch_lift import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import Met, Wanted
-    from singleton.process.calls import Work
-    from singleton.process.registry import Registry
+    from singleton.runtime.calls import Work
+    from singleton.runtime.registry import Registry
     from singleton.settings.accounts import GivenAccount, GivenClients
     from singleton.settings.connection import StorageAccount
     from singleton.stores.lock_keeping import Page

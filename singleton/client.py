@@ -13,7 +13,7 @@ from singleton.base.words import listed
 from singleton.baseclient import BaseClient, checked_hold, is_nothing, listing
 from singleton.clients.blocks import Block, TryBlock
 from singleton.locking.semaphore import checked_limit
-from singleton.process.lock_thread import runtime
+from singleton.runtime.lock_thread import runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from singleton.operating.epoch_lift import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import LockInfo
-    from singleton.process.calls import Work
+    from singleton.runtime.calls import Work
 
 __all__ = ["AsyncLockClient", "LockClient"]
 

@@ -15,7 +15,7 @@ from singleton.cli.silence import READING, Silence
 from singleton.operating.checks import MAY_BE_HIDDEN, clean_up, examine, prepare
 from singleton.operating.container import keeping_of, next_page
 from singleton.operating.scratch import Finding, Forbidden
-from singleton.process.lock_thread import runtime
+from singleton.runtime.lock_thread import runtime
 from singleton.settings.accounts import LockContainer
 from singleton.stores.protocol import StoreFailure
 

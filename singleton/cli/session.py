@@ -23,8 +23,8 @@ from singleton.operating.missing_lock import (
     prefixes_like,
     slots_of,
 )
-from singleton.process.address import Address
-from singleton.process.lock_thread import provided_account, runtime
+from singleton.runtime.address import Address
+from singleton.runtime.lock_thread import provided_account, runtime
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import DEFAULT_CONNECTION, checked_account_name, resolve_blob_account
 from singleton.settings.hostid import host_id, is_machine_bound
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.layouts.layout import Layout
-    from singleton.process.registry import Registry
+    from singleton.runtime.registry import Registry
     from singleton.stores.lock_keeping import LockKeeping
     from singleton.stores.protocol import LeaseStore
 

@@ -15,9 +15,9 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.hold import holds_in
 from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
-from singleton.process.cancellation import cancelled_when_lost
-from singleton.process.lock_thread import runtime
-from singleton.process.reentry import Entry, enter, enter_again, leave
+from singleton.runtime.cancellation import cancelled_when_lost
+from singleton.runtime.lock_thread import runtime
+from singleton.runtime.reentry import Entry, enter, enter_again, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Iterator
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from singleton.base.hold import Hold
-    from singleton.process.calls import LockRuntime, Work
-    from singleton.process.reentry import Nesting
+    from singleton.runtime.calls import LockRuntime, Work
+    from singleton.runtime.reentry import Nesting
 
 _SKIPPED = "%s skipped: somebody else has lock %s"
 

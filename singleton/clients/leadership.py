@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Self
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.base.tasks import to_its_end
 from singleton.locking.campaign import Campaign
-from singleton.process.lock_thread import runtime
-from singleton.process.reentry import ask_for_nobody
+from singleton.runtime.lock_thread import runtime
+from singleton.runtime.reentry import ask_for_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing
-    from singleton.process.address import Address
-    from singleton.process.calls import Work
-    from singleton.process.registry import Registry
+    from singleton.runtime.address import Address
+    from singleton.runtime.calls import Work
+    from singleton.runtime.registry import Registry
 
 
 class Leadership(Campaign):

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Self
 from singleton.base.errors import LockClosed
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
-from singleton.process.cancellation import cancelled_when_lost
-from singleton.process.lock_thread import runtime
-from singleton.process.reentry import inside
+from singleton.runtime.cancellation import cancelled_when_lost
+from singleton.runtime.lock_thread import runtime
+from singleton.runtime.reentry import inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.hold import Hold
-    from singleton.process.calls import Work
+    from singleton.runtime.calls import Work
 
 
 class Running:

@@ -12,7 +12,7 @@ from singleton.base.events import Call, tell, tell_failed
 from singleton.base.several import all_or_none
 from singleton.base.timespan import format_timespan
 from singleton.locking.section import Section
-from singleton.process.holders import name_holder, patience
+from singleton.runtime.holders import name_holder, patience
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
     from singleton.locking.record import SectionRecord
-    from singleton.process.address import Address
-    from singleton.process.calls import Work
-    from singleton.process.registry import Registry
+    from singleton.runtime.address import Address
+    from singleton.runtime.calls import Work
+    from singleton.runtime.registry import Registry
 
 
 async def told(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: str) -> Hold:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.layouts.layout import Attempts
-    from singleton.process.address import Address
-    from singleton.process.registry import Registry
+    from singleton.runtime.address import Address
+    from singleton.runtime.registry import Registry
 
 _CALL: Final = 5.0
 _TRIES: Final = 3

@@ -17,7 +17,7 @@ from singleton.base.currenthold import current_hold, shown_hold
 from singleton.base.errors import ConfigurationError
 from singleton.base.invocation import Invocation, UnderWay
 from singleton.base.tasks import being_cancelled
-from singleton.process.reentry import enter, leave
+from singleton.runtime.reentry import enter, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.base.hold import Hold
-    from singleton.process.reentry import Nesting
+    from singleton.runtime.reentry import Nesting
 
 __all__ = ["BodyContext", "around", "current_hold", "in_its_name"]
 

@@ -19,7 +19,7 @@ from singleton.base.invocation import log as _log
 from singleton.locking.campaign import Campaign
 from singleton.locking.line import HERE
 from singleton.locking.section import Section
-from singleton.process.hold_end import release_if_dropped
+from singleton.runtime.hold_end import release_if_dropped
 
 if TYPE_CHECKING:
     from singleton.base.events import Call
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from singleton.base.invocation import Invocation
     from singleton.base.kinds import LossReason
     from singleton.locking.record import SectionRecord
-    from singleton.process.address import Address
-    from singleton.process.calls import Work
-    from singleton.process.registry import Registry
+    from singleton.runtime.address import Address
+    from singleton.runtime.calls import Work
+    from singleton.runtime.registry import Registry
 
 _DRAIN: Final = 5.0
 """Seconds that the end of the process waits for bodies to end."""

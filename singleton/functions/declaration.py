@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Level, Mode, WhenFull
     from singleton.functions.contention import OnContention
     from singleton.layouts.layout import Layout
-    from singleton.process.address import Address
+    from singleton.runtime.address import Address
     from singleton.scopes.template import ScopeTemplate
     from singleton.settings.accounts import GivenClients, LockContainer
     from singleton.settings.connection import StorageAccount
@@ -322,7 +322,7 @@ class Declaration:
 
     @property
     def _place(self) -> LockContainer:
-        from singleton.process.lock_thread import provided_account
+        from singleton.runtime.lock_thread import provided_account
 
         account = provided_account(self.connection)
         return self._own_place if account is None else self._place_in(account)
@@ -338,7 +338,7 @@ class Declaration:
         return LockContainer(account, self.options.container, self.options.http)
 
     def _address(self, call: Call) -> Address:
-        from singleton.process.address import Address
+        from singleton.runtime.address import Address
 
         return Address.of(self._place, call.lock, self.options, self.layout.stamp())
 

@@ -23,9 +23,9 @@ from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
 from singleton.functions.wait_limit import WaitLimit
 from singleton.layouts.blob_name import lock_name
-from singleton.process.address import Address
-from singleton.process.holders import naming_holder
-from singleton.process.lock_thread import provided_account, runtime
+from singleton.runtime.address import Address
+from singleton.runtime.holders import naming_holder
+from singleton.runtime.lock_thread import provided_account, runtime
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import timedelta
 
-    from singleton.process.registry import Registry
+    from singleton.runtime.registry import Registry
 
 _ENDED = ("completed", "failed", "canceled", "terminated")
 """Every other state, under any name, stands in the way of a start."""

@@ -22,9 +22,9 @@ from singleton.functions.body_result import BodyContext, around, finished, in_it
 from singleton.functions.declaration import Declaration
 from singleton.functions.triggers import refuse_policy
 from singleton.locking.section import Section
-from singleton.process import holders
-from singleton.process.cancellation import cancelled_when_lost
-from singleton.process.waiter_count import WaitReport, is_full
+from singleton.runtime import holders
+from singleton.runtime.cancellation import cancelled_when_lost
+from singleton.runtime.waiter_count import WaitReport, is_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from singleton.functions.message_deferral import Deferring
     from singleton.functions.triggers import Trigger
     from singleton.functions.wait_limit import Acquire, WaitLimit
-    from singleton.process.address import Address
-    from singleton.process.calls import LockRuntime, Locks, Work
+    from singleton.runtime.address import Address
+    from singleton.runtime.calls import LockRuntime, Locks, Work
 
 ONCE_MARK: Final = "__once__"
 """The attribute of a function with ``@once``: the guard."""
@@ -85,7 +85,7 @@ class Guard(Declaration):
                 refuse_unanswered(call.function, error)
                 raise
 
-        from singleton.process.calls import SyncLocks, at_once
+        from singleton.runtime.calls import SyncLocks, at_once
 
         return at_once(self._run(call, on_this_thread, lambda: SyncLocks(_runtime()), cancel=False))
 
@@ -320,7 +320,7 @@ class Guard(Declaration):
 
 def _runtime() -> LockRuntime:
     """Return the lock thread. Its modules are imported now, not when a worker starts."""
-    from singleton.process.lock_thread import runtime
+    from singleton.runtime.lock_thread import runtime
 
     return runtime()
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import Mode
     from singleton.functions.triggers import Trigger
-    from singleton.process.address import Address
-    from singleton.process.calls import Locks
-    from singleton.process.registry import Registry
+    from singleton.runtime.address import Address
+    from singleton.runtime.calls import Locks
+    from singleton.runtime.registry import Registry
     from singleton.settings.options import SingletonOptions
 
 _UNKNOWN: Final = (
@@ -149,7 +149,7 @@ class ListenerGuard(Guard):
             raise ConfigurationError(f"{error}: a listener's scope_id is filled from app settings only") from error
 
     def _address(self, call: Call) -> Address:
-        from singleton.process.address import Address
+        from singleton.runtime.address import Address
 
         return Address.of(self._place, call.lock, self._lease_options, self.layout.stamp(listener=True))
 

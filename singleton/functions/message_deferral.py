@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
-    from singleton.process.calls import Locks
-    from singleton.process.registry import Registry
+    from singleton.runtime.calls import Locks
+    from singleton.runtime.registry import Registry
     from singleton.settings.accounts import LockContainer
 
 _T = TypeVar("_T")
@@ -154,7 +154,7 @@ class Deferring:
 
     def _place(self, trigger: Trigger) -> TriggerQueue:
         """Return the place of the trigger's queue. A test that moves locks elsewhere moves queues too."""
-        from singleton.process.lock_thread import provided_account
+        from singleton.runtime.lock_thread import provided_account
 
         elsewhere = provided_account(DEFAULT_CONNECTION) is not None
         if elsewhere not in self._places:
@@ -326,7 +326,7 @@ def check_message(function: str, trigger: Trigger | None, arguments: Mapping[str
 
 def _account_named(connection: str) -> StorageAccount:
     """Resolve a trigger's connection; where locks live elsewhere, queues do, and no setting is asked."""
-    from singleton.process.lock_thread import provided_account
+    from singleton.runtime.lock_thread import provided_account
 
     if provided_account(connection) is not None:
         return StorageAccount()

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.invocation import Invocation
-    from singleton.process.address import Address
-    from singleton.process.calls import Work
-    from singleton.process.registry import Registry
-    from singleton.process.waiter_count import WaitReport
+    from singleton.runtime.address import Address
+    from singleton.runtime.calls import Work
+    from singleton.runtime.registry import Registry
+    from singleton.runtime.waiter_count import WaitReport
 
 _T = TypeVar("_T")
 

@@ -11,7 +11,7 @@ to the acquire shows this: it is still the ETag of that write. A blob that this 
 service's reply has its first epoch. So a cycle takes two calls, and three with a new blob.
 
 A copy of this process must forget the epochs: both processes would give the same token. A fork forgets them
-(``process/calls.py``). In a restored image of a machine the wall clock has moved against the monotonic clock; then the
+(``runtime/calls.py``). In a restored image of a machine the wall clock has moved against the monotonic clock; then the
 blob is stamped.
 """
 

@@ -18,9 +18,9 @@ from singleton.base.double_hold import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.locking.lease import Lease
-from singleton.process.calls import Calls, at_once
-from singleton.process.lock_thread import Runtime, provide_runtime
-from singleton.process.registry import Registry
+from singleton.runtime.calls import Calls, at_once
+from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.registry import Registry
 from singleton.settings.accounts import GivenClients
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.memory_queue import MemoryMessageStore, StoredMessage
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from singleton.base.kinds import LossReason
-    from singleton.process.address import Address
-    from singleton.process.calls import LockRuntime
+    from singleton.runtime.address import Address
+    from singleton.runtime.calls import LockRuntime
     from singleton.settings.accounts import LockContainer
 
 Manner = Literal["as it is", "busy", "off"]

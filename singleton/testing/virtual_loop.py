@@ -13,13 +13,13 @@ import selectors
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
-from singleton.process.calls import Calls
+from singleton.runtime.calls import Calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from singleton.process.call_result import CallResult
-    from singleton.process.registry import Registry
+    from singleton.runtime.call_result import CallResult
+    from singleton.runtime.registry import Registry
 
 _T = TypeVar("_T")
 _Args = TypeVarTuple("_Args")
@@ -138,7 +138,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopRuntime(Calls):
-    """Implements ``singleton.process.calls.LockRuntime`` on a virtual loop, for callers on any thread and loop."""
+    """Implements ``singleton.runtime.calls.LockRuntime`` on a virtual loop, for callers on any thread and loop."""
 
     _loop: VirtualLoop
 

@@ -17,7 +17,7 @@ from singleton.locking.acquisition import Acquisition
 from singleton.locking.lease import Lease
 from singleton.locking.line import Line
 from singleton.locking.lock import Lock
-from singleton.process.registry import Registry
+from singleton.runtime.registry import Registry
 from singleton.stores.protocol import StoreFailure
 from tests.broken.breaking import Now, around, broken, entries
 

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from singleton.layouts.layout import Layout
-from singleton.process.address import Address
+from singleton.runtime.address import Address
 from tests.broken.breaking import Now, around, broken, names, this_host
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from simulator.conformance.lease_table import A, Call, ask, request, state_of, written
-from singleton.process.accounts.stores import open_container, open_through_sdk
+from singleton.runtime.accounts.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.memory_store import MemoryLeaseStore

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.operating.container import keeping_of
-from singleton.process.accounts.stores import open_container
+from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.conformance import keeping_suite

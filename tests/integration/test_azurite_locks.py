@@ -16,9 +16,9 @@ from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_ac
 from azure.storage.blob.aio import ContainerClient
 
 from singleton import AsyncLockClient, LockClient, LockNotAcquired, SingletonOptions, StorageError
-from singleton.process.accounts.stores import open_container
-from singleton.process.lock_thread import Runtime, provide_runtime
-from singleton.process.registry import Registry
+from singleton.runtime.accounts.stores import open_container
+from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.registry import Registry
 from tests.conformance import mutex_suite, semaphore_suite
 from tests.support.inline import on
 

@@ -16,7 +16,7 @@ from singleton.defer.deferral import MessageElsewhere, put_back
 from singleton.defer.failure_count import FailureCount, failures_of, key_of, key_of_copy, note_failures
 from singleton.functions.message_properties import received
 from singleton.functions.triggers import Trigger
-from singleton.process.accounts.stores import open_container, open_queue
+from singleton.runtime.accounts.stores import open_container, open_queue
 from singleton.settings.connection import StorageAccount
 from tests.integration.defer_storm import Storm, report, run
 from tests.integration.hosts import Queue, hosts, seen, wait_until, write_app

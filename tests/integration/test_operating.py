@@ -26,7 +26,7 @@ from singleton.locking.lock import Lock, release
 from singleton.locking.phase import Timing
 from singleton.operating.container import keeping_of
 from singleton.operating.container_pass import Pace, Sweep
-from singleton.process.accounts.stores import open_container
+from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from tests.support.lock_thread import an_app
 

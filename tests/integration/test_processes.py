@@ -290,7 +290,7 @@ def test_nothing_is_imported_on_the_lock_thread_where_a_fork_could_cut_it_in_two
     place.options = place.options.replace(http=http)
     said = place.run(
         """
-        from singleton.process import lock_thread
+        from singleton.runtime import lock_thread
         class Finder:
             def find_spec(self, name, path=None, target=None):
                 if threading.current_thread().name == "singleton-locks" and not lock_thread._loading._is_owned():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from singleton.process.accounts.stores import open_container
+from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.http.connections import Connections
 from singleton.stores.protocol import StoreFailure

@@ -37,10 +37,10 @@ FENCING = "singleton/locking/fencing.py"
 STAMPS = "singleton/stores/stamps.py"
 DECLARATION = "singleton/functions/declaration.py"
 GUARD = "singleton/functions/guard.py"
-ONTHREAD = "singleton/process/calls.py"
-CANCELLING = "singleton/process/cancellation.py"
+ONTHREAD = "singleton/runtime/calls.py"
+CANCELLING = "singleton/runtime/cancellation.py"
 DECORATOR = "singleton/decorator.py"
-REGISTRY = "singleton/process/registry.py"
+REGISTRY = "singleton/runtime/registry.py"
 PROTOCOL = "singleton/stores/protocol.py"
 MEMORY = "singleton/testing/memory_store.py"
 QUEUE = "simulator/host/triggers/queue.py"
@@ -487,7 +487,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="                guard=guard,\n",
         new="",
         breaks="a section that outlived its lease runs beside one of the same lock under other options",
-        by=("tests/unit/process/test_registry.py",),
+        by=("tests/unit/runtime/test_registry.py",),
         why="the apps of worlds have one set of options for each lock",
     ),
     Mutant(

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton import AsyncLockClient, SingletonOptions
-from singleton.process.lock_thread import provide_runtime
-from singleton.process.registry import Registry
+from singleton.runtime.lock_thread import provide_runtime
+from singleton.runtime.registry import Registry
 from tests.support.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.hold import Hold
-    from singleton.process.address import Address
-    from singleton.process.calls import LockRuntime
+    from singleton.runtime.address import Address
+    from singleton.runtime.calls import LockRuntime
     from singleton.testing.memory_store import MemoryLeaseStore
 
 _T = TypeVar("_T")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from singleton.base.events import LockEvent, subscribe
 from singleton.decorator import guards_of, singleton
-from singleton.process.lock_thread import Runtime, provide_runtime
-from singleton.process.registry import Registry
+from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.registry import Registry
 from singleton.testing.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ FOREIGN = "99999999-9999-4999-8999-999999999999"
 
 
 class LockThread:
-    """``singleton.process.lock_thread`` as it ships, on one ``MemoryLeaseStore`` (or another store) for all places."""
+    """``singleton.runtime.lock_thread`` as it ships, on one ``MemoryLeaseStore`` (or another store) for all places."""
 
     def __init__(self, store: LeaseStore | None = None) -> None:
         self.memory = MemoryLeaseStore()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from singleton import AsyncLockClient, SingletonError, SingletonOptions
 from singleton.base.clock import timed_by
-from singleton.process.calls import Calls
-from singleton.process.registry import Registry
+from singleton.runtime.calls import Calls
+from singleton.runtime.registry import Registry
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import CONNECTION, on
 from tests.support.network import Network

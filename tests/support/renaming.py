@@ -16,8 +16,8 @@ from singleton.base.double_hold import DoubleHold, parts_of
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, SingletonError, StorageError
 from singleton.functions.acquirers import acquire_both
 from singleton.locking.phase import Timing
-from singleton.process.address import Address
-from singleton.process.registry import Registry
+from singleton.runtime.address import Address
+from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY

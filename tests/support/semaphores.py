@@ -11,8 +11,8 @@ import pytest
 
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lock import release
-from singleton.process.address import Address
-from singleton.process.registry import Registry
+from singleton.runtime.address import Address
+from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions

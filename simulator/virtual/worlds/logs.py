@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.time.machine import HOST, PART
 from singleton.base.invocation import say_by
-from singleton.process.lock_thread import LogThread
+from singleton.runtime.lock_thread import LogThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time.machine import Baton
-from singleton.process.calls import Calls
+from singleton.runtime.calls import Calls
 
 if TYPE_CHECKING:
     import contextvars
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-    from singleton.process.call_result import CallResult
-    from singleton.process.registry import Registry
+    from singleton.runtime.call_result import CallResult
+    from singleton.runtime.registry import Registry
 
 
 _T = TypeVar("_T")
@@ -35,7 +35,7 @@ HOST_ID: Final = "explored"
 
 
 class VirtualRuntime(Calls):
-    """Implements ``singleton.process.calls.LockRuntime`` on the virtual loop, in the part of a machine that locks."""
+    """Implements ``singleton.runtime.calls.LockRuntime`` on the virtual loop, in the part of a machine that locks."""
 
     def __init__(self, loop: VirtualLoop, machine: Machine, registry: Registry) -> None:
         super().__init__(registry, loop)

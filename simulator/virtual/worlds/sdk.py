@@ -21,7 +21,7 @@ from azure.core.utils import CaseInsensitiveDict
 
 from simulator.virtual.storage.network import NetworkRequest
 from singleton.base.state import MOST_STATE
-from singleton.process.accounts.stores import open_through_sdk
+from singleton.runtime.accounts.stores import open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import BlobState, Content, StoreFailure
 

@@ -38,8 +38,8 @@ from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.kinds import Mode
 from singleton.functions.body_result import current_hold
-from singleton.process.lock_thread import provide_runtime
-from singleton.process.registry import Registry
+from singleton.runtime.lock_thread import provide_runtime
+from singleton.runtime.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

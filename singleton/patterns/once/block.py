@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from singleton.base.state import Crossing, Kept
     from singleton.client import AsyncLockClient, LockClient
     from singleton.patterns.once.results import Look, Outcome
-    from singleton.process.calls import Work
+    from singleton.runtime.calls import Work
 
 
 class BaseOperation:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from singleton.base.events import Call
     from singleton.base.kinds import Level
     from singleton.patterns.once.results import Look, Outcome
-    from singleton.process.calls import Locks
-    from singleton.process.registry import Registry
+    from singleton.runtime.calls import Locks
+    from singleton.runtime.registry import Registry
 
 _TAKEN: Final = (
     "@once keeps its result there. For your own state put @singleton below @once: then this is the hold of @singleton"

@@ -22,8 +22,8 @@ from singleton.patterns.ordered.entries import Entry, checked_body
 from singleton.patterns.ordered.log_reader import LogReader, Position
 from singleton.patterns.ordered.service import Service
 from singleton.patterns.ordered.visit import OnPoison, Rules, SpareBell, answer
-from singleton.process.calls import SyncLocks, at_once
-from singleton.process.lock_thread import runtime
+from singleton.runtime.calls import SyncLocks, at_once
+from singleton.runtime.lock_thread import runtime
 from singleton.settings.durations import seconds
 from singleton.stores.protocol import StoreFailure
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from singleton.patterns.ordered.inbox_worker import InboxWorker
     from singleton.patterns.ordered.protocol import Store
     from singleton.patterns.ordered.visit import InboxMessage
-    from singleton.process.calls import Locks, Work
-    from singleton.process.registry import Registry
+    from singleton.runtime.calls import Locks, Work
+    from singleton.runtime.registry import Registry
 
 _PATIENCE: Final = 30.0
 

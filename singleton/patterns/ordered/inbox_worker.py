@@ -18,8 +18,8 @@ from singleton.locking.lease import as_failure
 from singleton.patterns.handler_call import call
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.visit import INSURED, answer, put_off
-from singleton.process.calls import SyncLocks, at_once
-from singleton.process.lock_thread import runtime
+from singleton.runtime.calls import SyncLocks, at_once
+from singleton.runtime.lock_thread import runtime
 from singleton.stores.message_store import MessageSource
 from singleton.stores.protocol import within
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.patterns.ordered.service import Service
     from singleton.patterns.ordered.visit import InboxMessage, Outcome, Rules
-    from singleton.process.calls import LockRuntime, Locks
-    from singleton.process.registry import Registry
+    from singleton.runtime.calls import LockRuntime, Locks
+    from singleton.runtime.registry import Registry
     from singleton.stores.message_store import Taken
 
 _SHORTEST: Final = 0.05

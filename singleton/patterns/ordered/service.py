@@ -26,7 +26,7 @@ from singleton.locking.lease import as_failure
 from singleton.operating.container import keeping_of
 from singleton.patterns.ordered.bells import Bell, ring
 from singleton.patterns.ordered.protocol import NEW, Names, chain_of, end_chain
-from singleton.process.lock_thread import provided_account
+from singleton.runtime.lock_thread import provided_account
 from singleton.settings.connection import StorageAccount, checked_connection_string, resolve_queue_account
 from singleton.stores.log_store import FULL, NO_LOG, LogStore
 from singleton.stores.protocol import HELD, ContentStore, StoreFailure
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from singleton.defer.trigger_queue import Encoding
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Store
-    from singleton.process.calls import Work
-    from singleton.process.registry import Registry
+    from singleton.runtime.calls import Work
+    from singleton.runtime.registry import Registry
     from singleton.settings.accounts import LockContainer
     from singleton.settings.options import SingletonOptions
     from singleton.stores.lock_keeping import Listed

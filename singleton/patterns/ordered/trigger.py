@@ -25,15 +25,15 @@ from singleton.patterns.handler_call import call
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
 from singleton.patterns.ordered.visit import SpareBell, answer, put_off
-from singleton.process.calls import SyncLocks, at_once
-from singleton.process.lock_thread import runtime
+from singleton.runtime.calls import SyncLocks, at_once
+from singleton.runtime.lock_thread import runtime
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from singleton.functions.triggers import Trigger
     from singleton.patterns.ordered.visit import InboxMessage, OnPoison, Rules
-    from singleton.process.calls import Locks
+    from singleton.runtime.calls import Locks
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 

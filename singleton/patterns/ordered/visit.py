@@ -17,7 +17,7 @@ from singleton.functions.body_result import BodyContext, refuse_unanswered
 from singleton.patterns.handler_call import told
 from singleton.patterns.ordered.aside_messages import put_aside
 from singleton.patterns.ordered.log_reader import LogReader, Position
-from singleton.process.cancellation import cancelled_when_lost
+from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Names, Store
     from singleton.patterns.ordered.service import Service
-    from singleton.process.calls import Locks, Work
-    from singleton.process.registry import Registry
+    from singleton.runtime.calls import Locks, Work
+    from singleton.runtime.registry import Registry
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0

@@ -11,7 +11,7 @@ LEASE = "singleton/locking/lease.py"
 ACQUISITION = "singleton/locking/acquisition.py"
 LOCK = "singleton/locking/lock.py"
 TIMING = "singleton/locking/phase.py"
-REGISTRY = "singleton/process/registry.py"
+REGISTRY = "singleton/runtime/registry.py"
 
 FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
@@ -302,7 +302,7 @@ FAILOVERS: tuple[Mutant, ...] = (
         breaks="a section begins though others may have taken the lock meanwhile",
         by=(
             (
-                "tests/unit/process/waiters/test_handed_on.py::"
+                "tests/unit/runtime/waiters/test_handed_on.py::"
                 "test_nobody_gets_the_lock_past_the_deadline_of_its_last_touch_however_long_its_lease_is_good"
             ),
         ),

@@ -13,9 +13,9 @@ WAITING = "singleton/functions/wait_limit.py"
 ATTEMPTS = "singleton/dotnet/attempts.py"
 ANSWERING = "singleton/functions/body_result.py"
 INVOCATION = "singleton/functions/body_result.py"
-CANCELLING = "singleton/process/cancellation.py"
-CURRENT = "singleton/process/lock_thread.py"
-OPENING = "singleton/process/accounts/stores.py"
+CANCELLING = "singleton/runtime/cancellation.py"
+CURRENT = "singleton/runtime/lock_thread.py"
+OPENING = "singleton/runtime/accounts/stores.py"
 
 LISTENERS: tuple[Mutant, ...] = (
     Mutant(
@@ -224,7 +224,7 @@ LISTENERS: tuple[Mutant, ...] = (
         old="credential=own or account.credential, **options)\n    elif",
         new="credential=own or account.credential, **transport)\n    elif",
         breaks="behind two answers of 503 an acquire is ten seconds late: the SDK asks again by itself",
-        by=("tests/unit/process/test_accounts.py",),
+        by=("tests/unit/runtime/test_accounts.py",),
         why="worlds open their stores by a connection string",
     ),
     Mutant(
@@ -233,7 +233,7 @@ LISTENERS: tuple[Mutant, ...] = (
         old="    _guard = threading.Lock()\n    if _current",
         new="    if _current",
         breaks="a child whose parent forked as it started its lock thread hangs at its first lock",
-        by=("tests/unit/process/test_fork.py",),
+        by=("tests/unit/runtime/test_fork.py",),
         why="worlds do not fork",
     ),
 )

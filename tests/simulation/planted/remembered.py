@@ -6,7 +6,7 @@ from tests.simulation.planted.mutant import Mutant
 
 FENCING = "singleton/locking/fencing.py"
 TAKEOVER = "singleton/locking/failover.py"
-CALLS = "singleton/process/calls.py"
+CALLS = "singleton/runtime/calls.py"
 
 REMEMBERED: tuple[Mutant, ...] = (
     Mutant(

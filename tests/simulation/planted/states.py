@@ -90,11 +90,11 @@ STATES: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a hold outlives its block with at_least",
-        file="singleton/process/registry.py",
+        file="singleton/runtime/registry.py",
         old="            hold.lost.freeze(kept=True)\n",
         new="",
         breaks="code after the block reads and writes state",
-        by=("tests/unit/process/test_lock_at_least.py",),
+        by=("tests/unit/runtime/test_lock_at_least.py",),
         why="no world uses a hold that it has released",
     ),
     Mutant(

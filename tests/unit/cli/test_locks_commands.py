@@ -920,7 +920,7 @@ def test_whoever_reads_only_the_beginning_gets_no_error() -> None:
 def test_an_app_imports_nothing_of_it() -> None:
     code = (
         "import sys, singleton.decorator, singleton.functions.guard, singleton.client\n"
-        "import singleton.process.accounts.stores\n"
+        "import singleton.runtime.accounts.stores\n"
         "print([name for name in sys.modules if name.split('.')[:2] in (['singleton', 'cli'], "
         "['singleton', 'operating'], ['click']) or name == 'singleton.operating.container'])"
     )

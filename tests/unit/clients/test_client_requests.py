@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton import Hold
-    from singleton.process.registry import Registry
+    from singleton.runtime.registry import Registry
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 both_kinds = pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])

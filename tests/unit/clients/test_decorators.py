@@ -310,7 +310,7 @@ def test_nor_one_that_returns_a_context_manager(locks: LockClient, kind: Any) ->
 
 def test_decorating_sends_nothing_and_starts_nothing() -> None:
     """A worker imports an app's modules at its start: the first call is soon enough."""
-    from singleton.process import lock_thread
+    from singleton.runtime import lock_thread
 
     lock_thread.shutdown()
     AsyncLockClient("UseDevelopmentStorage=true").lock("job")(a_coroutine_function)

@@ -10,7 +10,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, SingletonOptions, singleton
 from singleton.decorator import guards_of
-from singleton.process.address import Address
+from singleton.runtime.address import Address
 from singleton.settings.options import load_options
 from tests.support.lock_thread import LockThread, an_app
 

@@ -14,8 +14,8 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
 from singleton.locking.lease import Lease
-from singleton.process.calls import Calls
-from singleton.process.registry import Registry
+from singleton.runtime.calls import Calls
+from singleton.runtime.registry import Registry
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import CONNECTION, InlineHost, on
 from tests.support.lock_thread import LockThread, an_app
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from singleton import Hold
     from singleton.clients.leadership import Leadership
-    from singleton.process.calls import Work
+    from singleton.runtime.calls import Work
 
 JOB = "poller"
 

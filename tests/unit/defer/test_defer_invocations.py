@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 APP = """
 import sys
 from singleton import singleton
-from singleton.process.lock_thread import runtime
+from singleton.runtime.lock_thread import runtime
 
 @singleton(on_contention="POLICY")
 def job(msg): ...

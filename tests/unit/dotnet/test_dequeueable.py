@@ -14,8 +14,8 @@ from singleton.dotnet.attempts import delays
 from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions
 from singleton.functions.acquirers import acquire_by_attempts
 from singleton.locking.phase import Timing
-from singleton.process.address import Address
-from singleton.process.registry import Registry
+from singleton.runtime.address import Address
+from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from tests.support.network import Network, answered

@@ -11,7 +11,7 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockLost, LockNotAcquired, current_hold, singleton
-from singleton.process.calls import Lifetime
+from singleton.runtime.calls import Lifetime
 from tests.support.deferrals import Queue
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call, guard_of, outcome
 

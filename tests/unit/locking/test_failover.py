@@ -20,8 +20,8 @@ from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
 from singleton.locking.lock import Lock, release
 from singleton.locking.phase import Timing
-from singleton.process.address import Address
-from singleton.process.registry import Registry
+from singleton.runtime.address import Address
+from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY

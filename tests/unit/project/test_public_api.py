@@ -20,7 +20,7 @@ from azure.core.exceptions import HttpResponseError
 import singleton
 from singleton import LockClient, SingletonError, SingletonOptions, StorageError
 from singleton.base import errors
-from singleton.process.accounts.stores import open_container
+from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import resolve_blob_account
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import LockThread, a_job, an_app, call

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from singleton.operating.container import keeping_of
-from singleton.process.accounts.stores import open_container, open_queue, open_through_sdk
+from singleton.runtime.accounts.stores import open_container, open_queue, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.http.connections import Connections
 from singleton.stores.lock_keeping import LockKeeping

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError
-from singleton.process.accounts.stores import account_in, way_to
+from singleton.runtime.accounts.stores import account_in, way_to
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
 from singleton.stores import access, bearer_token

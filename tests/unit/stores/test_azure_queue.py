@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.core.exceptions import HttpResponseError
 
-from singleton.process.accounts.stores import open_queue
+from singleton.runtime.accounts.stores import open_queue
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.support.transport import NoTransport

@@ -12,8 +12,8 @@ import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
 from simulator.conformance.lease_table import Call, request
-from singleton.process.accounts import credentials
-from singleton.process.accounts.stores import open_container, open_queue
+from singleton.runtime.accounts import credentials
+from singleton.runtime.accounts.stores import open_container, open_queue
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import CredentialSpec, StorageAccount
 from singleton.stores.protocol import StoreFailure

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from singleton.process.accounts.stores import open_container
+from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.access import Request, text_to_sign
 from singleton.stores.protocol import StoreFailure

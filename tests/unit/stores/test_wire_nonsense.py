@@ -13,7 +13,7 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singleton.process.accounts.stores import way_to
+from singleton.runtime.accounts.stores import way_to
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
 from singleton.stores.direct_blob import DirectBlobStore

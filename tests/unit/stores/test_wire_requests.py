@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.process.accounts.stores import open_container, open_through_sdk, way_to
+from singleton.runtime.accounts.stores import open_container, open_through_sdk, way_to
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
 from singleton.stores.direct_blob import DirectBlobStore

@@ -14,7 +14,7 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.core.exceptions import ClientAuthenticationError
 
 from singleton.base.errors import ConfigurationError
-from singleton.process.accounts.stores import open_through_sdk, way_to
+from singleton.runtime.accounts.stores import open_through_sdk, way_to
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
 from singleton.stores.access import Request

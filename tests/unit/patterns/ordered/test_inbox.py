@@ -10,7 +10,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, Hold, Inbox, LockLost, current_hold
 from singleton.patterns.ordered.bells import Bell
-from singleton.process.lock_thread import runtime
+from singleton.runtime.lock_thread import runtime
 from singleton.testing import lose, memory, virtual_time
 from singleton.testing.memory_queue import MemoryMessageStore
 

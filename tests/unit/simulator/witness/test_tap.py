@@ -11,7 +11,7 @@ from aiohttp import ClientSession
 
 from simulator.witness import tap
 from simulator.witness.tap import tap_leases
-from singleton.process.accounts.stores import open_container
+from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.http.connections import Connections
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer

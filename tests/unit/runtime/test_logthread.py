@@ -11,8 +11,8 @@ import pytest
 from singleton import LockClient
 from singleton.base.invocation import log
 from singleton.locking.lease import Lease
-from singleton.process.lock_thread import LogThread, Runtime, provide_runtime
-from singleton.process.registry import Registry
+from singleton.runtime.lock_thread import LogThread, Runtime, provide_runtime
+from singleton.runtime.registry import Registry
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.network import Network
 from tests.support.world import NAME, foreign_id, now, virtual
@@ -88,8 +88,8 @@ def test_lines_are_logged_in_order_with_the_place_and_the_thread_that_they_are_f
 def test_a_handler_that_never_ends_does_not_keep_the_process_from_its_end(
     handler: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("singleton.process.lock_thread._LAST_LINES", 0.05)
-    monkeypatch.setattr("singleton.process.lock_thread._MOST", 10)
+    monkeypatch.setattr("singleton.runtime.lock_thread._LAST_LINES", 0.05)
+    monkeypatch.setattr("singleton.runtime.lock_thread._MOST", 10)
     runtime = Runtime(Registry(lambda _: MemoryLeaseStore()), log=(thread := LogThread()))
 
     async def say(__: Registry) -> None:

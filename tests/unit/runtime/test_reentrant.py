@@ -23,7 +23,7 @@ from singleton import (
     current_hold,
     subscribe,
 )
-from singleton.process.lock_thread import runtime
+from singleton.runtime.lock_thread import runtime
 from singleton.testing import memory_locks, virtual_time
 from tests.support.lock_thread import LockThread, an_app
 

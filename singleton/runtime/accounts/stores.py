@@ -76,7 +76,7 @@ def _configured(account: StorageAccount) -> Wire:
         return Wire(told.endpoint, AccountKey(lambda: named_key) if told.key else Signature(lambda: told.signature))
     endpoint, _, signature = (account.account_url or "").partition("?")
     if account.credential is not None:
-        from singleton.process.accounts.credentials import open_credential
+        from singleton.runtime.accounts.credentials import open_credential
         from singleton.stores.bearer_token import Token
 
         return Wire(endpoint, Token(open_credential(account.credential), close=True))
@@ -87,7 +87,7 @@ def _given(account: GivenAccount) -> Access:
     """Return the way in by a credential of azure-core's, or by a key or signature as text."""
     credential: Any = account.credential
     if hasattr(credential, "get_token"):
-        from singleton.process.accounts.credentials import ThreadedCredential, blocks
+        from singleton.runtime.accounts.credentials import ThreadedCredential, blocks
         from singleton.stores.bearer_token import Token
 
         return Token(ThreadedCredential(credential), close=True) if blocks(credential) else Token(credential)
@@ -128,7 +128,7 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
     """
     from azure.storage.blob.aio import BlobServiceClient
 
-    from singleton.process.accounts.credentials import ThreadedCredential, blocks, open_credential
+    from singleton.runtime.accounts.credentials import ThreadedCredential, blocks, open_credential
     from singleton.stores.azure_blob import AzureBlobLeaseStore, quiet_logger
 
     _load_the_rest_of_the_sdk()
@@ -151,7 +151,7 @@ def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMe
     """Make a store for a queue, on the loop of its later requests; ``transport`` as for ``open_through_sdk``."""
     from azure.storage.queue.aio import QueueClient
 
-    from singleton.process.accounts.credentials import open_credential
+    from singleton.runtime.accounts.credentials import open_credential
     from singleton.stores.azure_blob import quiet_logger
     from singleton.stores.azure_queue import AzureMessageStore
 

@@ -12,7 +12,7 @@ import pytest
 
 from simulator.virtual.time.loop import VirtualLoop
 from simulator.virtual.time.machine import Machine
-from singleton.process.call_result import CallResult
+from singleton.runtime.call_result import CallResult
 
 
 def given(value: int) -> CallResult[int]:

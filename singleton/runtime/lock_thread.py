@@ -24,15 +24,15 @@ from singleton.base.clock import suspend_aware_clock
 from singleton.base.errors import SingletonError
 from singleton.base.events import forget_going
 from singleton.base.invocation import say_by
-from singleton.process.calls import CLOSING, Calls, Lifetime
-from singleton.process.registry import Registry
+from singleton.runtime.calls import CLOSING, Calls, Lifetime
+from singleton.runtime.registry import Registry
 from singleton.stores.request_count import counted
 
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
-    from singleton.process.calls import LockRuntime
+    from singleton.runtime.calls import LockRuntime
     from singleton.settings.accounts import GivenClients, LockContainer
     from singleton.settings.connection import StorageAccount
     from singleton.stores.message_store import MessageStore
@@ -267,14 +267,14 @@ def _load_http() -> None:
 
 
 def _open_store(place: LockContainer) -> LeaseStore:
-    from singleton.process.accounts.stores import open_container
+    from singleton.runtime.accounts.stores import open_container
 
     with _loading:
         return counted(open_container(place.account, place.container, place.http), "blob")
 
 
 def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
-    from singleton.process.accounts.stores import open_queue
+    from singleton.runtime.accounts.stores import open_queue
 
     with _loading:
         return counted(open_queue(account, queue), "queue")
@@ -288,7 +288,7 @@ def runtime() -> LockRuntime:
     with _guard:
         if _current is None or _current.phase is Lifetime.OVER:  # a failed start is repeated
             with _loading:
-                importlib.import_module("singleton.process.accounts.stores")
+                importlib.import_module("singleton.runtime.accounts.stores")
             _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_http, log=LogThread())
         return _current
 

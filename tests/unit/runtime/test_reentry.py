@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, Hold, LockClient, LockNotAcquired, SingletonOptions, singleton
-from singleton.process import reentry
+from singleton.runtime import reentry
 from singleton.testing import memory_locks, virtual_time
 from tests.support.lock_thread import Context
 

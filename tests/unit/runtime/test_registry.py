@@ -20,8 +20,8 @@ import singleton
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.locking.lock import Lock
 from singleton.locking.phase import Timing
-from singleton.process.address import Address
-from singleton.process.registry import Registry
+from singleton.runtime.address import Address
+from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions

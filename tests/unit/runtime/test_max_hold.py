@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from singleton import ConfigurationError, LockClient, LockLost, SingletonOptions
-from singleton.process.hold_end import lose_after
+from singleton.runtime.hold_end import lose_after
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
-from singleton.process import lock_thread
-from singleton.process.address import Address
-from singleton.process.call_result import CallResult
-from singleton.process.calls import Lifetime
-from singleton.process.lock_thread import LockLoop, Runtime
-from singleton.process.registry import Registry
+from singleton.runtime import lock_thread
+from singleton.runtime.address import Address
+from singleton.runtime.call_result import CallResult
+from singleton.runtime.calls import Lifetime
+from singleton.runtime.lock_thread import LockLoop, Runtime
+from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions

@@ -21,18 +21,18 @@ from singleton.locking.record import BlobGuard
 from singleton.locking.renewals import Renewals
 from singleton.locking.section import Section, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
-from singleton.process.hold_end import give_back, lose_after, release_if_dropped, until_lost
-from singleton.process.holders import LongWait, WhoHas
-from singleton.process.reentry import refuse_reentry
-from singleton.process.waiter_count import WaiterCount
+from singleton.runtime.hold_end import give_back, lose_after, release_if_dropped, until_lost
+from singleton.runtime.holders import LongWait, WhoHas
+from singleton.runtime.reentry import refuse_reentry
+from singleton.runtime.waiter_count import WaiterCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
-    from singleton.process.address import Address
-    from singleton.process.closing import Closing
+    from singleton.runtime.address import Address
+    from singleton.runtime.closing import Closing
     from singleton.settings.accounts import LockContainer
     from singleton.settings.connection import StorageAccount
     from singleton.stores.message_store import MessageStore

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, LockNotAcquired, SingletonOptions
-from singleton.process.accounts.stores import open_container
+from singleton.runtime.accounts.stores import open_container
 from singleton.settings.accounts import GivenClients, LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.stores.azure_blob import AzureBlobLeaseStore

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from singleton.base.holder import Holder
     from singleton.locking.record import BlobGuard
-    from singleton.process.address import Address
+    from singleton.runtime.address import Address
     from singleton.stores.protocol import LeaseStore
 
 LONG: Final = 30.0

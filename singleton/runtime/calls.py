@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in
 from singleton.locking.section import CLOSED
-from singleton.process.call_result import CallResult
-from singleton.process.reentry import Asking
+from singleton.runtime.call_result import CallResult
+from singleton.runtime.reentry import Asking
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
     from singleton.base.hold import Hold
-    from singleton.process.registry import Registry
+    from singleton.runtime.registry import Registry
 
 _T = TypeVar("_T")
 

@@ -288,7 +288,7 @@ def test_before_anything_has_begun_it_starts_no_thread_and_imports_no_sdk() -> N
         "new = set(sys.modules) - before\n"
         "assert threading.active_count() == 1\n"
         "assert not [name for name in sys.modules if name.split('.')[0] in ('azure', 'aiohttp')]\n"
-        "assert 'singleton.process.lock_thread' not in new, new\n"
+        "assert 'singleton.runtime.lock_thread' not in new, new\n"
         "print('fine')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

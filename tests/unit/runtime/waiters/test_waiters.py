@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.locking.section import Section
-from singleton.process.lock_thread import runtime
+from singleton.runtime.lock_thread import runtime
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.waiters import LOCK, begun_outside, eventually, in_line, soon
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pytest
 
     from singleton.base.hold import Hold
-    from singleton.process.registry import Registry
+    from singleton.runtime.registry import Registry
     from tests.support.lock_thread import LockThread
     from tests.support.waiters import CountingStore
 

@@ -18,9 +18,9 @@ from azure.core.credentials import AccessToken, AccessTokenInfo
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions, StorageDenied, StorageUnavailable
-from singleton.process.accounts import credentials
-from singleton.process.accounts.credentials import ThreadedCredential
-from singleton.process.accounts.stores import open_container, open_through_sdk, way_to
+from singleton.runtime.accounts import credentials
+from singleton.runtime.accounts.credentials import ThreadedCredential
+from singleton.runtime.accounts.stores import open_container, open_through_sdk, way_to
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
 from singleton.stores.access import Request
@@ -429,7 +429,7 @@ def test_clients_with_the_same_one_share_it(accounts: Accounts) -> None:
 
 HANGS = """
 import asyncio, threading
-from singleton.process.accounts.credentials import ThreadedCredential
+from singleton.runtime.accounts.credentials import ThreadedCredential
 
 class Stuck:
     def get_token(self, *scopes):

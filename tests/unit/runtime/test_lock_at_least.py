@@ -12,7 +12,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost, SingletonOptions
 from singleton.base.events import subscribe
-from singleton.process.call_result import CallResult
+from singleton.runtime.call_result import CallResult
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton import Hold
-    from singleton.process.registry import Registry
+    from singleton.runtime.registry import Registry
 
 JOB = "report"
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from singleton import LockClosed
-from singleton.process.closing import Closing
+from singleton.runtime.closing import Closing
 
 
 async def test_who_comes_to_a_door_that_has_just_been_closed_does_not_wait_behind_it() -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, LockClosed, LockLost
-from singleton.process import lock_thread
+from singleton.runtime import lock_thread
 from singleton.testing import memory_locks
 from singleton.testing.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import Context, a_job, an_app
@@ -182,7 +182,7 @@ def test_who_forks_while_another_thread_imports_what_a_request_needs_hears_nothi
     """What is imported there may have hooks for forks of its own, of which only the second half would run."""
     code = """
         import os, threading, warnings
-        from singleton.process import lock_thread
+        from singleton.runtime import lock_thread
         warnings.simplefilter("ignore", DeprecationWarning)
         taken, forking = threading.Event(), threading.Event()
         def load():

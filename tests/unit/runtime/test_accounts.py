@@ -10,7 +10,7 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.core.exceptions import ServiceRequestError
 
-from singleton.process.accounts.stores import open_queue, open_through_sdk
+from singleton.runtime.accounts.stores import open_queue, open_through_sdk
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
