@@ -61,3 +61,8 @@ def test_a_class_has_a_name_of_its_own_or_a_reason(package: str) -> None:
 def test_each_reason_is_one(reasons: Mapping[str, Mapping[str, str]]) -> None:
     assert set(reasons) <= set(PACKAGES)
     assert all(len(reason.split()) > 3 for names in reasons.values() for reason in names.values())
+
+
+def test_a_test_module_has_a_name_of_its_own() -> None:
+    """Two test files of one name can't be collected in one run: pytest imports them by their bare names."""
+    assert twice(file.name for file in (ROOT / "tests").rglob("test_*.py")) == set()
