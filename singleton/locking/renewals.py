@@ -9,8 +9,8 @@
 * **No request holds up another lease for long.** A request without an answer counts for ``PATIENCE`` only. So 512
   requests a second can be sent however slow the storage is, and also while no request is answered: 3,000 leases of 15 s
   get their tries in time. A request ends after half of the time that the lease has left (``Lease.renew``).
-* **A busy loop gets no more work.** If the loop is late by ``LATE``, the answers may have arrived already. Then the
-  requests under way count for another ``PATIENCE``.
+* **A late loop waits once.** If the loop is late by ``LATE``, the answers may have arrived already: the requests under
+  way count for one more ``PATIENCE``. A loop which is always late sends at half the rate, and never stops.
 * **Waiting costs no safety.** The new deadline of a lease counts from when its request is sent.
 """
 
@@ -124,15 +124,15 @@ class Renewals:
             self._patience.cancel()
             self._patience = None
 
-    def _wait_until(self, when: float) -> None:
-        self._patience = asyncio.get_running_loop().call_at(when, self._count_anew, when)
+    def _wait_until(self, when: float, *, again: bool = False) -> None:
+        self._patience = asyncio.get_running_loop().call_at(when, self._count_anew, when, again)
 
-    def _count_anew(self, when: float) -> None:
-        """Count requests no more that have had no answer for ``PATIENCE``, unless the loop is late."""
+    def _count_anew(self, when: float, again: bool) -> None:  # noqa: FBT001 - called by a timer
+        """Stop counting requests without an answer for ``PATIENCE``; a late loop waits once more (``again``)."""
         now = max(asyncio.get_running_loop().time(), when)  # asyncio's timers may come a hair too early
         self._patience = None
-        if now - when >= LATE:
-            self._wait_until(now + PATIENCE)
+        if now - when >= LATE and not again:
+            self._wait_until(now + PATIENCE, again=True)
             return
         for renewable in [each for each, sent in self._under_way.items() if sent + PATIENCE <= now]:
             del self._under_way[renewable]

@@ -106,8 +106,8 @@ RENEWALS: tuple[Mutant, ...] = (
     Mutant(
         name="late loop gets more work",
         file=RENEWALS_FILE,
-        old="        if now - when >= LATE:\n",
-        new="        if now - when >= 100 * LATE:\n",
+        old="        if now - when >= LATE and not again:\n",
+        new="        if now - when >= 100 * LATE and not again:\n",
         breaks="a busy loop sends more and more requests, until none is answered in time",
         by=_TESTS,
         why=_FEW,

@@ -373,7 +373,7 @@ async def test_while_storage_answers_nobody_each_of_many_gets_its_tries_in_time(
 
 
 @virtual
-async def test_a_loop_that_is_late_sends_no_more_until_it_is_in_time_again() -> None:
+async def test_a_loop_that_is_late_waits_once_before_it_sends_more() -> None:
     """The answers may have come: more requests would make it later, until none is answered in time."""
     network, renewals = Network(), Renewals()
     network.always("renew", LOST_REQUEST)
@@ -384,6 +384,19 @@ async def test_a_loop_that_is_late_sends_no_more_until_it_is_in_time_again() -> 
     await until(7.5 + 2 * PATIENCE + LATE)
     assert len(network.requests) == AT_A_TIME
     await until(7.5 + 2 * PATIENCE + 1.2 * LATE)
+    assert len(network.requests) == 2 * AT_A_TIME
+    await stop(kept)
+
+
+@virtual
+async def test_a_loop_that_is_late_again_and_again_goes_on_sending() -> None:
+    network, renewals = Network(), Renewals()
+    network.always("renew", LOST_REQUEST)
+    kept = await kept_by(network, 3 * AT_A_TIME, renewals)
+    await until(7.5 + PATIENCE / 2)
+    for _ in range(2):
+        virtual_loop().now += PATIENCE + 1.1 * LATE  # the loop stands still past the end of the patience
+        await asyncio.sleep(0.001)
     assert len(network.requests) == 2 * AT_A_TIME
     await stop(kept)
 
