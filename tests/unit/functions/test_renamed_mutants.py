@@ -171,7 +171,7 @@ OTHERS: list[Killed] = [
         Mutant(
             "a write of a lost reply is not read",
             "locking.fencing",
-            "await self._read()  # with its epoch: who writes the stamp of this hold again must not go back",
+            "await self._read()  # with its epoch: a later write of this hold's stamp must not go back",
             "raise",
         ),
         lambda: renamed.test_the_write_that_raises_an_epoch_may_be_lost_late_or_answered_wrongly(LOST_REPLY, "old"),
@@ -180,7 +180,7 @@ OTHERS: list[Killed] = [
         Mutant(
             "an epoch that was raised goes back",
             "locking.fencing",
-            "await self._read()  # with its epoch: who writes the stamp of this hold again must not go back",
+            "await self._read()  # with its epoch: a later write of this hold's stamp must not go back",
             "state = await self._store.read(self._name)\n"
             "            self._etag, self._others = state.etag, state.metadata",
         ),

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-READING, SENDING, VISIT = (f"patterns.ordered.{name}" for name in ("reading", "sending", "visit"))
+READING, SENDING, VISIT = (f"patterns.ordered.{name}" for name in ("log_reader", "service", "visit"))
 
 COMPARED = 'position.log not in ("", id_in(tail.metadata), chain_of(tail))'
 
