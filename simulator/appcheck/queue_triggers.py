@@ -34,7 +34,7 @@ _AT_ONCE: Final = {
     "serviceBusTrigger": 16,
 }
 """How many invocations of other triggers may well run at a time: what the host allows on one core, where it says so
-(``maxConcurrentCalls``, ``maxDegreeOfParallelism``, ``maxConcurrentActivityFunctions``). Of all others it is one."""
+(``maxConcurrentCalls``, ``maxDegreeOfParallelism``, ``maxConcurrentActivityFunctions``). Other triggers: one."""
 
 
 def check_queue_options(app: AppSettings) -> Iterator[Finding]:

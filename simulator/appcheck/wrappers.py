@@ -1,4 +1,4 @@
-"""Other decorators around and below a guard: what they hide from it."""
+"""Findings on other decorators around or below a guard: facts which they hide from the guard."""
 
 from __future__ import annotations
 

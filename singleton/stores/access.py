@@ -9,6 +9,7 @@ import base64
 import binascii
 import hmac
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
@@ -38,17 +39,17 @@ class Request:
     length: int = field(default=0, repr=False)
 
 
-class Access:
+class Access(ABC):
     """How requests are authorised."""
 
+    @abstractmethod
     async def grant(self, request: Request) -> None:
         """Add a signature or a token to the request. May raise ``StoreFailure``."""
-        raise NotImplementedError
 
-    def refused(self) -> None:
+    def refused(self) -> None:  # noqa: B027 - only tokens have something to do
         """Note that the service did not accept the signature or token (401)."""
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: B027 - only tokens have something to close
         """Cancel requests for tokens, and close a credential of ours."""
 
 

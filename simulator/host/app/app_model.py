@@ -134,7 +134,7 @@ class HostConfig:
         journal: file that the host appends to.
         storage: connection string of the only storage account that this host may touch.
         host_id: its Functions host id (H-1).
-        lock_host_id: the host id of the locks; the same for all hosts that must exclude each other.
+        lock_host_id: the host id of the locks; equal on hosts which must exclude each other.
         singleton: False runs the guarded bodies without locking.
         same_app: whether the hosts are instances of one app, so that the platform's own timer lock works among them
             (W-111).
@@ -143,7 +143,7 @@ class HostConfig:
         visibility: seconds for which a received message is invisible, renewed at half time (H-35: the real one is 600).
         bus: URL of the run's message broker; empty if no function needs it.
         max_polling_interval: upper bound in seconds of the queues' polling interval (H-43).
-        parent: the process with which the host ends; 0 means the one that started it.
+        parent: id of the process with which the host ends; 0: its parent process.
     """
 
     name: str

@@ -67,7 +67,7 @@ class _Candidate:
     """Since when it has asked without a usable answer."""
     told_no: float = _NEVER
     gave_up: float = _NEVER
-    """When it released what it had asked for: nobody there reads the answer any more."""
+    """When the candidate released an unanswered request: its host does not read a later answer."""
     taken: float = _NEVER
     """When its lease was taken away: it may conclude that another process listens."""
     lapsed: float = _NEVER

@@ -114,7 +114,7 @@ class Oracle(Evidence):
                     self.listening.left(machine, event, hold)
 
     def _must_call_back(self, hold: Hold) -> None:
-        """A body adds a callback after the loss was told: it may do so until its end."""
+        """Check that a callback is called which a body adds after the loss: a body may add callbacks until its end."""
         if any(body.hold is hold and body.told_at < self.loop.now for body in self._bodies[hold.lock]):
             called: list[str] = []
             hold.lost.add_callback(called.append)

@@ -152,7 +152,7 @@ class Service(MemoryLeaseStore):
         return self._tenures.get(name)
 
     def tenures(self) -> list[Tenure]:
-        """Return all leases that somebody has now."""
+        """Return the present leases."""
         return list(self._tenures.values())
 
     def held_until(self, name: str) -> float:

@@ -229,7 +229,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(None)  # noqa: SLF001
 
     def _run_until(self, done: Callable[[], bool]) -> None:
-        """Run one round: all timers that are due, then all ready callbacks, except those that machines keep.
+        """Run a round: due timers, then ready callbacks, without the callbacks kept by stopped machines.
 
         Most rounds have one timer and nothing else: it is run without becoming ready first.
         """

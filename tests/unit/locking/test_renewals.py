@@ -55,14 +55,13 @@ class Touching(Renewable):
 
     def __init__(self, lease: Lease, touch: Callable[[], Coroutine[Any, Any, float]], due: float) -> None:
         super().__init__(due, lease.context)
-        self.renew = touch  # type: ignore[method-assign]
-        self.set_timer = lease.set_timer  # type: ignore[method-assign]
+        self._lease, self._touch = lease, touch
 
     async def renew(self) -> float:
-        raise NotImplementedError
+        return await self._touch()
 
     def set_timer(self) -> None:
-        raise NotImplementedError
+        self._lease.set_timer()
 
 
 class Busy(Network):
