@@ -18,7 +18,7 @@ from singleton import observe
 from singleton.base.events import Call, tell
 from singleton.base.hold import Hold
 from singleton.stores.request_count import counted
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from benchmarks.measuring import heading, machine, say, table
 from singleton import AsyncLockClient, LockClient
 from singleton.runtime.lock_thread import Runtime, provide_runtime
 from singleton.runtime.registry import Registry
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

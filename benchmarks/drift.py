@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.measuring import heading, say, table
 from simulator.virtual.faults.host_faults import Drift
 from simulator.virtual.faults.network_faults import Partition
-from simulator.virtual.search.registry import start_workload
 from simulator.virtual.search.world_scenario import WorldScenario
+from simulator.virtual.worlds.registry import start_workload
 from simulator.virtual.worlds.runtime import prepare_process
 from simulator.virtual.worlds.world import World
 

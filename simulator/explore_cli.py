@@ -162,10 +162,10 @@ def _planned(faults: str, workload: str, scheduler: str, app: Path | None, optio
         UsageError: a value is out of range or unknown, or two options exclude each other.
     """
     from simulator.virtual.faults import KINDS
-    from simulator.virtual.search import registry
     from simulator.virtual.search.exploration import Exploration, kinds_named
     from simulator.virtual.search.world_scenario import OF_APPS
     from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
+    from simulator.virtual.worlds import registry
 
     for name, (least, most) in _LIMITS.items():
         if not least <= options[name] <= most:
@@ -212,7 +212,7 @@ def _write_trace(file: OutFile | None, scenario: WorldScenario, run: Run) -> Non
 
 def _replay(scenario: WorldScenario, story: Path) -> str:
     """Return the command that runs a story again."""
-    from simulator.virtual.search.registry import workload
+    from simulator.virtual.worlds.registry import workload
 
     template = "" if scenario.app else workload(scenario.workload).replay
     return template.format(file=story) if template else f"{called_as()} replay {story}"

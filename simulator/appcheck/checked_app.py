@@ -271,7 +271,7 @@ def _effective(guard: Guard, settings: AppSettings) -> Guard:
     """Return the guard with the options that it has under these settings, which need not be those of this process."""
     own = {name: getattr(guard.options, name) for name in guard.own}
     try:
-        options = guard.layout.adapted(settings.options).replace(**own)
+        options = settings.options.replace(**guard.layout.fixed_options).replace(**own)
         return guard if options == guard.options else replace(guard, options=options)
     except ConfigurationError:  # a finding already: of the app's options
         return guard

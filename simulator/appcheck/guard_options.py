@@ -62,7 +62,7 @@ def options_of(guard: Guard, app: AppSettings) -> Iterator[OptionReport]:
 def _laid_down(guard: Guard, app: AppSettings) -> set[str]:
     """Return the names of the options whose values the layout lays down."""
     try:
-        adapted = guard.layout.adapted(app.options)
+        adapted = app.options.replace(**guard.layout.fixed_options)
     except ConfigurationError:
         return set()
     names = (each.name for each in fields(SingletonOptions))

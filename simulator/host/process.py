@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from simulator.bus import Bus
 from simulator.host.app.app_model import FAILED, REFUSED, STOPPED, HostError
 from simulator.host.app.hostjson import NO_RETRY, RetryPolicy
+from simulator.host.platform_lock import LockedListener
 from simulator.host.startup import Prepared, set_up_logging
 from simulator.host.triggers.peeklock import PeekLockListener
 from simulator.host.triggers.queue import AzureQueues, Backoff, QueueListener
-from simulator.host.triggers.timer import BlobStatusStore, Listener, LockedListener, TimerListener
+from simulator.host.triggers.timer import BlobStatusStore, Listener, TimerListener
 from simulator.host.web.routes import Route
 from simulator.host.web.site import FAILED as FAILED_RESPONSE
 from simulator.host.web.site import NOTHING, Site

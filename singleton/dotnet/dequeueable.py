@@ -13,8 +13,8 @@ leaves alone.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base.appsettings import section
 from singleton.base.errors import ConfigurationError, ScopeError
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from singleton.base.kinds import Level
-    from singleton.settings.connection import StorageAccount
-    from singleton.settings.options import SingletonOptions
 
 SECTION: Final = "Dequeueable:Singleton"
 _URI_TAIL: Final = "/{containername}/{blobname}"
@@ -88,22 +86,23 @@ class DequeueableLayout(Layout):
             named=f"{SECTION}:MaxRetries",
         )
 
-    def adapted(self, options: SingletonOptions) -> SingletonOptions:
-        """See ``Layout.adapted``: container, lease and polling are the section's; only a declaration has a time-out."""
-        return options.replace(
-            container=self.options.container,
-            lock_period=self.options.lease,
-            lock_acquisition_timeout=None,
-            lock_acquisition_min_polling_interval=0.1,  # never above the longest, which is a second at least
-            lock_acquisition_polling_interval=self.options.longest,
-        )
+    @property
+    def fixed_options(self) -> Mapping[str, Any]:
+        """Container, lease and polling of the section; only a declaration has a time-out."""
+        return {
+            "container": self.options.container,
+            "lock_period": self.options.lease,
+            "lock_acquisition_timeout": None,
+            "lock_acquisition_min_polling_interval": 0.1,  # never above the longest, which is a second at least
+            "lock_acquisition_polling_interval": self.options.longest,
+        }
 
-    def account(self, account: StorageAccount) -> StorageAccount:
-        """See ``Layout.account``: with an identity, by ``BlobUriFormat`` (D-19, D-20)."""
-        if self.options.account_url is None or account.credential is None:
-            return account
-        name = account.endpoint.partition("://")[2].partition(".")[0]
-        return replace(account, account_url=_ACCOUNT.sub(lambda _: name, self.options.account_url, count=1))
+    def account_url(self, endpoint: str) -> str | None:
+        """See ``Layout.account_url``: by ``BlobUriFormat`` (D-19, D-20)."""
+        if self.options.account_url is None:
+            return None
+        name = endpoint.partition("://")[2].partition(".")[0]
+        return _ACCOUNT.sub(lambda _: name, self.options.account_url, count=1)
 
     def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:
         """See ``Layout.path``: the declaration's, else the section's (D-1, D-16)."""

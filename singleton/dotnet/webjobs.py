@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.names import has_unsendable
@@ -29,10 +29,9 @@ from singleton.layouts.blob_name import check_parts, hashed_name
 from singleton.layouts.layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from singleton.base.kinds import Level, Stamp
-    from singleton.settings.options import SingletonOptions
 
 CONTAINER: Final = "azure-webjobs-hosts"
 _TYPE: Final = "Host.Functions"
@@ -57,9 +56,10 @@ class WebJobsLayout(Layout):
         self._dotnet_name = dotnet_name
         self._warned = False
 
-    def adapted(self, options: SingletonOptions) -> SingletonOptions:
-        """See ``Layout.adapted``: the host's container, whatever ``container`` says (W-45)."""
-        return options.replace(container=CONTAINER)
+    @property
+    def fixed_options(self) -> Mapping[str, Any]:
+        """The host's container, whatever ``container`` says (W-45)."""
+        return {"container": CONTAINER}
 
     def lock(
         self, host_id: str, function: str, scopes: Sequence[str], level: Level = "function", *, listener: bool = False

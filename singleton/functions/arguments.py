@@ -370,7 +370,7 @@ def _guard(
     declared |= {
         "function": target.__name__,
         "scope": laid.path(given.scope, given.scope_id, listener=given.mode == "listener"),
-        "options": _checked_options(given, laid.adapted(options), laid),
+        "options": _checked_options(given, options.replace(**laid.fixed_options), laid),
         "app_dir": app_dir,
         "layout": laid,
         "template": ScopeTemplate(given.scope_id, dotnet=laid.dotnet),

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from singleton.base.currenthold import current_hold, shown_hold
+from singleton.base.currenthold import shown_hold
 from singleton.base.errors import ConfigurationError
 from singleton.base.invocation import Invocation, UnderWay
 from singleton.base.tasks import being_cancelled
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from singleton.base.events import Call
     from singleton.base.hold import Hold
     from singleton.runtime.reentry import Nesting
-
-__all__ = ["BodyContext", "around", "current_hold", "in_its_name"]
 
 _SelfT = TypeVar("_SelfT")
 _P = ParamSpec("_P")

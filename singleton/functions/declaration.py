@@ -316,7 +316,8 @@ class Declaration:
         from singleton.settings.connection import resolve_blob_account
         from singleton.settings.localrun import warn_of_local_run
 
-        account = self.layout.account(resolve_blob_account(self.connection, os.environ))
+        account = resolve_blob_account(self.connection, os.environ)
+        account = account.reached_at(self.layout.account_url(account.endpoint))
         warn_of_local_run(os.environ, account.endpoint, self.options, self._host_id if self.layout.by_host else None)
         return account
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.layouts.blob_name import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from singleton.base.kinds import Level, Stamp
-    from singleton.settings.connection import StorageAccount
-    from singleton.settings.options import SingletonOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +53,14 @@ class Layout:
         """How the lock is waited for; None: in line, the default."""
         return None
 
-    def adapted(self, options: SingletonOptions) -> SingletonOptions:
-        """Return the options with what this layout lays down: its container, above all."""
-        return options
+    @property
+    def fixed_options(self) -> Mapping[str, Any]:
+        """The options whose values this layout lays down, by name: the container, above all."""
+        return {}
 
-    def account(self, account: StorageAccount) -> StorageAccount:
-        """Return the account, reached in the way that this layout lays down."""
-        return account
+    def account_url(self, endpoint: str) -> str | None:  # noqa: ARG002
+        """Return the URL at which an identity reaches the account of this endpoint; None: the endpoint itself."""
+        return None
 
     def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:  # noqa: ARG002
         """Return the scope's path of a declaration with these arguments; refuse arguments that name no lock."""

@@ -132,6 +132,10 @@ class StorageAccount:
             return (self.account_url or "").partition("?")[0]
         return parse_connection_string(self.connection_string, "the connection string").endpoint
 
+    def reached_at(self, url: str | None) -> StorageAccount:
+        """Return this account with its identity at ``url``; without an identity or a URL, this account."""
+        return self if url is None or self.credential is None else replace(self, account_url=url)
+
     def __repr__(self) -> str:
         """Return the endpoint and the way in, as in ``(https://orders.blob.core.windows.net by account key)``."""
         return f"StorageAccount({self.endpoint} by {self._way_in()})"

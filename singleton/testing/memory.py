@@ -23,8 +23,8 @@ from singleton.runtime.lock_thread import Runtime, provide_runtime
 from singleton.runtime.registry import Registry
 from singleton.settings.accounts import GivenClients
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_queue import MemoryMessageStore, StoredMessage
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_queue import MemoryMessageStore, StoredMessage
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from singleton.testing.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:

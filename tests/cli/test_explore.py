@@ -18,10 +18,11 @@ from simulator import explore_cli
 from simulator.cli import cli, main
 from simulator.virtual.faults import KINDS
 from simulator.virtual.oracle.evidence import MOMENTS
-from simulator.virtual.search import exploration, registry
+from simulator.virtual.search import exploration
 from simulator.virtual.search.exploration import kinds_named
 from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.workloads.builtin import BUILT_IN
+from simulator.virtual.worlds import registry
 from tests.simulation.bugs import bug
 from tests.worlds import NAMED, WORKLOADS
 

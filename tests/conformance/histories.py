@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from simulator.virtual.time.loop import VirtualLoop
 from singleton.stores.azure_blob import judged
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     import random

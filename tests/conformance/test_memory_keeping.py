@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.conformance import keeping_suite
 from tests.support.virtual import run_virtual
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.conformance import mutex_suite, semaphore_suite
 from tests.support.inline import InlineHost
 from tests.support.world import virtual

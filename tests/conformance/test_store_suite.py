@@ -11,7 +11,7 @@ import pytest
 from simulator.conformance.lease_table import TABLE
 from simulator.conformance.scenarios import QUICK
 from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.conformance.store_suite import StoreConformance
 from tests.support.virtual import run_virtual
 

@@ -13,7 +13,7 @@ from simulator.conformance.lease_table import A, Call, ask, request, state_of, w
 from singleton.runtime.accounts.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.conformance.store_suite import StoreConformance
 
 if TYPE_CHECKING:

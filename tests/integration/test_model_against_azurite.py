@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from singleton.runtime.accounts.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.conformance.histories import (
     CALLS,
     DIVERGENCES,

@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.hosts.queue_service import Queues
 from simulator.virtual.oracle.evidence import RunningBody
 from simulator.virtual.storage.network import NetworkRequest, Passage
-from simulator.virtual.storage.queue_service import Queues
 from simulator.virtual.storage.service import Tenure
 from singleton import InboxMessage
 from singleton.base.errors import StorageUnavailable

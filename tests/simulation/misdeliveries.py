@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from simulator.virtual.storage.queue_service import Queues
+from simulator.virtual.hosts.queue_service import Queues
 from simulator.virtual.workloads.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.virtual.storage.queue_service import Stored
+    from simulator.virtual.hosts.queue_service import Stored
     from tests.simulation.scenes import Scene
 
 QUEUE = "orders"

@@ -42,7 +42,7 @@ CANCELLING = "singleton/runtime/cancellation.py"
 DECORATOR = "singleton/decorator.py"
 REGISTRY = "singleton/runtime/registry.py"
 PROTOCOL = "singleton/stores/protocol.py"
-MEMORY = "singleton/testing/memory_store.py"
+MEMORY = "singleton/testing/storage/memory_store.py"
 QUEUE = "simulator/host/triggers/queue.py"
 SEMAPHORE_TESTS = "tests/unit/locking/test_semaphore.py"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.search.registry import start_workload
 from simulator.virtual.search.world_scenario import WorldScenario
+from simulator.virtual.worlds.registry import start_workload
 from simulator.virtual.worlds.world import World
 from tests.simulation.planting import ROOT
 from tests.worlds import NAMED, WORKLOADS

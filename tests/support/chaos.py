@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, StorageError
 from singleton.locking.lock import Lock, release
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import FINE, Fate, Network, Request
 from tests.support.world import NAME, foreign_id, lock_on, now, until, virtual_loop
 

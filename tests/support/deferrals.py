@@ -13,7 +13,7 @@ from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queue import QueueMessage
 from singleton import singleton
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_queue import MemoryMessageStore
+from singleton.testing.storage.memory_queue import MemoryMessageStore
 from tests.support.lock_thread import Context, LockThread, outcome
 
 if TYPE_CHECKING:

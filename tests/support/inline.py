@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.runtime.address import Address
     from singleton.runtime.calls import LockRuntime
-    from singleton.testing.memory_store import MemoryLeaseStore
+    from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 _T = TypeVar("_T")
 CONNECTION = "UseDevelopmentStorage=true"

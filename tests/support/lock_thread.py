@@ -11,7 +11,7 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.decorator import guards_of, singleton
 from singleton.runtime.lock_thread import Runtime, provide_runtime
 from singleton.runtime.registry import Registry
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -11,7 +11,7 @@ from singleton import AsyncLockClient, SingletonError, SingletonOptions
 from singleton.base.clock import timed_by
 from singleton.runtime.calls import Calls
 from singleton.runtime.registry import Registry
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import CONNECTION, on
 from tests.support.network import Network
 from tests.support.world import now

@@ -21,7 +21,7 @@ from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.chaos import Fault, fates
 from tests.support.network import Fate, Network, Request
 from tests.support.world import foreign_id, now, until, virtual_loop

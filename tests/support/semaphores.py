@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from singleton.base.hold import Hold
-    from singleton.testing.memory_store import MemoryLeaseStore
+    from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 PLACE = LockContainer(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
 OPTIONS = SingletonOptions()

@@ -7,7 +7,7 @@ import contextvars
 import time
 from typing import TYPE_CHECKING, Any
 
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

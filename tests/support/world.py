@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import Stamp
     from singleton.stores.protocol import LeaseStore
-    from singleton.testing.memory_store import MemoryLeaseStore
+    from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 _P = ParamSpec("_P")
 

@@ -11,9 +11,9 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.search.registry import Workload, names, register
 from simulator.virtual.workloads.builtin import BUILT_IN
 from simulator.virtual.workloads.guarded_calls import with_jobs
+from simulator.virtual.worlds.registry import Workload, names, register
 from tests.worlds.callers import start_chain, start_mixed, start_skip
 from tests.worlds.clients.clients import start_clients
 from tests.worlds.clients.crowd import start_crowd

@@ -18,19 +18,19 @@ from simulator.host.triggers.queue import HostQueues, QueueListener, encode
 from simulator.host.triggers.timer import WallClock
 from simulator.virtual.hosts.jobs import InvocationContext
 from simulator.virtual.hosts.jobs import message as body_for
-from simulator.virtual.storage.queue_service import WEEK, Queues, VirtualQueue
+from simulator.virtual.hosts.queue_service import WEEK, Queues, VirtualQueue
 from simulator.virtual.time.machine import EPOCH, HOST, Baton
 from simulator.virtual.worlds.outcome import Refused, told
 from simulator.witness.witness import Witness
+from singleton.base.currenthold import current_hold
 from singleton.base.errors import SingletonError
 from singleton.decorator import guards_of
-from singleton.functions.body_result import current_hold
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from simulator.host.triggers.queue import QueueMessage
-    from simulator.virtual.storage.queue_service import Stored
+    from simulator.virtual.hosts.queue_service import Stored
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 

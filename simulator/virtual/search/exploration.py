@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.faults import Lasting
 from simulator.virtual.oracle.evidence import MOMENTS
-from simulator.virtual.search import registry
 from simulator.virtual.search.app_bodies import merge
 from simulator.virtual.search.world_scenario import WorldScenario
+from simulator.virtual.worlds import registry
 from simulator.virtual.worlds.runtime import prepare_process
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from simulator.report.words import Line
 from simulator.virtual.oracle import blob_records, callers, conduct, listeners, oracle, takeovers
 from simulator.virtual.search.narrative.choice import names_of_locks, read_tale
 from simulator.virtual.search.narrative.lines import tell_lines
-from simulator.virtual.search.registry import names, workload
 from simulator.virtual.worlds import logs, world
 from simulator.virtual.worlds.outcome import told
+from simulator.virtual.worlds.registry import names, workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

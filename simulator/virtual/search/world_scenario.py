@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.faults import KINDS, WorldFault, fault_from
-from simulator.virtual.search.registry import names, start_workload, workload
+from simulator.virtual.worlds.registry import names, start_workload, workload
 from simulator.virtual.worlds.world import World
 
 if TYPE_CHECKING:

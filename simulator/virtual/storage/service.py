@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from simulator.virtual.storage.network import NetworkRequest
 from singleton.stores.protocol import MOST_LISTED, NOTHING, StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     import asyncio

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from simulator.virtual.search.registry import Workload, register
 from simulator.virtual.workloads.deferrals import start_deferrals
 from simulator.virtual.workloads.guarded_calls import start_queue, start_workers, with_jobs
 from simulator.virtual.workloads.leaders import start_leader
 from simulator.virtual.workloads.semaphores import start_semaphore
+from simulator.virtual.worlds.registry import Workload, register
 
 _HERE: Final = "simulator.virtual.workloads"
 _MUTEX: Final = partial(start_workers, workers=(1, 2), rounds=(1, 4), keys=1, kinds=("ship", "ship_sync"))

@@ -30,7 +30,7 @@ from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queue import decode, encode
 from simulator.virtual.hosts.jobs import InvocationContext, Job, some_jobs, without_options
 from simulator.virtual.hosts.queue_host import Feed, QueueWorld, declare, invoke, run_function
-from simulator.virtual.storage.queue_service import WEEK
+from simulator.virtual.hosts.queue_service import WEEK
 from simulator.virtual.workloads.ledger import Ledger
 from singleton import singleton
 

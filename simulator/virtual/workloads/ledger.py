@@ -23,15 +23,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from simulator.virtual.storage.queue_service import QueueRequest
+from simulator.virtual.hosts.queue_service import QueueRequest
 from singleton.defer.trigger_queue import poison_queue
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from simulator.virtual.hosts.queue_service import Stored
     from simulator.virtual.storage.network import NetworkRequest, Passage
-    from simulator.virtual.storage.queue_service import Stored
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 

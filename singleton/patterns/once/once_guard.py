@@ -6,9 +6,10 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from singleton.base.currenthold import current_hold
 from singleton.base.errors import LockNotAcquired
 from singleton.base.invocation import log as _log
-from singleton.functions.body_result import current_hold, in_its_name
+from singleton.functions.body_result import in_its_name
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout

@@ -124,7 +124,7 @@ STATES: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="content written over another's",
-        file="singleton/testing/memory_store.py",
+        file="singleton/testing/storage/memory_store.py",
         old="        blob = self._as_known(name, etag)\n        _check_lease(blob, lease_id, now)\n"
         "        blob.body = body\n",
         new="        blob = self._blob(name)\n        _check_lease(blob, lease_id, now)\n        blob.body = body\n",

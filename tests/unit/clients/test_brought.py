@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, LockClosed, SingletonOptions
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import LockThread, an_app
 
 if TYPE_CHECKING:

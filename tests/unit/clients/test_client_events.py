@@ -12,7 +12,7 @@ from singleton import LockNotAcquired, SingletonOptions
 from singleton.base.clock import timed_by
 from singleton.base.errors import StorageDenied
 from singleton.base.events import LockEvent, subscribe
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.network import Fate, Request, answered
 from tests.support.world import now, occupy, until, virtual

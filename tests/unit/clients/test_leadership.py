@@ -16,7 +16,7 @@ from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClose
 from singleton.locking.lease import Lease
 from singleton.runtime.calls import Calls
 from singleton.runtime.registry import Registry
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import CONNECTION, InlineHost, on
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.network import LOST_REQUEST, Network, answered

@@ -12,7 +12,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockLost, LockNotAcquired
 from singleton.base.errors import StorageDenied
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.network import FINE, Fate, Request, answered

@@ -15,7 +15,7 @@ from tests.support.lock_thread import Context
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.testing.memory_queue import MemoryMessageStore
+    from singleton.testing.storage.memory_queue import MemoryMessageStore
     from tests.support.deferrals import Queue
     from tests.support.lock_thread import LockThread
 

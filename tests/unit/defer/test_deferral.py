@@ -12,7 +12,7 @@ import pytest
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_queue import MemoryMessageStore, StoredMessage
+from singleton.testing.storage.memory_queue import MemoryMessageStore, StoredMessage
 from tests.support.world import now, until, virtual
 
 if TYPE_CHECKING:

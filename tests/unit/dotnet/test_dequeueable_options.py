@@ -114,7 +114,9 @@ def test_what_is_wrong_is_said_by_key_and_value(given: dict[str, str], told: lis
 
 def test_they_become_options_of_the_lock() -> None:
     layout = DequeueableLayout(load_dequeueable(setting("ContainerName", "locks")))
-    adapted = layout.adapted(SingletonOptions(container="mine", lock_period=15, lock_acquisition_timeout=5))
+    adapted = SingletonOptions(container="mine", lock_period=15, lock_acquisition_timeout=5).replace(
+        **layout.fixed_options
+    )
     assert (adapted.container, adapted.lock_period, adapted.lock_acquisition_timeout) == ("locks", 60, None)
 
 
@@ -161,11 +163,13 @@ def test_an_identity_goes_where_the_uri_format_says(given: str, expected: str) -
     """D-20."""
     account = StorageAccount(account_url="https://orders.blob.core.windows.net", credential=IDENTITY)
     layout = DequeueableLayout(load_dequeueable(setting("BlobUriFormat", given)))
-    assert layout.account(account) == StorageAccount(account_url=expected, credential=IDENTITY)
+    assert account.reached_at(layout.account_url(account.endpoint)) == StorageAccount(
+        account_url=expected, credential=IDENTITY
+    )
 
 
 def test_a_connection_string_goes_where_it_says_itself() -> None:
     """D-19."""
     layout = DequeueableLayout(load_dequeueable(setting("BlobUriFormat", "https://a/{containerName}/{blobName}")))
-    account = StorageAccount(connection_string="UseDevelopmentStorage=true")
-    assert layout.account(account) is account
+    account = StorageAccount(connection_string="AccountName=orders;AccountKey=a2V5;EndpointSuffix=core.windows.net")
+    assert account.reached_at(layout.account_url(account.endpoint)) is account

@@ -170,7 +170,7 @@ def test_what_is_no_full_name_of_a_method_is_refused(name: object) -> None:
 
 def test_its_container_is_the_host_s_whatever_is_configured() -> None:
     """W-45, W-25: the durations are those of host.json, which both runtimes read."""
-    adapted = LAYOUT.adapted(SingletonOptions(container="mine", lock_period=30))
+    adapted = SingletonOptions(container="mine", lock_period=30).replace(**LAYOUT.fixed_options)
     assert (adapted.container, adapted.lock_period) == ("azure-webjobs-hosts", 30)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from singleton import ConfigurationError, LockLost, LockNotAcquired, current_hold, singleton
 from singleton.testing import Headcount, virtual_time
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call
 from tests.support.world import eventually, now, pending_timers, until, virtual

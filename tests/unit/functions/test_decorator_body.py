@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from singleton.testing.memory_store import MemoryLeaseStore
+    from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 LOCK = "locks/app/job"
 Contention = Literal["wait", "skip", "raise"]

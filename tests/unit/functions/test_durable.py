@@ -18,7 +18,7 @@ from singleton import (
     StorageUnavailable,
     start_singleton,
 )
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost, on
 from tests.support.lock_thread import an_app
 from tests.support.network import answered

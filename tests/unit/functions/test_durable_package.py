@@ -12,7 +12,7 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, singleton, start_singleton
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support import deliveries as given
 from tests.support.inline import InlineHost, on
 from tests.support.lock_thread import Context, LockThread, an_app, guard_of, outcome

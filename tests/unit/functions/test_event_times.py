@@ -13,7 +13,7 @@ from singleton.base.clock import timed_by
 from singleton.base.events import Call, LockEvent, subscribe, tell
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call
 from tests.support.network import Fate

@@ -25,7 +25,7 @@ from singleton.decorator import guards_of
 from singleton.layouts.name_parts import read_name
 from singleton.locking.semaphore import slot_name
 from singleton.testing import Headcount, held_elsewhere, virtual_time
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call
 from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, Request

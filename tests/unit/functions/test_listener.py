@@ -15,7 +15,7 @@ from singleton import (
     singleton,
 )
 from singleton.base.events import LockEvent, subscribe
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.listeners import LOCK, NO_RECOVERY, a_listener, a_timer, deliver, end, started, tick
 from tests.support.network import LOST_REQUEST

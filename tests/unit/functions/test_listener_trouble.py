@@ -19,7 +19,7 @@ from singleton import (
 from singleton.base.hold import Hold
 from singleton.functions.body_result import BodyContext
 from singleton.runtime.registry import Registry
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost, on
 from tests.support.listeners import LOCK, NO_RECOVERY, a_timer, end, started, tick
 from tests.support.lock_thread import Context

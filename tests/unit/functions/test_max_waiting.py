@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from singleton import ConfigurationError, LockNotAcquired, StorageUnavailable, singleton
 from singleton.testing import Headcount
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, LockThread, a_job, an_app
 from tests.support.network import answered

@@ -15,7 +15,7 @@ import pytest
 from singleton import ConfigurationError, SingletonOptions, singleton
 from singleton.decorator import guards_of
 from singleton.testing import Headcount
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, a_job, an_app, guard_of
 from tests.support.world import now, virtual

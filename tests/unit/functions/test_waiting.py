@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton.functions.contention import Contention
-    from singleton.testing.memory_store import MemoryLeaseStore
+    from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 MINUTES = 60.0
 
@@ -85,7 +85,7 @@ def test_it_ends_with_an_error_that_says_why_and_what_to_do(
 
 
 def service() -> MemoryLeaseStore:
-    from singleton.testing.memory_store import MemoryLeaseStore
+    from singleton.testing.storage.memory_store import MemoryLeaseStore
 
     return MemoryLeaseStore()
 

@@ -9,7 +9,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, SingletonOptions
 from singleton.settings.options import load_options
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import CONNECTION, InlineHost, on
 from tests.support.network import answered
 from tests.support.world import now, virtual

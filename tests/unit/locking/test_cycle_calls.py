@@ -18,7 +18,7 @@ from singleton.locking.holder import holder, recorded
 from singleton.locking.lock import Lock, release
 from singleton.locking.phase import Timing
 from singleton.stores.stamps import EPOCH_KEY, OWNER_KEY
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, section, settled, virtual
 

@@ -12,7 +12,7 @@ import pytest
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
 from singleton.locking.lock import release
 from singleton.locking.semaphore import MOST
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Request, answered
 from tests.support.semaphores import NAME, OPTIONS, Host, Judge, settled
 from tests.support.world import foreign_id, now, until, virtual

@@ -8,7 +8,7 @@ import pytest
 
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.locking.lock import release
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import FINE, LOST_REQUEST, Fate, answered
 from tests.support.semaphores import Host, outcomes, settled
 from tests.support.world import now, virtual

@@ -17,7 +17,7 @@ from singleton.locking.fencing import SECTIONS
 from singleton.locking.lock import Lock, release
 from singleton.locking.section import Section
 from singleton.locking.section_state import SectionState
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.semaphores import Host
 from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, virtual, virtual_loop

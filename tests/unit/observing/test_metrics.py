@@ -20,7 +20,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.request_count import counted
 from singleton.testing import lose, virtual_time
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import Context, a_job, an_app
 from tests.support.network import LOST_REQUEST, Network
 from tests.support.virtual import run_virtual

@@ -9,7 +9,7 @@ import pytest
 from singleton.base.errors import StorageDenied, StorageUnavailable
 from singleton.operating.checks import clean_up, examine
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from singleton.base.errors import StorageError, StorageUnavailable
 from singleton.operating.epoch_lift import lift_epoch
 from singleton.stores.protocol import BlobState
 from singleton.stores.stamps import EPOCH_KEY, OWNER_KEY, lifted_epoch
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REQUEST, Network
 from tests.support.world import NAME, foreign_id, lock_on, now, occupy, section, settled, until, virtual
 

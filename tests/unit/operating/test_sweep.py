@@ -12,7 +12,7 @@ import pytest
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.operating.container_pass import Sweep, Swept, is_sweepable
 from singleton.stores.lock_keeping import Listed
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, Fate, Network, answered
 from tests.support.world import held, lock_on, now, section, virtual
 

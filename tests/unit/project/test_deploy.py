@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from singleton.observing.metrics import METRICS
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.arm import faults, parsed
 from tests.support.inline import InlineHost
 from tests.support.world import occupy, until, virtual

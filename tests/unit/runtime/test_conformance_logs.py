@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from singleton.locking.lease import Lease
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.network import FINE, Network, answered, raising
 from tests.support.world import NAME, foreign_id, now, until, virtual

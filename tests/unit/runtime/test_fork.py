@@ -19,7 +19,7 @@ import pytest
 from singleton import LockClient, LockClosed, LockLost
 from singleton.runtime import lock_thread
 from singleton.testing import memory_locks
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import Context, a_job, an_app
 from tests.support.waiters import soon
 

@@ -13,7 +13,7 @@ import pytest
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost, SingletonOptions
 from singleton.base.events import subscribe
 from singleton.runtime.call_result import CallResult
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.waiters import eventually as eventually_here

@@ -13,7 +13,7 @@ from singleton.base.invocation import log
 from singleton.locking.lease import Lease
 from singleton.runtime.lock_thread import LogThread, Runtime, provide_runtime
 from singleton.runtime.registry import Registry
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import Network
 from tests.support.world import NAME, foreign_id, now, virtual
 

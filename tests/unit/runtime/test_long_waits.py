@@ -16,7 +16,7 @@ from singleton.base.invocation import Invocation, UnderWay
 from singleton.functions.acquirers import acquire_by_attempts
 from singleton.layouts.layout import Attempts
 from singleton.stores.stamps import this_host
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.network import LOST_REQUEST, answered
 from tests.support.world import eventually, foreign_id, now, occupy, until, virtual

@@ -10,7 +10,7 @@ import pytest
 
 from singleton import ConfigurationError, LockClient, LockLost, SingletonOptions
 from singleton.runtime.hold_end import lose_after
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.world import lock_on, now, until, virtual, virtual_loop

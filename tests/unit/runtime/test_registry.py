@@ -25,7 +25,7 @@ from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import Fate, Network, answered
 from tests.support.world import NAME, now, occupy, until, virtual
 

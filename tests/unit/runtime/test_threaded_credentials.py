@@ -26,7 +26,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.access import Request
 from singleton.stores.bearer_token import SCOPE
 from singleton.stores.protocol import StoreFailure, within
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer
 from tests.support.transport import NoTransport

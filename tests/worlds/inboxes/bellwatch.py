@@ -15,7 +15,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.patterns.ordered.bells import bell_in
 
 if TYPE_CHECKING:
-    from simulator.virtual.storage.queue_service import Queues
+    from simulator.virtual.hosts.queue_service import Queues
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World

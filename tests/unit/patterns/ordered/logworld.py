@@ -12,7 +12,7 @@ from singleton.patterns.ordered.log_reader import LogReader, Position
 from singleton.patterns.ordered.protocol import Names
 from singleton.patterns.ordered.service import Sender
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     import random

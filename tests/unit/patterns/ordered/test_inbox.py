@@ -12,13 +12,13 @@ from singleton import AsyncLockClient, ConfigurationError, Hold, Inbox, LockLost
 from singleton.patterns.ordered.bells import Bell
 from singleton.runtime.lock_thread import runtime
 from singleton.testing import lose, memory, virtual_time
-from singleton.testing.memory_queue import MemoryMessageStore
+from singleton.testing.storage.memory_queue import MemoryMessageStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from singleton import InboxMessage
-    from singleton.testing.memory_store import MemoryLeaseStore
+    from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 BELL = Bell("orders", "k").text("base64")
 

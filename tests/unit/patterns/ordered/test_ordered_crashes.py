@@ -12,8 +12,8 @@ from singleton import Inbox, SingletonError, StorageError
 from singleton.patterns.ordered.bells import Bell
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
-from singleton.testing.memory_queue import MemoryMessageStore
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_queue import MemoryMessageStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from singleton import InboxMessage

@@ -14,7 +14,7 @@ import pytest
 from singleton import AsyncLockClient, ConfigurationError, Inbox, InboxMessage, current_hold, ordered
 from singleton.patterns.ordered.bells import Bell
 from singleton.testing import memory, memory_locks, virtual_time
-from singleton.testing.memory_queue import MemoryMessageStore
+from singleton.testing.storage.memory_queue import MemoryMessageStore
 
 BELL = Bell("orders", "k")
 

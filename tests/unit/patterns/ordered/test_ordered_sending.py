@@ -15,7 +15,7 @@ from singleton.patterns.ordered.protocol import Names
 from singleton.patterns.ordered.service import Sender
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
-from singleton.testing.memory_queue import MemoryMessageStore
+from singleton.testing.storage.memory_queue import MemoryMessageStore
 from tests.unit.patterns.ordered.test_inbox import BELL, Handler, send, store
 
 

@@ -20,7 +20,7 @@ from singleton.base.errors import (
     StorageUnavailable,
 )
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
 from tests.support.waiters import eventually, soon
 

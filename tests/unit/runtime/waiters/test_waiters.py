@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.locking.section import Section
 from singleton.runtime.lock_thread import runtime
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.waiters import LOCK, begun_outside, eventually, in_line, soon
 
 if TYPE_CHECKING:

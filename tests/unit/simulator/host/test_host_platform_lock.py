@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from simulator.host.app.app_model import HostConfig
-from simulator.host.triggers.timer import LockedListener
+from simulator.host.platform_lock import LockedListener
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.settings.options import SingletonOptions
 from tests.support.virtual import run_virtual

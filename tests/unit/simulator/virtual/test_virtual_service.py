@@ -8,7 +8,7 @@ import pytest
 
 from simulator.conformance.lease_table import written
 from singleton.stores.protocol import StoreFailure
-from singleton.testing.memory_store import MemoryLeaseStore
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.world import NAME, foreign_id, until, virtual
 
 A, B = foreign_id(1), foreign_id(2)

@@ -1,0 +1,108 @@
+"""The platform's own lock on a timer's listener: among the instances of one app only one host's timer fires (W-111).
+
+Hosts of different apps, slots or regions do not share it; for them there is only `singleton`. The fleet asks for it
+with ``--same-app``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from simulator.host.triggers.timer import CONTAINER, Listener
+from singleton.base.errors import LockNotAcquired, StorageError
+from singleton.client import AsyncLockClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simulator.history.journal import Write
+    from simulator.host.app.app_model import HostConfig
+    from singleton.base.hold import Hold
+    from singleton.settings.options import SingletonOptions
+
+_log = logging.getLogger(__name__)
+
+
+class Stoppable(Listener, Protocol):
+    """What runs under the lock."""
+
+    def stop(self) -> None:
+        """Let `run` end."""
+
+
+class LockedListener:
+    """Runs a listener only while this host has the lock ``{function}.Listener`` (W-99 to W-106)."""
+
+    def __init__(
+        self,
+        *,
+        function: str,
+        make: Callable[[], Stoppable],
+        config: HostConfig,
+        options: SingletonOptions,
+        write: Write,
+    ) -> None:
+        self._function = function
+        self._make = make
+        self._host = config.name
+        self._options = options
+        self._write = write
+        self._name = f"locks/{config.host_id}/Host.Functions.{function}.Listener"
+        self._locks = AsyncLockClient(
+            config.storage,
+            options=options.replace(
+                container=CONTAINER, lock_period=options.listener_lock_period, fencing_tokens=False, enabled=True
+            ),
+        )
+
+    async def run(self) -> None:
+        """Ask for the lock once, then at each recovery interval, and listen while it is held.
+
+        It lasts as long as the host, and the host does not release the lock (H-89).
+        """
+        waited = 0.0
+        while True:
+            try:
+                async with self._locks.lock(self._name, timeout=0, owner=self._host) as hold:
+                    await self._listen(hold)
+                waited = 0.0
+            except LockNotAcquired:
+                _log.debug("another host listens for %s", self._function)
+            except StorageError as error:
+                _log.warning("the lock of the listener of %s: %s", self._function, error)
+            interval = self._interval(waited)
+            if interval is None:
+                await asyncio.Event().wait()
+                return
+            waited += interval
+            await asyncio.sleep(interval)
+
+    def _interval(self, waited: float) -> float | None:
+        """Return the seconds to the next attempt, or None if there is none."""
+        recovery = self._options.listener_lock_recovery_polling_interval
+        if recovery is not None:
+            return recovery
+        # Recovery is off: the lock is polled like a function's lock, up to its timeout, and then never again (W-99,
+        # W-102).
+        limit = self._options.lock_acquisition_timeout
+        return None if limit is not None and waited >= limit else self._options.lock_acquisition_polling_interval
+
+    async def _listen(self, hold: Hold) -> None:
+        listener = self._make()
+        self._write("listener_started", function=self._function)
+        running = asyncio.create_task(listener.run())
+        lost = asyncio.ensure_future(_loss(hold))
+        await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
+        # What runs may end before the lock is released, also when the lock is lost.
+        listener.stop()
+        await asyncio.wait({running})
+        lost.cancel()
+        await asyncio.wait({lost})
+        self._write("listener_stopped", function=self._function, lost=hold.lost.is_set())
+        running.result()
+
+
+async def _loss(hold: Hold) -> None:
+    await hold.lost

@@ -1,0 +1,1 @@
+"""A model of the storage in memory: blobs, leases, logs and queues. No lock, no setting."""
