@@ -6,7 +6,6 @@ import contextlib
 import errno
 import json
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -17,15 +16,13 @@ from simulator.appcheck.command.child import CheckFailed, Unchecked, report_on
 from simulator.appcheck.command.comparison import renamed
 from simulator.appcheck.command.sarif import sarif
 from simulator.appcheck.command.text_report import lines
+from simulator.appcheck.finding import SEVERITIES
 from simulator.appcheck.rules import RULES
-from simulator.program import PROGRAM, version
+from simulator.program import ENVIRONMENT, USAGE, complain, version
 from singleton.base.words import did_you_mean, quoted
 
 FOUND: Final = 1
-USAGE: Final = 2
-ENVIRONMENT: Final = 3
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_ORDER: Final = {"error": 0, "warning": 1, "note": 2}
 _PATH: Final = click.Path(path_type=Path)
 
 
@@ -75,9 +72,9 @@ def check(
         if against is not None:
             report["findings"] += renamed(report_on(against, settings, patience), report)
     except Unchecked as error:
-        context.exit(_complain(str(error), USAGE))
+        context.exit(complain(str(error), USAGE))
     except CheckFailed as error:
-        context.exit(_complain(str(error), ENVIRONMENT))
+        context.exit(complain(str(error), ENVIRONMENT))
     _settle(report, ignore)
     if sarif_file is not None:
         _write(sarif_file, json.dumps(sarif(report, app, Path.cwd(), version()), indent=2), context)
@@ -111,10 +108,10 @@ def _look_for(app: Path, against: Path | None, settings: Path | None) -> None:
 def _settle(report: dict[str, Any], ignore: tuple[str, ...]) -> None:
     """Leave out what is ignored; sort and count the rest."""
     kept = [each for each in report["findings"] if each["id"] not in ignore]
-    kept.sort(key=lambda each: (_ORDER[each["severity"]], each["file"] or "", each["line"] or 0, each["id"]))
+    kept.sort(key=lambda each: (SEVERITIES.index(each["severity"]), each["file"] or "", each["line"] or 0, each["id"]))
     counted = Counter(each["severity"] for each in kept)
     report["findings"] = kept
-    report["counts"] = {f"{kind}s": counted[kind] for kind in _ORDER}
+    report["counts"] = {f"{kind}s": counted[kind] for kind in SEVERITIES}
     report["ok"] = not counted["error"]
 
 
@@ -126,12 +123,12 @@ def _write(file: str, text: str, context: click.Context) -> None:
         Path(file).write_text(f"{text}\n", "utf-8")
     except OSError as error:
         if error.errno not in _FULL:
-            context.exit(_complain(f"--sarif {file}: it can't be written: {error.strerror}", USAGE))
+            context.exit(complain(f"--sarif {file}: it can't be written: {error.strerror}", USAGE))
         with contextlib.suppress(OSError):
             if Path(file).is_file():  # never a device
                 Path(file).unlink()  # half a file is no JSON
         told = f"--sarif {file}: it was not written, as the disk is full ({error.strerror}). Make room, or name a file"
-        context.exit(_complain(f"{told} on another disk", ENVIRONMENT))
+        context.exit(complain(f"{told} on another disk", ENVIRONMENT))
 
 
 def _show(text: str, context: click.Context) -> None:
@@ -141,9 +138,4 @@ def _show(text: str, context: click.Context) -> None:
         if error.errno not in _FULL:
             raise
         told = f"the report is incomplete, as the disk of the output is full ({error.strerror}). Make room"
-        context.exit(_complain(f"{told}, and check again", ENVIRONMENT))
-
-
-def _complain(text: str, code: int) -> int:
-    sys.stderr.write(f"{PROGRAM}: {text}\n")
-    return code
+        context.exit(complain(f"{told}, and check again", ENVIRONMENT))

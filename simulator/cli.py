@@ -21,7 +21,7 @@ import click
 from simulator.check_cli import check
 from simulator.explore_cli import explore, replay
 from simulator.faults.real import ALL
-from simulator.program import PROGRAM, called_as, version
+from simulator.program import ENVIRONMENT, PROGRAM, USAGE, called_as, complain, version
 from simulator.real.run import RunOutcome, RunTrouble, run
 from simulator.real.settle import Interrupt, Signals
 from simulator.report.files import TRACE, OutFile, OutFileError, opened_with, write_json
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 HOLDS: Final = 0
 VIOLATED: Final = 1
-USAGE: Final = 2
-ENVIRONMENT: Final = 3
 _PATH: Final = click.Path(path_type=Path)
 
 
@@ -165,11 +163,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = cli.main(args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False)
     except click.ClickException as error:
-        code = _complain(error.format_message(), USAGE)
+        code = complain(error.format_message(), USAGE)
     except OutFileError as error:
-        code = _complain(str(error), USAGE)
+        code = complain(str(error), USAGE)
     except (click.Abort, KeyboardInterrupt):
-        code = _complain("interrupted", 130)
+        code = complain("interrupted", 130)
     except BrokenPipeError:
         # The reader of the output has gone: nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -177,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
         with tempfile.NamedTemporaryFile("w", prefix="singleton-sim-", suffix=".log", delete=False) as log:
             traceback.print_exc(file=log)
-        code = _complain(f"unexpected {type(error).__name__}: {error}; the traceback is in {log.name}", ENVIRONMENT)
+        code = complain(f"unexpected {type(error).__name__}: {error}; the traceback is in {log.name}", ENVIRONMENT)
     sys.exit(code)
 
 
@@ -205,10 +203,10 @@ def _simulate(
                     reporter.finish(outcome.verdict, _hints(scenario, outcome, written))
         except ScenarioError as error:
             reporter.close()
-            return _complain(str(error), USAGE)
+            return complain(str(error), USAGE)
         except RunTrouble as error:
             reporter.close()
-            return _complain(str(error), ENVIRONMENT)
+            return complain(str(error), ENVIRONMENT)
         except Interrupt:
             pass
         reporter.close()
@@ -216,10 +214,10 @@ def _simulate(
             kept_page = page.given if page and outcome and outcome.verdict else None
             left = [("journals", outcome.journals), ("report", kept_page)] if outcome else []
             kept = " and ".join(f"the {what} in {where}" for what, where in left if where)
-            return _complain(f"interrupted; nothing is left behind{kept and ', but ' + kept}", signals.exit_code)
+            return complain(f"interrupted; nothing is left behind{kept and ', but ' + kept}", signals.exit_code)
     assert outcome is not None
     if unwritten:
-        return _complain(unwritten, ENVIRONMENT)
+        return complain(unwritten, ENVIRONMENT)
     verdict = outcome.verdict
     shown = verdict is not None and verdict.holds and not (strict and verdict.untried)
     return HOLDS if shown else VIOLATED
@@ -282,11 +280,6 @@ def _hints(scenario: Scenario, outcome: RunOutcome, written: dict[str, OutFile])
     if "report" in written:
         hints.append(f"The report is in {written['report'].given}")
     return hints
-
-
-def _complain(text: str, code: int) -> int:
-    sys.stderr.write(f"{PROGRAM}: {text}\n")
-    return code
 
 
 if __name__ == "__main__":

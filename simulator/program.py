@@ -12,6 +12,14 @@ from typing import Final
 PROGRAM: Final = "singleton-sim"
 HOST: Final = (sys.executable, "-P", str(Path(__file__).parent / "host" / "__main__.py"))
 """Runs a host. No file of the working directory replaces a module, in its workers either: that folder may be an app."""
+USAGE: Final = 2
+ENVIRONMENT: Final = 3
+
+
+def complain(text: str, code: int) -> int:
+    """Say on the error stream what ended the command; return the exit code."""
+    sys.stderr.write(f"{PROGRAM}: {text}\n")
+    return code
 
 
 def called_as() -> str:

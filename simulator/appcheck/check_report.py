@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from simulator.appcheck.finding import SEVERITIES
 from singleton.base.words import did_you_mean, listed, quoted
 
 if TYPE_CHECKING:
@@ -96,8 +97,7 @@ class CheckReport:
     def counts(self) -> str:
         """How much was found, in words: ``1 error, 0 warnings, 2 notes``."""
         counted = Counter(each.severity for each in self.findings)
-        kinds: tuple[Severity, ...] = ("error", "warning", "note")
-        return ", ".join(f"{counted[kind]} {kind}{'' if counted[kind] == 1 else 's'}" for kind in kinds)
+        return ", ".join(f"{counted[kind]} {kind}{'' if counted[kind] == 1 else 's'}" for kind in SEVERITIES)
 
     def lock(self, function: str, mode: str = "function") -> str:
         """Return the container and blob of a function's lock: ``webjobshost/locks/<hostId>/ship.{Id}``.
@@ -143,9 +143,9 @@ class CheckReport:
         return {
             "version": SCHEMA,
             "ok": not self.errors,
-            "counts": {f"{kind}s": len(self._of(kind)) for kind in ("error", "warning", "note")},
+            "counts": {f"{kind}s": len(self._of(kind)) for kind in SEVERITIES},
             "functions": [_function(each) for each in self.functions],
-            "findings": [_finding(each) for each in self.findings],
+            "findings": [each.to_json() for each in self.findings],
         }
 
     def _of(self, severity: Severity) -> tuple[Finding, ...]:
@@ -181,17 +181,4 @@ def _guard(guard: GuardReport) -> dict[str, Any]:
         "options": {each.name: {"value": each.value, "source": each.source} for each in guard.options},
         "file": guard.place.file,
         "line": guard.place.line,
-    }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    place = finding.place
-    return {
-        "id": finding.id,
-        "severity": finding.severity,
-        "message": finding.message,
-        "function": finding.function or None,
-        "file": None if place is None else place.file,
-        "line": None if place is None else place.line,
-        "docs": finding.docs,
     }

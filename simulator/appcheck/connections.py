@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simulator.appcheck.checked_app import AppSettings, Binding, Subject
-    from simulator.appcheck.finding import Finding, Place
+    from simulator.appcheck.finding import Finding
     from singleton.functions.guard import Guard
 
 _PERCENT: Final = re.compile(r"%([^%]+)%")
@@ -44,50 +44,45 @@ _NAMING: Final = {
 Cosmos DB; of Event Grid."""
 
 
-def check_connections(subject: Subject) -> Iterator[Finding]:
-    """Yield the connections and settings that the function asks for, and that are not there."""
-    for guard in subject.guards:
-        yield from _of_guard(subject, guard)
+def check_bindings(subject: Subject) -> Iterator[Finding]:
+    """Yield the missing connections and settings of a function's trigger and bindings."""
+    app = subject.app
     for binding in subject.bindings:
-        for finding in _settings_of(subject, binding):
-            yield finding if subject.app.known else replace(finding, severity="warning")
-        if subject.app.known:
-            yield from _connection_of(subject, binding)
-        yield from _blank(subject, binding)
+        for finding in _settings_of(app, binding):
+            yield finding if app.known else replace(finding, severity="warning")
+        if app.known:
+            yield from _connection_of(app, binding)
+        yield from _blank(app, binding)
 
 
-def _of_guard(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    app, place, name = subject.app, subject.place_of(guard), guard.connection.strip()
+def check_connection(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Yield the missing settings of a guard, and the mistakes in its connection."""
+    app, name = subject.app, guard.connection.strip()
     for wanted in _PERCENT.findall(guard.scope_id):
         if setting(app.values, wanted) is None:
             yield RULES["setting-unset"].broken(
-                f"scope_id={guard.scope_id!r}: there is no app setting {wanted}. Set it{_hint(wanted, app)}",
-                subject.name,
-                place,
+                f"scope_id={guard.scope_id!r}: there is no app setting {wanted}. Set it"
+                f"{did_you_mean(wanted, app.values)}"
             )
     if "=" in name:
         yield RULES["connection-string-in-code"].broken(
             "connection= is a connection string, with its key, in the source. Put it into an app setting, and give "
-            "the setting's name. Then change the key",
-            subject.name,
-            place,
+            "the setting's name. Then change the key"
         )
     elif not app.known and name == DEFAULT_CONNECTION:
         return
     elif _is_unset(name, app):
-        yield _unset(name, f"connection={name!r}", subject, place)
+        yield _unset(name, f"connection={name!r}", app)
         return
     try:
         account = resolve_blob_account(name, app.values)
     except ConfigurationError as error:
-        yield RULES["connection-wrong"].broken(str(error), subject.name, place)
+        yield RULES["connection-wrong"].broken(str(error))
         return
     if account.credential is not None and not _is_installed("azure.identity"):
         yield RULES["identity-not-installed"].broken(
             f"connection={name!r} asks for an identity, and azure-identity is not installed here. Add "
-            "azure-functions-singleton[identity] to requirements.txt",
-            subject.name,
-            place,
+            "azure-functions-singleton[identity] to requirements.txt"
         )
 
 
@@ -96,20 +91,17 @@ def _texts(binding: Binding) -> dict[str, str]:
     return {key: value for key, value in binding.settings.items() if isinstance(value, str) and key not in _NOT_FILLED}
 
 
-def _settings_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
-    app = subject.app
+def _settings_of(app: AppSettings, binding: Binding) -> Iterator[Finding]:
     for key, text in _texts(binding).items():
         for wanted in _PERCENT.findall(text):
             if setting(app.values, wanted) is None:
                 yield RULES["setting-unset"].broken(
                     f"{key} of {binding.type} {binding.name!r} is {quoted(text)}: there is no app setting {wanted}. "
-                    f"Set it{_hint(wanted, app)}",
-                    subject.name,
-                    subject.place,
+                    f"Set it{did_you_mean(wanted, app.values)}"
                 )
 
 
-def _connection_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
+def _connection_of(app: AppSettings, binding: Binding) -> Iterator[Finding]:
     texts = _texts(binding)
     default = DEFAULT_CONNECTION if binding.type in _DEFAULTED else ""
     names = {key: texts.get(key, default if key == "connection" else "").strip() for key in _NAMING}
@@ -118,40 +110,34 @@ def _connection_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
         if "=" in name:
             found = RULES["connection-string-in-code"].broken(
                 f"{said} is a connection string, with its key, in the source. The host looks for an app setting of "
-                "this name. Put it into an app setting, and give the setting's name. Then change the key",
-                subject.name,
-                subject.place,
+                "this name. Put it into an app setting, and give the setting's name. Then change the key"
             )
             yield replace(found, severity="error")
-        elif name and "%" not in name and _is_unset(name, subject.app):
+        elif name and "%" not in name and _is_unset(name, app):
             how = "" if key == "connection" else f"Set it to {_NAMING[key]}"
-            yield _unset(name, said, subject, subject.place, storage=binding.type in _DEFAULTED, how=how)
+            yield _unset(name, said, app, storage=binding.type in _DEFAULTED, how=how)
 
 
-def _blank(subject: Subject, binding: Binding) -> Iterator[Finding]:
+def _blank(app: AppSettings, binding: Binding) -> Iterator[Finding]:
     """Yield a connection that is the empty text: where a binding has a default then, that may be missing."""
     for key in _BLANK_IS_WRONG:
         given, default = binding.settings.get(key), _DEFAULT_NAMES.get(binding.type)
         if not isinstance(given, str) or given.strip() or binding.type in _DEFAULTED:
             continue
-        if default is not None and not _is_unset(default, subject.app):
+        if default is not None and not _is_unset(default, app):
             continue
         else_ = f": the host takes AzureWebJobs{default} then, and there is no such app setting" if default else ""
         found = RULES["connection-unset"].broken(
-            f"the {key} of {binding.type} {binding.name!r} is empty{else_}. Give the name of an app setting",
-            subject.name,
-            subject.place,
+            f"the {key} of {binding.type} {binding.name!r} is empty{else_}. Give the name of an app setting"
         )
-        yield found if subject.app.known or default is None else replace(found, severity="warning")
+        yield found if app.known or default is None else replace(found, severity="warning")
 
 
-def _unset(name: str, said: str, subject: Subject, place: Place, *, storage: bool = True, how: str = "") -> Finding:
+def _unset(name: str, said: str, app: AppSettings, *, storage: bool = True, how: str = "") -> Finding:
     below = f"{name}__accountName" if storage else f"settings below it, {name}__…,"
     how = how or f"Set it to a connection string, or set {below} to use an identity"
     return RULES["connection-unset"].broken(
-        f"{said}: there is no app setting {name}. {how}{_hint(name, subject.app)}",
-        subject.name,
-        place,
+        f"{said}: there is no app setting {name}. {how}{did_you_mean(name, app.values)}"
     )
 
 
@@ -164,10 +150,6 @@ def _is_unset(name: str, app: AppSettings) -> bool:
     except ConfigurationError:
         return True
     return False
-
-
-def _hint(name: str, app: AppSettings) -> str:
-    return did_you_mean(name, app.values)
 
 
 def _is_installed(package: str) -> bool:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.check_report import CheckReport, FunctionReport, GuardReport
 from simulator.appcheck.checked_app import code_of, is_the_apps, subjects, unregistered
-from simulator.appcheck.connections import check_connections
+from simulator.appcheck.connections import check_bindings, check_connection
+from simulator.appcheck.finding import SEVERITIES
 from simulator.appcheck.guard_options import layout_name, options_of
 from simulator.appcheck.host_json import check_host
-from simulator.appcheck.policies import check_policies
-from simulator.appcheck.queue_triggers import check_queues, check_threads
+from simulator.appcheck.policies import check_policy
+from simulator.appcheck.queue_triggers import check_messages, check_threads
 from simulator.appcheck.rules import RULES
-from simulator.appcheck.scopes import check_scopes
+from simulator.appcheck.scopes import check_scope
 from simulator.appcheck.shared_locks import check_names, check_sharing, named_locks
 from simulator.appcheck.source_lines import place_of_class, place_of_function, place_of_guard
 from simulator.appcheck.time_limits import check_times
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
     from singleton.functions.misdeclaration import Misdeclared
     from singleton.functions.triggers import Trigger
 
-_CHECKS: Final = (check_policies, check_scopes, check_times, check_queues, check_connections, check_wrapping)
+_OF_GUARDS: Final = (check_policy, check_scope, check_times, check_messages, check_connection, check_wrapping)
 _NOT_THE_SOURCE: Final = frozenset({"authLevel", "dataType", "methods", "name"})
-_ORDER: Final = {"error": 0, "warning": 1, "note": 2}
 
 
 def check(
@@ -73,8 +73,10 @@ def check(
         if not any(other.place == each.place for other in findings)
     ]
     for subject in found:
-        for look in _CHECKS:
-            findings += look(subject)
+        for guard in subject.guards:
+            place = subject.place_of(guard)
+            findings += [each.at(subject.name, place) for look in _OF_GUARDS for each in look(subject, guard)]
+        findings += [each.at(subject.name, subject.place) for each in check_bindings(subject)]
     findings += _refused(found, settings, misdeclared, [each.message for each in findings])
     if not found and not unbuilt:
         findings += _unregistered(app, settings, "no-function", "the app has no function: this one")
@@ -89,7 +91,7 @@ def check(
         rule = RULES["nothing-guarded"]
         findings.append(rule.broken("none of the app's functions has a guard", place=found[0].place))
     findings = list(dict.fromkeys(findings))
-    findings.sort(key=lambda each: (_ORDER[each.severity], _line(each), each.id))
+    findings.sort(key=lambda each: (SEVERITIES.index(each.severity), _line(each), each.id))
     return CheckReport(functions=tuple(_reported(each, named) for each in found), findings=tuple(findings))
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 Severity = Literal["error", "warning", "note"]
 """``error``: it will fail, or is surely wrong. ``warning``: it may be. ``note``: worth knowing."""
+SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,23 @@ class Finding:
     function: str = ""
     place: Place | None = None
     docs: str = ""
+
+    def at(self, function: str, place: Place) -> Finding:
+        """Return this finding with a function and a line."""
+        return replace(self, function=function, place=place)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as docs/how-to/check.md describes it."""
+        place = self.place
+        return {
+            "id": self.id,
+            "severity": self.severity,
+            "message": self.message,
+            "function": self.function or None,
+            "file": None if place is None else place.file,
+            "line": None if place is None else place.line,
+            "docs": self.docs,
+        }
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""

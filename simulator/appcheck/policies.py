@@ -28,34 +28,28 @@ _DROPPING: Final = (QUEUE, "serviceBusTrigger")
 _LISTENING: Final = (QUEUE, TIMER)
 
 
-def check_policies(subject: Subject) -> Iterator[Finding]:
-    """Yield what is wrong with how the function's guards meet contention."""
-    for guard in subject.guards:
-        if isinstance(guard.layout, DequeueableLayout):
-            yield from _dequeueable(subject, guard)
-        refused = _refused(subject, guard)
-        if refused is not None:
-            yield _finding(subject, guard, refused)
-            continue
-        if _may_defer(guard):
-            yield from _deferring(subject, guard)
-        elif guard.mode == "listener":
-            yield from _listening(subject, guard)
-        if guard.on_contention == "skip" and subject.trigger.type in _DROPPING:
-            yield RULES["skip-drops-message"].broken(
-                "on_contention='skip' ends an invocation as a success, so a message whose lock is busy is deleted "
-                "without its work. Use 'wait' or 'defer', unless another run does that work",
-                subject.name,
-                subject.place_of(guard),
-            )
-
-
-def _dequeueable(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    """Yield what is wrong with the layout's own settings: under those of this process it was declared."""
-    try:
-        load_dequeueable(subject.app.values)
-    except ConfigurationError as error:
-        yield RULES["option-refused"].broken(str(error), subject.name, subject.place_of(guard))
+def check_policy(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Yield the mistakes in the policy for contention: the trigger does not allow the policy, or loses messages."""
+    if isinstance(guard.layout, DequeueableLayout):
+        try:  # at the import, the layout had the settings of this process
+            load_dequeueable(subject.app.values)
+        except ConfigurationError as error:
+            yield RULES["option-refused"].broken(str(error))
+    refused = _refused(subject, guard)
+    if refused is not None:
+        rule = RULES.get(refused.reason or "", RULES["declaration-refused"])
+        # A finding has the function's name already.
+        yield rule.broken(re.sub(r"\A@singleton on \S+: ", "", str(refused)))
+        return
+    if _may_defer(guard):
+        yield from _deferring(subject, guard)
+    elif guard.mode == "listener":
+        yield from _listening(subject, guard)
+    if guard.on_contention == "skip" and subject.trigger.type in _DROPPING:
+        yield RULES["skip-drops-message"].broken(
+            "on_contention='skip' ends an invocation as a success, so a message whose lock is busy is deleted "
+            "without its work. Use 'wait' or 'defer', unless another run does that work"
+        )
 
 
 def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:
@@ -80,68 +74,48 @@ def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:
     return None
 
 
-def _finding(subject: Subject, guard: Guard, error: ConfigurationError) -> Finding:
-    rule = RULES.get(error.reason or "", RULES["declaration-refused"])
-    # A finding has the function's name already.
-    message = re.sub(r"\A@singleton on \S+: ", "", str(error))
-    return rule.broken(message, subject.name, subject.place_of(guard))
-
-
 def _may_defer(guard: Guard) -> bool:
     return "defer" in (guard.on_contention, guard.when_full)
 
 
 def _deferring(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    place = subject.place_of(guard)
     if guard.find_trigger() is None:
         yield RULES["defer-without-trigger"].broken(
             "'defer' needs to know the queue, and @singleton does not see its trigger here. Put @singleton above the "
-            "trigger's decorator",
-            subject.name,
-            place,
+            "trigger's decorator"
         )
     annotation = getattr(inspect.unwrap(subject.call), "__annotations__", {}).get(subject.trigger.parameter)
     declared = getattr(annotation, "__name__", str(annotation)) if annotation is not None else ""
     if declared in _NO_MESSAGES:
         yield RULES["defer-without-message"].broken(
             f"'defer' needs the message's id, and the parameter {subject.trigger.parameter} is a {declared}. Annotate "
-            "it as func.QueueMessage",
-            subject.name,
-            place,
+            "it as func.QueueMessage"
         )
 
 
 def _listening(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    place, trigger = subject.place_of(guard), subject.trigger
+    trigger = subject.trigger
     if trigger.type == TIMER and _is_the_hosts_own(subject, guard):
         yield RULES["listener-of-the-host"].broken(
             "the Functions host itself holds this lock for its timer, so the function would never run. Leave "
-            "mode='listener' out, or set hostId in host.json's singleton section to the other app's id",
-            subject.name,
-            place,
+            "mode='listener' out, or set hostId in host.json's singleton section to the other app's id"
         )
     if trigger.type not in _LISTENING and guard.on_contention != "raise":
         who = "its caller gets status 500" if is_http(trigger, {}) else "it fails, and is delivered again or lost"
         yield RULES["listener-on-trigger"].broken(
             f"the trigger is a {trigger.type}: in a process that is not the listener an invocation can't be skipped or "
-            f"put back, so {who}. Leave mode='listener' out; if it is meant so, give on_contention='raise'",
-            subject.name,
-            place,
+            f"put back, so {who}. Leave mode='listener' out; if it is meant so, give on_contention='raise'"
         )
     if trigger.type == QUEUE and guard.on_contention != "raise" and guard.find_trigger() is None:
         yield RULES["trigger-unknown"].broken(
             "@singleton does not see its trigger, so in a process that is not the listener a message fails and is not "
-            "put back. Put @singleton above the trigger's decorator",
-            subject.name,
-            place,
+            "put back. Put @singleton above the trigger's decorator"
         )
     count = filled(subject.app.values, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
     if count.isdecimal() and int(count) > 1:
         yield RULES["listener-with-worker-processes"].broken(
             f"FUNCTIONS_WORKER_PROCESS_COUNT is {count}, and only one of these processes is the listener: what the "
-            "host gives to another one does not run there. Set it to 1, or leave mode='listener' out",
-            subject.name,
-            place,
+            "host gives to another one does not run there. Set it to 1, or leave mode='listener' out"
         )
 
 

@@ -74,14 +74,12 @@ def _wrong(name: str, value: object) -> str | None:
     return None
 
 
-def check_queues(subject: Subject) -> Iterator[Finding]:
-    """Yield what a busy lock does to the messages of the function."""
-    for guard in subject.guards:
-        if guard.mode != "function":
-            continue
-        if subject.trigger.type == QUEUE and _fails_if_busy(guard):
-            yield from _failures(subject, guard)
-            yield from _tries(subject, guard)
+def check_messages(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Yield the harm of a busy lock to the messages of a queue."""
+    fails_if_busy = guard.on_contention == "raise" or (guard.on_contention == "wait" and guard.timeout is not None)
+    if guard.mode == "function" and subject.trigger.type == QUEUE and fails_if_busy:
+        yield from _failures(subject, guard)
+        yield from _tries(subject, guard)
 
 
 def lock_renewal(app: AppSettings) -> float:
@@ -107,33 +105,24 @@ def extension_options(app: AppSettings, name: str) -> Mapping[str, object]:
     return {**found, **given}
 
 
-def _fails_if_busy(guard: Guard) -> bool:
-    return guard.on_contention == "raise" or (guard.on_contention == "wait" and guard.timeout is not None)
-
-
 def _failures(subject: Subject, guard: Guard) -> Iterator[Finding]:
     options = _queue_values(subject.app)
     most = whole_number(options["maxdequeuecount"][1]) if "maxdequeuecount" in options else 5
-    place = subject.place_of(guard)
     if most == 1:
         yield RULES["raise-with-one-dequeue"].broken(
             f"maxDequeueCount is 1 ({options['maxdequeuecount'][0]}): a message whose lock is busy fails once, and is "
-            "poison. Raise maxDequeueCount, or use 'wait' or 'defer'",
-            subject.name,
-            place,
+            "poison. Raise maxDequeueCount, or use 'wait' or 'defer'"
         )
     elif guard.on_contention == "raise" and not _seconds(options.get("visibilitytimeout", ("", None))[1]):
         yield RULES["raise-comes-back-at-once"].broken(
             f"a message whose lock is busy comes back at once, and is poison after {most} failures. Set "
-            "visibilityTimeout in host.json, or use 'wait' or 'defer'",
-            subject.name,
-            place,
+            "visibilityTimeout in host.json, or use 'wait' or 'defer'"
         )
 
 
 def _tries(subject: Subject, guard: Guard) -> Iterator[Finding]:
     """Compare how long a message is tried in all with how long its lock may be taken."""
-    options, place = _queue_values(subject.app), subject.place_of(guard)
+    options = _queue_values(subject.app)
     most = (whole_number(options["maxdequeuecount"][1]) if "maxdequeuecount" in options else 5) or 5
     away, waits = _seconds(options.get("visibilitytimeout", ("", None))[1]) or 0.0, guard.timeout or 0.0
     tried = most * waits + (most - 1) * away
@@ -143,16 +132,12 @@ def _tries(subject: Subject, guard: Guard) -> Iterator[Finding]:
         yield RULES["wait-runs-out"].broken(
             f"a message is tried {most} times, for {in_words(tried)} in all, and {what} keeps its lock for up to "
             f"{in_words(taken)}: so it may become poison though nothing is wrong with it. Raise timeout, "
-            "visibilityTimeout or maxDequeueCount",
-            subject.name,
-            place,
+            "visibilityTimeout or maxDequeueCount"
         )
     if 0 < away < waits:
         yield RULES["visibility-timeout-no-bound"].broken(
             f"an invocation waits for up to {in_words(waits)}, and visibilityTimeout is {in_words(away)}: it does not "
-            "bound the wait, as it counts from a failure only",
-            subject.name,
-            place,
+            "bound the wait, as it counts from a failure only"
         )
 
 

@@ -42,40 +42,35 @@ _OUTSIDE: Final = {
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
-def check_scopes(subject: Subject) -> Iterator[Finding]:
-    """Yield what is wrong with the scopes of the function's guards."""
-    for guard in subject.guards:
-        key = getattr(getattr(guard, "key", None), "given", None)
-        yield from _literal(subject, guard, key)
-        yield from _constant(subject, guard)
-        scoped = guard.scope or guard.template.paths or key
-        if not scoped or guard.mode == "listener":
-            continue
-        said = _said(guard, key)
-        if subject.trigger.type == TIMER:
-            yield RULES["scope-on-timer"].broken(
-                f"{said} is looked up in a payload, and a timer has none. Leave it out, or use scope_id with text and "
-                "%SETTING%",
-                subject.name,
-                subject.place_of(guard),
-            )
-            continue
-        yield from _batch(subject, guard, said)
-        yield from _path(subject, guard)
-        yield from _names(subject, guard)
-        yield from _nameless(subject, guard)
-        yield from _payload(subject, guard, said)
+def check_scope(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Yield the mistakes in the scope."""
+    key = getattr(getattr(guard, "key", None), "given", None)
+    yield from _literal(guard, key)
+    yield from _constant(subject, guard)
+    scoped = guard.scope or guard.template.paths or key
+    if not scoped or guard.mode == "listener":
+        return
+    said = _said(guard, key)
+    if subject.trigger.type == TIMER:
+        yield RULES["scope-on-timer"].broken(
+            f"{said} is looked up in a payload, and a timer has none. Leave it out, or use scope_id with text and "
+            "%SETTING%"
+        )
+        return
+    yield from _batch(subject, said)
+    yield from _path(subject, guard)
+    yield from _names(subject, guard)
+    yield from _nameless(subject, guard)
+    yield from _payload(subject, guard, said)
 
 
-def _literal(subject: Subject, guard: Guard, key: object) -> Iterator[Finding]:
+def _literal(guard: Guard, key: object) -> Iterator[Finding]:
     """Say where doubled braces make a text of what looks like a placeholder."""
     name, text = ("key", key) if isinstance(key, str) else ("scope_id", guard.scope_id)
     for found in re.findall(r"\{\{\s*([\w.:-]+)\s*\}\}", text):
         yield RULES["scope-is-literal"].broken(
             f"{name}={text!r}: doubled braces stand for the braces themselves, so each message has the text "
-            f"{{{found}}} in its place, and all share it. Write {{{found}}} with single braces",
-            subject.name,
-            subject.place_of(guard),
+            f"{{{found}}} in its place, and all share it. Write {{{found}}} with single braces"
         )
 
 
@@ -85,9 +80,7 @@ def _constant(subject: Subject, guard: Guard) -> Iterator[Finding]:
     if own and guard.scope_id and subject.trigger.type != TIMER and not re.search(r"[{}%]", guard.scope_id):
         yield RULES["scope-is-constant"].broken(
             f"scope_id={guard.scope_id!r} is the same text for each message, so all share one lock. If a property is "
-            f"meant, write scope_id='{{{guard.scope_id}}}' or scope={guard.scope_id!r}",
-            subject.name,
-            subject.place_of(guard),
+            f"meant, write scope_id='{{{guard.scope_id}}}' or scope={guard.scope_id!r}"
         )
 
 
@@ -97,30 +90,24 @@ def _said(guard: Guard, key: object) -> str:
     return f"scope={guard.scope!r}" if guard.scope is not None else f"scope_id={guard.scope_id!r}"
 
 
-def _batch(subject: Subject, guard: Guard, said: str) -> Iterator[Finding]:
-    settings, place = subject.trigger.settings, subject.place_of(guard)
+def _batch(subject: Subject, said: str) -> Iterator[Finding]:
+    settings = subject.trigger.settings
     cardinality = settings.get("cardinality")
     if str(getattr(cardinality, "name", cardinality)).upper() == "MANY":
         yield RULES["scope-on-batch"].broken(
             f"the trigger has cardinality 'many', so each invocation gets a list, and {said} names no one message of "
-            "it. Set cardinality to 'one', or leave the scope out",
-            subject.name,
-            place,
+            "it. Set cardinality to 'one', or leave the scope out"
         )
     if subject.trigger.type == _COSMOS and settings.get("maxItemsPerInvocation") != 1:
         yield RULES["scope-on-batch"].broken(
             f"a Cosmos DB trigger delivers lists, and {said} names no one document of a longer one. Set "
-            "max_items_per_invocation=1, or leave the scope out",
-            subject.name,
-            place,
+            "max_items_per_invocation=1, or leave the scope out"
         )
     product = _ROWS.get(subject.trigger.type)
     if product is not None and not _one_row(product, subject.app):
         yield RULES["scope-on-rows"].broken(
             f"a {subject.trigger.type} delivers up to 100 rows at a time, and {said} names no one row of a longer "
-            f"list. Set the app setting {product}_Trigger_MaxBatchSize to 1",
-            subject.name,
-            place,
+            f"list. Set the app setting {product}_Trigger_MaxBatchSize to 1"
         )
 
 
@@ -133,32 +120,26 @@ def _one_row(product: str, app: AppSettings) -> bool:
 
 
 def _path(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    scope, place = guard.scope, subject.place_of(guard)
+    scope = guard.scope
     if scope is None:
         return
     template = re.search(r"[{}]|%[^%]+%", scope)
     if template:
         yield RULES["scope-is-template"].broken(
-            f"scope={scope!r} is a template, and scope takes the path of a property. Write scope_id={scope!r}",
-            subject.name,
-            place,
+            f"scope={scope!r} is a template, and scope takes the path of a property. Write scope_id={scope!r}"
         )
     parts = [part for part in re.split(r"[./]", scope.removeprefix("$")) if part]
     if not template and (len(parts) > 1 or scope.startswith("$.")):
         yield RULES["scope-path-with-dots"].broken(
             f"scope={scope!r} is the name of one property: levels are parted by ':'. Write {':'.join(parts)!r}, "
-            "unless the property is really called so",
-            subject.name,
-            place,
+            "unless the property is really called so"
         )
     if is_http(subject.trigger, {}):
         methods = {str(getattr(each, "value", each)).upper() for each in subject.trigger.settings.get("methods") or ()}
         if methods and methods <= _BODILESS:
             yield RULES["scope-without-body"].broken(
                 f"scope={scope!r} is looked up in the body, and the route takes only {', '.join(sorted(methods))}. "
-                "Use scope_id with a name of the route or the query, such as scope_id='{id}'",
-                subject.name,
-                place,
+                "Use scope_id with a name of the route or the query, such as scope_id='{id}'"
             )
 
 
@@ -171,9 +152,7 @@ def _names(subject: Subject, guard: Guard) -> Iterator[Finding]:
         if path.casefold() in new:
             yield RULES["scope-always-new"].broken(
                 f"scope_id={guard.scope_id!r}: {{{path}}} is another one for each {what}, so no two have the same "
-                "lock, and nobody waits. Name a property of the body that they have in common",
-                subject.name,
-                subject.place_of(guard),
+                "lock, and nobody waits. Name a property of the body that they have in common"
             )
 
 
@@ -192,9 +171,7 @@ def _nameless(subject: Subject, guard: Guard) -> Iterator[Finding]:
             yield RULES["scope-not-in-text"].broken(
                 f"scope_id={guard.scope_id!r}: {{{path}}} comes beside the content, and the parameter "
                 f"{trigger.parameter} is a {declared}, which has only the names of its JSON. Annotate it as "
-                f"{NAMED[trigger.type]}",
-                subject.name,
-                subject.place_of(guard),
+                f"{NAMED[trigger.type]}"
             )
 
 
@@ -204,7 +181,5 @@ def _payload(subject: Subject, guard: Guard, said: str) -> Iterator[Finding]:
     if inputs and guard.find_trigger() is None:
         yield RULES["trigger-unknown"].broken(
             f"@singleton does not see its trigger, and {said} may mean {subject.trigger.parameter} or the input "
-            f"{', '.join(inputs)}. Put @singleton above the trigger's decorator",
-            subject.name,
-            subject.place_of(guard),
+            f"{', '.join(inputs)}. Put @singleton above the trigger's decorator"
         )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simulator.appcheck.checked_app import Subject
-    from simulator.appcheck.finding import Finding
+    from simulator.appcheck.finding import Finding, Place
     from singleton.functions.guard import Guard
 
 
@@ -23,6 +23,11 @@ class Named(NamedTuple):
     guard: Guard
     lock: LockPlace | None
     also: LockPlace | None = None
+
+    @property
+    def place(self) -> Place:
+        """The line of the guard."""
+        return self.subject.place_of(self.guard)
 
 
 def named_locks(subjects: Iterable[Subject]) -> tuple[list[Named], list[Finding]]:
@@ -36,11 +41,15 @@ def named_locks(subjects: Iterable[Subject]) -> tuple[list[Named], list[Finding]
                 also = None if guard.also is None else lock_of(guard.also, subject)
                 named.append(Named(subject, guard, lock, also))
                 if also == lock:
-                    findings.append(_same_as_before(subject, guard, lock))
+                    told = (
+                        f"also= names the lock that the function has anyway, {lock}. Say what was different before, or "
+                        "leave also= out"
+                    )
+                    findings.append(RULES["old-lock-is-the-same"].broken(told, subject.name, named[-1].place))
             except (ConfigurationError, ScopeError) as error:
                 named.append(Named(subject, guard, None))
                 if "there is no app setting" not in str(error):  # a finding of its own
-                    findings.append(_unnamed(subject, guard, str(error)))
+                    findings.append(RULES["lock-name-refused"].broken(str(error), subject.name, named[-1].place))
     return named, findings
 
 
@@ -54,37 +63,30 @@ def check_sharing(named: Sequence[Named]) -> Iterator[Finding]:
     for group in groups.values():
         first = group[0]
         for later in group[1:]:
-            assert later.lock is not None
-            if later.subject.name == first.subject.name:
-                continue
-            place, both = later.subject.place_of(later.guard), f"{first.subject.name} and {later.subject.name}"
-            if (first.guard.limit is None) != (later.guard.limit is None):
-                yield RULES["limits-differ"].broken(
-                    f"{both} name the lock {later.lock.blob}, and only one of them has a limit: so their locks differ, "
-                    "and they don't exclude one another. Give both the same limit",
-                    later.subject.name,
-                    place,
-                )
-            elif first.guard.limit != later.guard.limit:
-                yield RULES["limits-differ"].broken(
-                    f"{both} share the semaphore {later.lock.blob}, with limit={first.guard.limit} and "
-                    f"limit={later.guard.limit}: as many run as the greater one allows. Give both the same limit",
-                    later.subject.name,
-                    place,
-                )
-            elif not first.guard.level == later.guard.level == "host":
-                yield RULES["same-lock"].broken(
-                    f"{both} have the same lock, {later.lock}, and exclude one another. Give each a name of its own; "
-                    "if they are to share it, say so with level='host'",
-                    later.subject.name,
-                    place,
-                )
-            else:
-                yield RULES["shared-lock"].broken(
-                    f"{both} share the lock {later.lock} by level='host': they exclude one another",
-                    later.subject.name,
-                    place,
-                )
+            if later.subject.name != first.subject.name:
+                yield _shared(first, later).at(later.subject.name, later.place)
+
+
+def _shared(first: Named, later: Named) -> Finding:
+    """Return the finding on two functions with one lock."""
+    assert later.lock is not None
+    both, limits = f"{first.subject.name} and {later.subject.name}", (first.guard.limit, later.guard.limit)
+    if limits[0] != limits[1] and None in limits:
+        return RULES["limits-differ"].broken(
+            f"{both} name the lock {later.lock.blob}, and only one of them has a limit: so their locks differ, and "
+            "they don't exclude one another. Give both the same limit"
+        )
+    if limits[0] != limits[1]:
+        return RULES["limits-differ"].broken(
+            f"{both} share the semaphore {later.lock.blob}, with limit={limits[0]} and limit={limits[1]}: as many run "
+            "as the greater one allows. Give both the same limit"
+        )
+    if not first.guard.level == later.guard.level == "host":
+        return RULES["same-lock"].broken(
+            f"{both} have the same lock, {later.lock}, and exclude one another. Give each a name of its own; if they "
+            "are to share it, say so with level='host'"
+        )
+    return RULES["shared-lock"].broken(f"{both} share the lock {later.lock} by level='host': they exclude one another")
 
 
 def _differ_by_case(groups: Mapping[tuple[str, str, str], Sequence[Named]]) -> Iterator[Finding]:
@@ -96,7 +98,7 @@ def _differ_by_case(groups: Mapping[tuple[str, str, str], Sequence[Named]]) -> I
                 f"the locks of {other.subject.name} and {first.subject.name} differ by case only, {other.lock} and "
                 f"{first.lock}: they don't exclude one another. Write both alike if they are to",
                 first.subject.name,
-                first.subject.place_of(first.guard),
+                first.place,
             )
 
 
@@ -105,28 +107,10 @@ def check_names(subjects: Sequence[Subject]) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     for subject in subjects:
         other = seen.setdefault(subject.name.casefold(), subject.name)
-        twice = subject.name == other and any(each.name == other and each is not subject for each in subjects)
         if other != subject.name:
-            yield RULES["names-differ-by-case"].broken(
-                f"{other!r} and {subject.name!r} differ by case only: the host does not start. Rename one of them",
-                subject.name,
-                subject.place,
-            )
-        elif twice and subject is not next(each for each in subjects if each.name == other):
-            yield RULES["names-differ-by-case"].broken(
-                f"two functions are called {other!r}: the app is not loaded. Rename one of them",
-                subject.name,
-                subject.place,
-            )
-
-
-def _same_as_before(subject: Subject, guard: Guard, lock: LockPlace) -> Finding:
-    return RULES["old-lock-is-the-same"].broken(
-        f"also= names the lock that the function has anyway, {lock}. Say what was different before, or leave also= out",
-        subject.name,
-        subject.place_of(guard),
-    )
-
-
-def _unnamed(subject: Subject, guard: Guard, why: str) -> Finding:
-    return RULES["lock-name-refused"].broken(why, subject.name, subject.place_of(guard))
+            told = f"{other!r} and {subject.name!r} differ by case only: the host does not start. Rename one of them"
+        elif subject is not next(each for each in subjects if each.name == other):
+            told = f"two functions are called {other!r}: the app is not loaded. Rename one of them"
+        else:
+            continue
+        yield RULES["names-differ-by-case"].broken(told, subject.name, subject.place)

@@ -42,95 +42,75 @@ def waits_without_end(guard: Guard) -> bool:
     return guard.waits is None and guard.layout.attempts is None
 
 
-def check_times(subject: Subject) -> Iterator[Finding]:
-    """Yield what does not go together among the times of the function's guards."""
-    for guard in subject.guards:
-        if guard.mode == "function":
-            yield from _against_the_limit(subject, guard)
-            if is_http(subject.trigger, {}):
-                yield from _on_http(subject, guard)
-            elif subject.trigger.type == TIMER:
-                yield from _on_timer(subject, guard)
-            elif subject.trigger.type == "serviceBusTrigger":
-                yield from _on_service_bus(subject, guard)
+def check_times(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Yield the times of a guard that do not go together."""
+    if guard.mode == "function":
+        yield from _against_the_limit(subject, guard)
+        if is_http(subject.trigger, {}):
+            yield from _on_http(guard)
+        elif subject.trigger.type == TIMER:
+            yield from _on_timer(subject, guard)
+        elif subject.trigger.type == "serviceBusTrigger":
+            yield from _on_service_bus(subject, guard)
 
 
 def _against_the_limit(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    limit, place = subject.app.function_timeout, subject.place_of(guard)
+    limit = subject.app.function_timeout
     if limit is None:
         return
     said = f"functionTimeout, {in_words(limit.seconds)} ({limit.source})"
     waits = WaitLimit(limit)
     if (notice := waits.notice(patience(guard))) is not None:
-        yield RULES["timeout-beyond-function-timeout"].broken(
-            f"{notice}. Raise functionTimeout, or lower timeout", subject.name, place
-        )
+        yield RULES["timeout-beyond-function-timeout"].broken(f"{notice}. Raise functionTimeout, or lower timeout")
     if guard.max_hold is not None and guard.max_hold >= limit.seconds:
         yield RULES["max-hold-beyond-function-timeout"].broken(
             f"max_hold is {in_words(guard.max_hold)}, not less than {said}: the host ends the worker before. Lower "
-            "max_hold, or raise functionTimeout",
-            subject.name,
-            place,
+            "max_hold, or raise functionTimeout"
         )
     if guard.at_least > waits.seconds and guard.on_contention == "wait":
         yield RULES["at-least-beyond-function-timeout"].broken(
             f"at_least is {in_words(guard.at_least)}, and the next invocation of this lock may wait for "
-            f"{in_words(waits.seconds)} only, because of {said}: it fails. Lower at_least, or don't wait",
-            subject.name,
-            place,
+            f"{in_words(waits.seconds)} only, because of {said}: it fails. Lower at_least, or don't wait"
         )
     if guard.period > limit.seconds:
         yield RULES["lock-period-beyond-function-timeout"].broken(
             f"lock_period is {in_words(guard.period)}, more than {said}: a worker that is ended leaves a lease that "
-            "lasts for longer than an invocation. Lower lock_period",
-            subject.name,
-            place,
+            "lasts for longer than an invocation. Lower lock_period"
         )
 
 
-def _on_http(subject: Subject, guard: Guard) -> Iterator[Finding]:
+def _on_http(guard: Guard) -> Iterator[Finding]:
     waits = patience(guard)
     if waits is not None and waits > HTTP_LIMIT:
         yield RULES["http-wait-beyond-230-s"].broken(
             f"an invocation waits for up to {in_words(waits)}, and Azure's load balancer ends the request after 230 "
-            "seconds. Set timeout to less, or ask for the lock in the function and answer 409",
-            subject.name,
-            subject.place_of(guard),
+            "seconds. Set timeout to less, or ask for the lock in the function and answer 409"
         )
     elif waits_without_end(guard):
         yield RULES["http-wait-unbounded"].broken(
             "callers wait for up to functionTimeout, and Azure's load balancer ends their requests after 230 seconds. "
-            "Set timeout to less",
-            subject.name,
-            subject.place_of(guard),
+            "Set timeout to less"
         )
 
 
 def _on_timer(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    pause, waits, place = _pause(subject), patience(guard), subject.place_of(guard)
+    pause, waits = _pause(subject), patience(guard)
     if pause is None:
         return
     if waits_without_end(guard) and waits is None and pause < _OFTEN:
         yield RULES["timer-wait-unbounded"].broken(
             f"a tick waits for as long as the lock is taken, and ticks may be {in_words(pause)} apart: later ones are "
-            "late. Use 'skip', or set timeout",
-            subject.name,
-            place,
+            "late. Use 'skip', or set timeout"
         )
     every = f"some of the timer's ticks are only {in_words(pause)} apart"
     if guard.at_least >= pause:
         yield RULES["at-least-beyond-period"].broken(
-            f"at_least is {in_words(guard.at_least)}, and {every}: the lock is still kept then. Set at_least below "
-            "that",
-            subject.name,
-            place,
+            f"at_least is {in_words(guard.at_least)}, and {every}: the lock is still kept then. Set at_least below that"
         )
     if waits is not None and waits > pause:
         yield RULES["timer-wait-beyond-period"].broken(
             f"a tick waits for up to {in_words(waits)}, and {every}: later ticks are late. Set timeout below that, or "
-            "use 'skip'",
-            subject.name,
-            place,
+            "use 'skip'"
         )
 
 
@@ -153,7 +133,5 @@ def _on_service_bus(subject: Subject, guard: Guard) -> Iterator[Finding]:
         yield RULES["wait-beyond-lock-renewal"].broken(
             f"an invocation waits for up to {in_words(waits)}, and its message is kept for "
             f"{in_words(renewed)} only (maxAutoLockRenewalDuration): then it is delivered to another one. Lower "
-            "timeout, or raise maxAutoLockRenewalDuration",
-            subject.name,
-            subject.place_of(guard),
+            "timeout, or raise maxAutoLockRenewalDuration"
         )

@@ -15,38 +15,31 @@ if TYPE_CHECKING:
 
     from simulator.appcheck.checked_app import Subject
     from simulator.appcheck.finding import Finding
+    from singleton.functions.guard import Guard
 
 
-def check_wrapping(subject: Subject) -> Iterator[Finding]:
+def check_wrapping(subject: Subject, guard: Guard) -> Iterator[Finding]:
     """Yield the decorators that keep a guard from knowing its function, or its function from being awaited."""
-    if inspect.isgeneratorfunction(_guarded(subject.call)) and not (
-        subject.trigger.is_replayed or subject.trigger.returns in WRITTEN_ONE_BY_ONE
-    ):
-        guard = subject.guards[0]
+    trigger = subject.trigger
+    may_yield = trigger.is_replayed or trigger.returns in WRITTEN_ONE_BY_ONE
+    if not may_yield and guard is subject.guards[0] and inspect.isgeneratorfunction(_guarded(subject.call)):
         yield RULES["generator-function"].broken(
-            f"{guard.function} has a yield, so a call of it runs nothing of its body: each invocation fails. Do the "
-            "work in the function, and return a value or a list",
-            subject.name,
-            subject.place_of(guard),
+            f"{guard.function} has a yield, so a call of it runs nothing of its body: each invocation fails. Do "
+            "the work in the function, and return a value or a list"
         )
-    for guard in subject.guards:
-        if subject.hidden and not subject.trigger.is_replayed:
-            yield RULES["hidden-by-decorator"].broken(
-                f"the decorator {getattr(subject.call, '__qualname__', '?').partition('.')[0]} hides {guard.function}, "
-                f"so {guard.decorator} knows neither its trigger nor its invocation. Use functools.wraps there, or put "
-                f"{guard.decorator} above all others",
-                subject.name,
-                subject.place_of(guard),
-            )
-        users = guard.code
-        is_coroutine = users is not None and bool(users.co_flags & inspect.CO_COROUTINE)
-        if is_coroutine and not subject.is_async:
-            yield RULES["sync-wrapper-around-async"].broken(
-                f"{guard.function} is async, and a decorator makes a plain function of it: if that returns the "
-                f"coroutine, each invocation fails. Put {guard.decorator} right above the async def",
-                subject.name,
-                subject.place_of(guard),
-            )
+    if subject.hidden and not trigger.is_replayed:
+        yield RULES["hidden-by-decorator"].broken(
+            f"the decorator {getattr(subject.call, '__qualname__', '?').partition('.')[0]} hides {guard.function}, "
+            f"so {guard.decorator} knows neither its trigger nor its invocation. Use functools.wraps there, or put "
+            f"{guard.decorator} above all others"
+        )
+    users = guard.code
+    is_coroutine = users is not None and bool(users.co_flags & inspect.CO_COROUTINE)
+    if is_coroutine and not subject.is_async:
+        yield RULES["sync-wrapper-around-async"].broken(
+            f"{guard.function} is async, and a decorator makes a plain function of it: if that returns the "
+            f"coroutine, each invocation fails. Put {guard.decorator} right above the async def"
+        )
 
 
 def _guarded(call: Any) -> object:

@@ -82,13 +82,4 @@ def _said(guard: Mapping[str, Any]) -> str:
 
 
 def _finding(rule: str, message: str, function: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    finding = RULES[rule].broken(message, function["name"], place)
-    return {
-        "id": finding.id,
-        "severity": finding.severity,
-        "message": finding.message,
-        "function": function["name"],
-        "file": place.file,
-        "line": place.line,
-        "docs": finding.docs,
-    }
+    return RULES[rule].broken(message, function["name"], place).to_json()
