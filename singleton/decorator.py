@@ -11,17 +11,8 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_overloads, overload
 
-from singleton.base.errors import ConfigurationError
-from singleton.functions.misdeclaration import always_fails, no_such_argument, stand_in
-from singleton.functions.triggers import (
-    Signature,
-    find_trigger,
-    is_builder,
-    refuse_replayed,
-    replace_user_function,
-    trigger_of,
-    user_function,
-)
+from singleton.functions.misdeclaration import declare, no_such_argument
+from singleton.functions.triggers import Signature, refuse_replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,30 +151,16 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
         raise TypeError(no_such_argument(unknown, [*DEFAULTS]))
     unnamed = function if isinstance(function, str) else None
 
-    def declare(target: Any) -> Any:
-        above = is_builder(target)
-        inner = user_function(target) if above else target
-        if always_fails(inner):
-            return target
+    def guarded(inner: Callable[..., Any], find: Callable[[], Trigger | None], known: Trigger | None) -> Any:
+        from singleton.functions.arguments import Arguments, guard_by
 
-        def find() -> Trigger | None:
-            return trigger_of(target) if above else find_trigger(_guarded_by_us.get(target, target))
+        arguments = Arguments(**{**DEFAULTS, **given}, unnamed=unnamed)
+        modes = [guard.mode for guard in guards_of(inner)]
+        return _guarded(inner, guard_by(arguments, inner, find, known, modes))
 
-        try:
-            from singleton.functions.arguments import Arguments, guard_by
-
-            arguments = Arguments(**{**DEFAULTS, **given}, unnamed=unnamed)
-            known = trigger_of(target) if above else None
-            guard = guard_by(arguments, inner, find, known, [guard.mode for guard in guards_of(inner)])
-            declared = _guarded(inner, guard)
-        except ConfigurationError as error:
-            declared = stand_in(inner, error)
-        if not above:
-            return declared
-        replace_user_function(target, declared)
-        return target
-
-    return declare if function is None or unnamed is not None else declare(function)
+    if function is None or unnamed is not None:
+        return lambda target: declare(target, guarded)
+    return declare(function, guarded)
 
 
 _, _with_arguments = get_overloads(singleton)
@@ -232,14 +209,7 @@ def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
             body = partial(each.run_async if is_async else each.run, each.call(named, context), body)
         return body
 
-    async def guarded_async(*args: Any, **kwargs: Any) -> Any:
-        return await invocation(args, kwargs)()
-
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        return invocation(args, kwargs)()
-
-    wrapper = guarded_async if is_async else guarded
-    signature.dress(wrapper, function)
+    wrapper = signature.wrapper(function, invocation)
     setattr(wrapper, _MARK, guards)
     _guarded_by_us[wrapper] = function
     return wrapper

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -22,7 +21,7 @@ from singleton.functions.misdeclaration import concerning_the_app, options_of_ap
 from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
 from singleton.scopes.template import ScopeTemplate, check_path
 from singleton.settings.durations import seconds, span
-from singleton.settings.options import SingletonOptions, find_app_dir, refuse_failover
+from singleton.settings.options import SingletonOptions, refuse_failover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -342,8 +341,7 @@ def _guard(
     modes: Collection[Mode],
 ) -> Guard:
     check_guardable(target, None if known is None else known.type)
-    app_dir = find_app_dir(Path(users_code(target).co_filename).parent, os.environ)
-    options = options_of_app(target, app_dir)
+    app_dir, options = options_of_app(target)
     for check in CHECKS.values():
         check(given)
     refuse_policy(target.__name__, given.on_contention, known, {})

@@ -20,15 +20,25 @@ import re
 import sys
 import weakref
 from dataclasses import fields
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from singleton.base.errors import ConfigurationError
-from singleton.functions.triggers import stand_where
+from singleton.functions.triggers import (
+    find_trigger,
+    is_builder,
+    replace_user_function,
+    stand_where,
+    trigger_of,
+    user_function,
+    users_code,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
+    from singleton.functions.triggers import Trigger
     from singleton.settings.options import SingletonOptions
 
 OF_THE_APP: Final = "app"
@@ -95,21 +105,22 @@ def concerning_the_app() -> Iterator[None]:
         raise
 
 
-def options_of_app(function: object, app_dir: Path | None) -> SingletonOptions:
-    """Return the options of the app in which this function is declared; the defaults while errors are collected.
+def options_of_app(function: Callable[..., Any]) -> tuple[Path | None, SingletonOptions]:
+    """Return folder and options of the app which declares this function. A wrong option: the defaults, if collected.
 
     Raises:
         ConfigurationError: one is wrong, which concerns the whole app.
     """
-    from singleton.settings.options import SingletonOptions, load_options
+    from singleton.settings.options import SingletonOptions, find_app_dir, load_options
 
+    app_dir = find_app_dir(Path(users_code(function).co_filename).parent, os.environ)
     try:
         with concerning_the_app():
-            return load_options(app_dir, os.environ)
+            return app_dir, load_options(app_dir, os.environ)
     except ConfigurationError as error:
         if not _collected(function, error):
             raise
-        return SingletonOptions()
+        return app_dir, SingletonOptions()
 
 
 def _collected(function: object, error: ConfigurationError) -> bool:
@@ -119,14 +130,38 @@ def _collected(function: object, error: ConfigurationError) -> bool:
     return bool(_collectors)
 
 
-def always_fails(function: object) -> bool:
-    """Tell whether ``function`` replaces a wrongly declared function."""
-    return inspect.isfunction(function) and function in _failing
-
-
 def error_of(function: object) -> ConfigurationError | None:
     """Return the error of the wrong declaration that ``function`` replaces; None: ``function`` replaces nothing."""
     return _failing.get(function) if inspect.isfunction(function) else None
+
+
+def declare(
+    target: Any,
+    guarded: Callable[[Callable[..., Any], Callable[[], Trigger | None], Trigger | None], Callable[..., Any]],
+) -> Any:
+    """Guard a function, plain or in a trigger's builder; return the guarded function, or the builder with it.
+
+    Args:
+        target: a function, or what a trigger's decorator returns.
+        guarded: returns the guarded function. It gets the function, the look-up of the trigger once the app is
+            complete, and the trigger if it is known already. It may raise the error of a wrong declaration.
+
+    Raises:
+        ConfigurationError: see ``stand_in``.
+    """
+    above = is_builder(target)
+    inner = user_function(target) if above else target
+    if inspect.isfunction(inner) and inner in _failing:
+        return target
+    find = partial(trigger_of, target) if above else partial(find_trigger, inner)
+    try:
+        declared = guarded(inner, find, find() if above else None)
+    except ConfigurationError as error:
+        declared = stand_in(inner, error)
+    if not above:
+        return declared
+    replace_user_function(target, declared)
+    return target
 
 
 def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callable[..., Any]:
@@ -143,14 +178,11 @@ def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callabl
     if raises and not _collectors:
         raise error
 
-    def fail() -> NoReturn:
+    async def misdeclared_async(*_: Any, **__: Any) -> NoReturn:
         raise error.another()
 
-    async def misdeclared_async(*_: Any, **__: Any) -> NoReturn:
-        fail()
-
     def misdeclared(*_: Any, **__: Any) -> NoReturn:
-        fail()
+        raise error.another()
 
     failing = misdeclared_async if inspect.iscoroutinefunction(function) else misdeclared
     functools.update_wrapper(failing, function)

@@ -259,8 +259,20 @@ class Signature:
         kinds = {each.kind for each in self._users.parameters.values()}
         self._names = self._users.parameters.keys() if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None
 
-    def dress(self, wrapper: Callable[..., Any], function: Callable[..., Any]) -> None:
-        """Make ``wrapper`` look like ``function`` to the worker."""
+    def wrapper(
+        self,
+        function: Callable[..., Any],
+        body: Callable[[tuple[Any, ...], dict[str, Any]], Callable[[], Any]],
+    ) -> Callable[..., Any]:
+        """Return a function which calls ``body(args, kwargs)()``, and looks like ``function`` to the worker."""
+
+        async def guarded_async(*args: Any, **kwargs: Any) -> Any:
+            return await body(args, kwargs)()
+
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            return body(args, kwargs)()
+
+        wrapper: Callable[..., Any] = guarded_async if inspect.iscoroutinefunction(function) else guarded
         functools.update_wrapper(wrapper, function)
         stand_where(function, wrapper)
         if self._adds_context:
@@ -269,6 +281,7 @@ class Signature:
             at = len(parameters) - (bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD)
             parameters.insert(at, context)
             wrapper.__signature__ = self._users.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return wrapper
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         """Take our ``context`` out of the keywords; return the arguments by name, and the context.

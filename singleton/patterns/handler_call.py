@@ -25,13 +25,19 @@ def call(handler: Callable[..., Any], *arguments: Any) -> None:
         ConfigurationError: the handler returned an awaitable, whose work would end after the message.
     """
     returned = handler(*arguments)
+    refuse_awaitable(
+        returned,
+        f"the handler returned a {type(returned).__name__}, which is not awaited here: give a coroutine function "
+        "(async def) to worker, ahandle or @ordered",
+    )
+
+
+def refuse_awaitable(returned: object, said: str) -> None:
+    """Raise ``ConfigurationError`` with the message ``said`` for an awaitable, whose work would never end."""
     if inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):
             returned.close()
-        raise ConfigurationError(
-            f"the handler returned a {type(returned).__name__}, which is not awaited here: give a coroutine function "
-            "(async def) to worker, ahandle or @ordered"
-        )
+        raise ConfigurationError(said)
 
 
 async def call_async(handler: Callable[..., Any], *arguments: Any) -> None:

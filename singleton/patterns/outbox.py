@@ -11,7 +11,6 @@ A receiver must recognise a repeated message by its id, and may recognise the la
 from __future__ import annotations
 
 import asyncio
-import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -20,11 +19,12 @@ from singleton.base.hold import Hold
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
-from singleton.patterns.handler_call import is_async, told
+from singleton.patterns.handler_call import is_async, refuse_awaitable, told
+from singleton.runtime.calls import at_once
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Mapping
     from datetime import timedelta
 
     from singleton.base.kinds import Seconds
@@ -186,7 +186,7 @@ class OutboxRelay:
             ConfigurationError: the hold has no fencing token.
         """
         run = self._run(hold, lambda: False)
-        return run if self.asynchronous else _driven(run)
+        return run if self.asynchronous else at_once(run)
 
     def worker(
         self, locks: LockClient | AsyncLockClient, name: str, *, every: Seconds = 5.0, owner: str = ""
@@ -200,7 +200,7 @@ class OutboxRelay:
         """
 
         def work(hold: Hold) -> None:
-            _driven(self._run(hold, lambda: worker.stopping))
+            at_once(self._run(hold, lambda: worker.stopping))
 
         async def work_async(hold: Hold) -> None:
             await self._run(hold, lambda: worker.stopping)
@@ -251,7 +251,7 @@ class OutboxRelay:
             raise
         except Exception as error:  # noqa: BLE001 - an error of the user's send
             return await self._failed(message, told(error))
-        _refuse_awaitable(returned, "send returned an awaitable: give a coroutine function (async def)")
+        refuse_awaitable(returned, "send returned an awaitable: give a coroutine function (async def)")
         await self._ask(self._outbox.sent, message)
         return True
 
@@ -274,7 +274,7 @@ class OutboxRelay:
         if self._outbox.asynchronous:
             return await method(*arguments, **named)
         returned = await self._call(method, *arguments, **named)
-        _refuse_awaitable(returned, "a method of the outbox returned an awaitable: set its asynchronous to True")
+        refuse_awaitable(returned, "a method of the outbox returned an awaitable: set its asynchronous to True")
         return returned
 
     async def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -283,22 +283,6 @@ class OutboxRelay:
         calling = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **named))
         await to_its_end(calling, cancel=False)  # a thread can't be cancelled
         return calling.result()
-
-
-def _driven(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine which never suspends."""
-    try:
-        work.send(None)
-    except StopIteration:
-        return
-    raise AssertionError("nothing waits where neither the outbox nor send does")
-
-
-def _refuse_awaitable(returned: object, told_so: str) -> None:
-    if inspect.isawaitable(returned):
-        if inspect.iscoroutine(returned):
-            returned.close()
-        raise ConfigurationError(told_so)
 
 
 def fencing_token(hold: Hold) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockLost
 from singleton.base.words import quoted
-from singleton.patterns.once.keys import checked_key, once_name
+from singleton.patterns.once.keys import once_name
 from singleton.patterns.once.results import kept_as, look
+from singleton.scopes.template import filled_text
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import timedelta
     from types import TracebackType
 
@@ -75,17 +76,21 @@ class BaseOperation:
             self._hold = hold
         return self._outcome is None
 
-    def _to_keep(self, result: Any) -> tuple[Kept, Outcome]:
-        """Return the content for the result. From now on no other result is accepted."""
+    @contextmanager
+    def _keeping(self, result: Any) -> Iterator[tuple[Hold, Kept]]:
+        """Yield the hold, and the content for the result, to be written in the block. No other result is accepted."""
         if self.done or self._failure is not None:
             raise RuntimeError(
                 f"{self.lock!r} is finished already, and its result can't be replaced"
             ) from self._failure
         assert self._hold is not None
         self._failure = LockLost("finish was interrupted", lock=self.lock, reason="interrupted")
-        return kept_as(result, {}, self._look.service_time + self._keep)
-
-    def _finished(self, outcome: Outcome) -> None:
+        kept, outcome = kept_as(result, {}, self._look.service_time + self._keep)
+        try:
+            yield self._hold, kept
+        except BaseException as error:
+            self._failure = error
+            raise
         self._outcome, self._failure = outcome, None
         _ = self.result
 
@@ -119,16 +124,8 @@ class Operation(BaseOperation):
             StorageUnavailable: it is not known whether the result was kept; a repeat will find out.
             ResultNotKept: the operation is done and will not be repeated, but a result of this kind can't be kept.
         """
-        kept, outcome = self._to_keep(result)
-        hold = self._hold
-        assert hold is not None
-        assert hold.crossing is not None
-        try:
-            hold.crossing.call(lambda _: hold.keeper().write(kept))
-        except BaseException as error:
-            self._failure = error
-            raise
-        self._finished(outcome)
+        with self._keeping(result) as (hold, kept):
+            _way(hold).call(lambda _: hold.keeper().write(kept))
 
     def _end(self) -> None:
         """End a block without an error: finish an unfinished operation without a result."""
@@ -143,16 +140,8 @@ class AsyncOperation(BaseOperation):
 
     async def finish(self, result: Any = None) -> None:
         """Keep the result. See ``Operation.finish``."""
-        kept, outcome = self._to_keep(result)
-        hold = self._hold
-        assert hold is not None
-        assert hold.crossing is not None
-        try:
-            await hold.crossing.call_async(lambda _: hold.keeper().write(kept))
-        except BaseException as error:
-            self._failure = error
-            raise
-        self._finished(outcome)
+        with self._keeping(result) as (hold, kept):
+            await _way(hold).call_async(lambda _: hold.keeper().write(kept))
 
     async def _end(self) -> None:
         """See ``Operation._end``."""
@@ -178,7 +167,7 @@ class _Once(Generic[_ClientT]):
     ) -> None:
         if not isinstance(name, str):
             raise ConfigurationError(f"name is {quoted(name)}: give a text such as 'charge', or leave it out")
-        self.key = checked_key(key)
+        self.key = filled_text(key, "key")
         self.lock = once_name(*filter(None, (name, self.key)))
         self._client: _ClientT = client
         self._keep = seconds(keep, "keep", above=0)

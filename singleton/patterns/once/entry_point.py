@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
 from singleton.functions.guard import ONCE_MARK
-from singleton.functions.misdeclaration import always_fails, options_of_app, stand_in
-from singleton.functions.triggers import (
-    Signature,
-    check_guardable,
-    find_trigger,
-    is_builder,
-    is_http,
-    refuse_replayed,
-    replace_user_function,
-    trigger_of,
-    user_function,
-    users_code,
-)
+from singleton.functions.misdeclaration import declare, options_of_app
+from singleton.functions.triggers import Signature, check_guardable, is_http, refuse_replayed, users_code
 from singleton.patterns.once.keys import Key
 from singleton.patterns.once.once_guard import OnceGuard, OnceLayout
 from singleton.scopes.template import ScopeTemplate
 from singleton.settings.durations import seconds
-from singleton.settings.options import find_app_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from singleton.base.events import Call
     from singleton.client import AsyncLockClient, LockClient
     from singleton.functions.triggers import Trigger
     from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
@@ -47,26 +32,10 @@ def declaring(
 ) -> Callable[[Any], Any]:
     """Return the decorator for these arguments of ``once``."""
 
-    def declare(target: Any) -> Any:
-        above = is_builder(target)
-        inner = user_function(target) if above else target
-        if always_fails(inner):
-            return target
-        trigger = partial(trigger_of, target) if above else partial(find_trigger, inner)
-        try:
-            _check(inner, on_contention, connection, trigger() if above else None)
-            declared = _guarded(inner, guard_for(inner, trigger))
-        except ConfigurationError as error:
-            declared = stand_in(inner, error)
-        if not above:
-            return declared
-        replace_user_function(target, declared)
-        return target
-
-    def guard_for(target: Any, trigger: Callable[[], Trigger | None]) -> OnceGuard:
-        app_dir = find_app_dir(Path(users_code(target).co_filename).parent, os.environ)
-        options = options_of_app(target, app_dir)
-        return OnceGuard(
+    def guarded(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None) -> Callable[..., Any]:
+        _check(target, on_contention, connection, known)
+        app_dir, options = options_of_app(target)
+        guard = OnceGuard(
             function=target.__name__,
             scope=None,
             scope_id="",
@@ -84,8 +53,9 @@ def declaring(
             keep=seconds(keep, "keep", above=0),
             answers=on_contention == "conflict",
         )
+        return _guarded(target, guard)
 
-    return declare
+    return lambda target: declare(target, guarded)
 
 
 def _check(target: Any, on_contention: object, connection: object, trigger: Trigger | None) -> None:
@@ -110,20 +80,15 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
 def _guarded(target: Callable[..., Any], guard: OnceGuard) -> Callable[..., Any]:
     signature = Signature(target)
 
-    def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call, Callable[[], Any]]:
+    run = guard.run_async if inspect.iscoroutinefunction(target) else guard.run
+
+    def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
         named, context = signature.split(args, kwargs)
         with _said_of_once():
             refuse_replayed(guard.function, named)
-        return guard.call(named, context), partial(target, *args, **kwargs)
+        return partial(run, guard.call(named, context), partial(target, *args, **kwargs))
 
-    async def once_async(*args: Any, **kwargs: Any) -> Any:
-        return await guard.run_async(*invocation(args, kwargs))
-
-    def once(*args: Any, **kwargs: Any) -> Any:
-        return guard.run(*invocation(args, kwargs))
-
-    wrapper = once_async if inspect.iscoroutinefunction(target) else once
-    signature.dress(wrapper, target)
+    wrapper = signature.wrapper(target, invocation)
     setattr(wrapper, ONCE_MARK, guard)
     return wrapper
 

@@ -37,15 +37,6 @@ def _segment(part: str) -> str:
     return quote(part, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
 
 
-def checked_key(key: object) -> str:
-    """Return a key as text.
-
-    Raises:
-        ScopeError: it is null, blank, or no plain value.
-    """
-    return filled_text(key, "key")
-
-
 class Key:
     """What a declaration gives as its key: a property's path, a template, or a function of the trigger's argument."""
 

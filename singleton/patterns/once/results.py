@@ -51,34 +51,21 @@ class Outcome:
             ResultNotKept: no result is kept.
         """
         if self.unkept is not None:
-            raise not_kept(lock, self.unkept)
+            raise ResultNotKept(
+                f"{lock!r} is done, and will not be done again, but its result could not be kept: {self.unkept}",
+                lock=lock,
+                reason=self.unkept,
+            )
         return self.result
-
-
-def not_kept(lock: str, why: str) -> ResultNotKept:
-    """Make the error of an operation which is done without a kept result."""
-    return ResultNotKept(
-        f"{lock!r} is done, and will not be done again, but its result could not be kept: {why}", lock=lock, reason=why
-    )
-
-
-def written(result: Any, outputs: Mapping[str, Any]) -> bytes:
-    """Return the content for an outcome.
-
-    Raises:
-        TypeError, ValueError: a value has no form in JSON, or the content is too long.
-    """
-    encoded = {name: _encoded(value) for name, value in outputs.items()}
-    body = json.dumps({"result": _encoded(result), "outputs": encoded}, separators=(",", ":")).encode()
-    if len(body) > MOST_STATE:
-        raise ValueError(f"it has {len(body):,} bytes, and at most {MOST_STATE:,} are allowed")
-    return body
 
 
 def kept_as(result: Any, outputs: Mapping[str, Any], until: float) -> tuple[Kept, Outcome]:
     """Return content for an outcome, kept until a time of the service's clock, and the outcome as read back."""
     try:
-        body = written(result, outputs)
+        encoded = {name: _encoded(value) for name, value in outputs.items()}
+        body = json.dumps({"result": _encoded(result), "outputs": encoded}, separators=(",", ":")).encode()
+        if len(body) > MOST_STATE:
+            raise ValueError(f"it has {len(body):,} bytes, and at most {MOST_STATE:,} are allowed")  # noqa: TRY301
     except (TypeError, ValueError, RecursionError) as error:
         body = json.dumps({"unkept": str(error)[:500]}).encode()
     return Kept(body, {STATE_KEY: OUTCOME, UNTIL_KEY: str(math.ceil(until))}), _read(body)

@@ -15,13 +15,13 @@ from singleton.base.state import MOST_STATE, STATE_KEY, Kept
 from singleton.base.words import quoted
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.patterns.handler_call import call, call_async, is_async
+from singleton.patterns.handler_call import is_async
 from singleton.patterns.ordered.aside_messages import entry_aside, put_aside, remove_aside, sent_again, that_is_aside
 from singleton.patterns.ordered.bells import Bell, bell_in
 from singleton.patterns.ordered.entries import Entry, checked_body
 from singleton.patterns.ordered.log_reader import LogReader, Position
 from singleton.patterns.ordered.service import Service
-from singleton.patterns.ordered.visit import OnPoison, Rules, SpareBell, answer
+from singleton.patterns.ordered.visit import OnPoison, Rules, SpareBell, Visit
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.lock_thread import runtime
 from singleton.settings.durations import seconds
@@ -231,11 +231,7 @@ class Inbox:
         rules = checked_rules(attempts, on_poison)
         if is_async(handler):
             raise ConfigurationError("handler is a coroutine function: give a plain function, or await ahandle")
-
-        async def on_this_thread(message: InboxMessage) -> None:
-            call(handler, message)
-
-        at_once(self._answered(SyncLocks(runtime()), bell, on_this_thread, rules, cancel=False))
+        at_once(self._answered(SyncLocks(runtime()), bell, handler, rules, is_async=False))
 
     async def ahandle(
         self,
@@ -246,25 +242,20 @@ class Inbox:
         on_poison: OnPoison = "skip",
     ) -> None:
         """See ``handle``. The handler is cancelled if the key's lock is lost."""
-        rules = checked_rules(attempts, on_poison)
-
-        async def awaited(message: InboxMessage) -> None:
-            await call_async(handler, message)
-
-        await self._answered(runtime(), bell, awaited, rules, cancel=True)
+        await self._answered(runtime(), bell, handler, checked_rules(attempts, on_poison), is_async=True)
 
     async def _answered(
         self,
         locks: Locks,
         message: Any,
-        handle: Callable[[InboxMessage], Awaitable[None]],
+        handler: Callable[[InboxMessage], object],
         rules: Rules,
         *,
-        cancel: bool,
+        is_async: bool,
     ) -> None:
         bell = bell_in(message, self.name)
         spare = SpareBell(self.service, locks, bell)
-        outcome = await answer(self.service, locks, bell, handle, rules, spare, cancel=cancel)
+        outcome = await Visit(self.service, locks, bell, handler, rules, spare, is_async).made()
         if outcome.error is not None:
             raise outcome.error
 

@@ -15,20 +15,19 @@ from singleton.base.tasks import to_its_end
 from singleton.clients.periodic_worker import Running
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
-from singleton.patterns.handler_call import call
 from singleton.patterns.ordered.bells import bell_in
-from singleton.patterns.ordered.visit import INSURED, answer, put_off
+from singleton.patterns.ordered.visit import INSURED, Visit, put_off
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.lock_thread import runtime
 from singleton.stores.message_store import MessageSource
 from singleton.stores.protocol import within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from singleton.base.hold import Hold
     from singleton.patterns.ordered.service import Service
-    from singleton.patterns.ordered.visit import InboxMessage, Outcome, Rules
+    from singleton.patterns.ordered.visit import InboxMessage, Rules
     from singleton.runtime.calls import LockRuntime, Locks
     from singleton.runtime.registry import Registry
     from singleton.stores.message_store import Taken
@@ -162,34 +161,23 @@ class InboxWorker(Running):
             await locks.call_async(lambda registry: put_off(self._service, registry, known, _FOREIGN))
             return
 
-        bell = replace(bell, again=bell.again + taken.dequeued - 1)
-
-        async def called(message: InboxMessage) -> None:
-            if self._is_async:
-                await self._handler(message)
-            else:
-                call(self._handler, message)
-
-        def answered(where: Locks) -> Coroutine[Any, Any, Outcome]:
-            return answer(
-                self._service,
-                where,
-                bell,
-                called,
-                self._rules,
-                _ReceivedBell(self._service, where, known),
-                stopping=self._stopping.is_set,
-                cancel=self._is_async,
-            )
-
+        where: Locks = locks if self._is_async else SyncLocks(locks)
+        visit = Visit(
+            self._service,
+            where,
+            replace(bell, again=bell.again + taken.dequeued - 1),
+            self._handler,
+            self._rules,
+            _ReceivedBell(self._service, where, known),
+            self._is_async,
+            stopping=self._stopping.is_set,
+        )
         try:
             if self._is_async:
-                outcome = await answered(locks)
+                outcome = await visit.made()
             else:
                 in_context = contextvars.copy_context().run
-                work = asyncio.get_running_loop().run_in_executor(
-                    pool, lambda: in_context(at_once, answered(SyncLocks(locks)))
-                )
+                work = asyncio.get_running_loop().run_in_executor(pool, lambda: in_context(at_once, visit.made()))
                 await to_its_end(work, cancel=False)
                 outcome = work.result()
         except LockLost as error:

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation, UnderWay
 from singleton.base.invocation import log as _log
-from singleton.functions.misdeclaration import always_fails, stand_in
-from singleton.functions.triggers import (
-    QUEUE,
-    Signature,
-    check_guardable,
-    invocation_id,
-    is_builder,
-    replace_user_function,
-    trigger_of,
-    user_function,
-)
-from singleton.patterns.handler_call import call
+from singleton.functions.misdeclaration import declare
+from singleton.functions.triggers import QUEUE, Signature, check_guardable, invocation_id
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
-from singleton.patterns.ordered.visit import SpareBell, answer, put_off
+from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.lock_thread import runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from singleton.functions.triggers import Trigger
     from singleton.patterns.ordered.visit import InboxMessage, OnPoison, Rules
@@ -64,23 +53,11 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
     if not isinstance(inbox, Inbox):
         raise ConfigurationError("@ordered needs an inbox: @ordered(inbox), with inbox = Inbox(...)")
 
-    def declare(target: Any) -> Any:
-        above = is_builder(target)
-        inner = user_function(target) if above else target
-        if always_fails(inner):
-            return target
-        try:
-            trigger = trigger_of(target) if above else None
-            _check(inner, trigger)
-            declared = _wrapped(inner, inbox, checked_rules(attempts, on_poison), _parameter(inner, trigger))
-        except ConfigurationError as error:
-            declared = stand_in(inner, error)
-        if not above:
-            return declared
-        replace_user_function(target, declared)
-        return target
+    def guarded(function: Callable[..., Any], _: object, trigger: Trigger | None) -> Callable[..., Any]:
+        _check(function, trigger)
+        return _wrapped(function, inbox, checked_rules(attempts, on_poison), _parameter(function, trigger))
 
-    return declare
+    return lambda target: declare(target, guarded)
 
 
 def _check(function: Any, trigger: Trigger | None) -> None:
@@ -110,20 +87,22 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
     signature = Signature(function)
     is_async = inspect.iscoroutinefunction(function)
 
-    def call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+    def body(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
         named, context = signature.split(args, kwargs)
         storage = getattr(context, "thread_local_storage", None)
         invocation = Invocation(invocation_id(context), storage, function.__name__)
-        return _Call(inbox, function, rules, name, named, invocation)
 
-    async def ordered_async(*args: Any, **kwargs: Any) -> None:
-        await call_of(args, kwargs).run_async()
+        def handle(message: InboxMessage) -> Any:
+            arguments = {**named, name: message}
+            for each, parameter in inspect.signature(function).parameters.items():
+                if parameter.kind is parameter.VAR_KEYWORD:
+                    arguments.update(arguments.pop(each, {}))
+            return function(**arguments)
 
-    def ordered_sync(*args: Any, **kwargs: Any) -> None:
-        call_of(args, kwargs).run()
+        answered = partial(_answered, inbox, named.get(name), handle, rules, invocation, is_async=is_async)
+        return lambda: answered(runtime()) if is_async else at_once(answered(SyncLocks(runtime())))
 
-    wrapper: Callable[..., Any] = ordered_async if is_async else ordered_sync
-    signature.dress(wrapper, function)
+    wrapper = signature.wrapper(function, body)
     # The worker reads the annotations: what comes from the queue is a QueueMessage, as without any.
     shown = inspect.signature(wrapper)
     wrapper.__annotations__ = {key: kind for key, kind in function.__annotations__.items() if key != name}
@@ -132,67 +111,35 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
     return wrapper
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One invocation."""
-
-    inbox: Inbox
-    function: Callable[..., Any]
-    rules: Rules
-    parameter: str
-    arguments: dict[str, Any]
-    invocation: Invocation
-
-    def run(self) -> None:
-        """Handle what the bell tells of, on this thread."""
-
-        async def body(message: InboxMessage) -> None:
-            call(self._bound(message))
-
-        at_once(self._answered(SyncLocks(runtime()), body, cancel=False))
-
-    async def run_async(self) -> None:
-        """Handle what the bell tells of, in this task."""
-
-        async def body(message: InboxMessage) -> None:
-            await self._bound(message)()
-
-        await self._answered(runtime(), body, cancel=True)
-
-    def _bound(self, message: InboxMessage) -> Callable[[], Any]:
-        arguments = {**self.arguments, self.parameter: message}
-        for name, parameter in inspect.signature(self.function).parameters.items():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                arguments.update(arguments.pop(name, {}))
-        return functools.partial(self.function, **arguments)
-
-    async def _answered(self, locks: Locks, body: Callable[[InboxMessage], Awaitable[None]], *, cancel: bool) -> None:
-        service, given = self.inbox.service, self.arguments.get(self.parameter)
-        bell = bell_in(given, self.inbox.name)
-        with UnderWay(self.invocation):
-            outcome = await answer(
-                service,
-                locks,
-                bell,
-                body,
-                self.rules,
-                SpareBell(service, locks, bell),
-                owner=self.invocation.id or "",
-                cancel=cancel,
-            )
-            if outcome.error is None:
-                return
-            # The invocation fails, but the host must not have the bell back: another is rung where there is a need.
-            known = getattr(given, "id", None), getattr(given, "pop_receipt", None)
-            if all(isinstance(each, str) and each for each in known):
-                ours: Any = known
-                try:
-                    if await locks.call_async(lambda registry: put_off(service, registry, ours, None)):
-                        raise outcome.error
-                except StorageError:
-                    pass
-            _log.error(
-                "%s failed; the inbox keeps its message, so it ends as a success",
-                self.function.__name__,
-                exc_info=outcome.error,
-            )
+async def _answered(
+    inbox: Inbox,
+    given: Any,
+    handle: Callable[[InboxMessage], Any],
+    rules: Rules,
+    invocation: Invocation,
+    locks: Locks,
+    *,
+    is_async: bool,
+) -> None:
+    """Handle the messages of the bell ``given`` in an invocation."""
+    service, bell = inbox.service, bell_in(given, inbox.name)
+    with UnderWay(invocation):
+        insurance = SpareBell(service, locks, bell)
+        owner = invocation.id or ""
+        outcome = await Visit(service, locks, bell, handle, rules, insurance, is_async, owner).made()
+        if outcome.error is None:
+            return
+        # The invocation fails, but the host must not have the bell back: another is rung where there is a need.
+        known = getattr(given, "id", None), getattr(given, "pop_receipt", None)
+        if all(isinstance(each, str) and each for each in known):
+            ours: Any = known
+            try:
+                if await locks.call_async(lambda registry: put_off(service, registry, ours, None)):
+                    raise outcome.error
+            except StorageError:
+                pass
+        _log.error(
+            "%s failed; the inbox keeps its message, so it ends as a success",
+            invocation.function,
+            exc_info=outcome.error,
+        )

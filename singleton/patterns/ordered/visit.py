@@ -6,7 +6,7 @@ A bell asks for a visit. After the visit another bell is sent where there is mor
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
@@ -14,22 +14,21 @@ from singleton.base.clock import now
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.invocation import log as _log
 from singleton.functions.body_result import BodyContext, refuse_unanswered
-from singleton.patterns.handler_call import told
+from singleton.patterns.handler_call import call, call_async, told
 from singleton.patterns.ordered.aside_messages import put_aside
 from singleton.patterns.ordered.log_reader import LogReader, Position
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from singleton.base.hold import Hold
     from singleton.base.state import Kept
     from singleton.patterns.ordered.bells import Bell
     from singleton.patterns.ordered.entries import Entry
-    from singleton.patterns.ordered.protocol import Names, Store
     from singleton.patterns.ordered.service import Service
-    from singleton.runtime.calls import Locks, Work
+    from singleton.runtime.calls import Locks
     from singleton.runtime.registry import Registry
 
 _FIRST_PAUSE: Final = 1.0
@@ -92,43 +91,54 @@ class Outcome(NamedTuple):
     busy: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Visit:
-    """A visit of one key.
+    """A visit of the key of a bell.
 
     Attributes:
+        service: the inbox.
         locks: where locks live, as the handler's thread or loop reaches them.
-        attempt: asks for the key's lock once.
-        store: the container, on the lock thread.
-        spot: the key as it stands in names.
-        handle: the handler.
-        begins: is called before the first message is handled.
-        again: whether the one before this may have ended in the middle of a message.
+        bell: the bell which is answered.
+        handler: called with each message.
+        rules: rules for handling messages.
+        insurance: rings again if this process dies.
+        is_async: whether the handler is awaited, and cancelled at the loss of the key's lock.
+        owner: owner of the key's lock.
         stopping: whether to end behind the message in hand.
-        cancel: whether an async handler is cancelled when the lock is lost.
+        again: whether the visit before may have ended in the middle of a message.
     """
 
+    service: Service
     locks: Locks
-    attempt: Work[Hold | None]
-    store: Callable[[Any], Store]
-    names: Names
-    spot: str
+    bell: Bell
+    handler: Callable[[InboxMessage], Any]
     rules: Rules
-    handle: Callable[[InboxMessage], Awaitable[None]]
-    begins: Callable[[], Awaitable[None]]
-    again: bool = False
+    insurance: Insurance
+    is_async: bool
+    owner: str = ""
     stopping: Callable[[], bool] = lambda: False
-    cancel: bool = False
+    again: bool = field(default=False, init=False)
 
     async def made(self) -> Outcome:
-        """Handle what there is.
+        """Handle the messages of the key. Afterwards the answered bell may be deleted.
 
         Raises:
-            LockLost: the key's lock was. Somebody else may be at it.
-            StorageError: the storage refuses, or does not answer.
+            SingletonError: the key was not read to its end. The bell must stay, or ring again.
         """
+        bell, insurance = self.bell, self.insurance
+        self.again = bool(bell.again)
+        if self.again and await self.locks.call_async(lambda registry: self.service.is_drained(registry, bell.spot)):
+            await insurance.end(None)
+            return Outcome()
+        outcome = await self._under_lock()
+        if outcome.busy:
+            outcome = outcome._replace(again=bell.pause)
+        await insurance.end(outcome.again)
+        return outcome
+
+    async def _under_lock(self) -> Outcome:
         try:
-            hold = await self.locks.call_async(self.attempt)
+            hold = await self.locks.call_async(self.service.attempt(self.bell.spot, self.owner))
         except LockNotAcquired:
             hold = None
         if hold is None:
@@ -149,7 +159,7 @@ class Visit:
         kept, at = await self.locks.call_async(read)
         position = Position.read(hold.lock, kept)
         if position.stopped:
-            _log.warning("inbox %s: %s is stopped: %s", self.names.inbox, self.spot, position.stopped)
+            _log.warning("inbox %s: %s is stopped: %s", self.service.names.inbox, self.bell.spot, position.stopped)
             return Outcome()
         if 0 < (left := position.until - at) <= _LONGEST_PAUSE:  # more was said by another clock
             return Outcome(again=left)
@@ -158,13 +168,13 @@ class Visit:
 
         async def more(registry: Registry) -> list[Entry]:
             nonlocal reader
-            reader = reader or LogReader(self.store(registry), self.names, self.spot, position)
+            reader = reader or LogReader(self.service.store(registry), self.service.names, self.bell.spot, position)
             return await reader.more()
 
         begun = False
         while entries := await self.locks.call_async(more):
             if not begun:
-                await self.begins()
+                await self.insurance.begin()
                 begun = True
             for entry in entries:
                 if self.stopping() or now() >= ends:
@@ -221,11 +231,14 @@ class Visit:
             token=hold.token,
         )
         try:
-            with cancelled_when_lost(hold, enabled=self.cancel):
+            with cancelled_when_lost(hold, enabled=self.is_async):
                 try:
-                    await self.handle(message)
+                    if self.is_async:
+                        await call_async(self.handler, message)
+                    else:
+                        call(self.handler, message)
                 except BaseException as error:
-                    refuse_unanswered(f"the handler of inbox {self.names.inbox}", error)
+                    refuse_unanswered(f"the handler of inbox {self.service.names.inbox}", error)
                     raise
         except Exception as error:  # noqa: BLE001 - it is the handler's, and counted
             hold.raise_if_lost()
@@ -234,7 +247,7 @@ class Visit:
 
     async def _failed(self, position: Position, entry: Entry, error: Exception) -> Outcome | None:
         """Say what follows a failure; None: the message is to be put aside, and the key goes on."""
-        said = self.names.inbox, entry.key, position.tried
+        said = self.service.names.inbox, entry.key, position.tried
         if not self._is_spent(position):
             pause = min(_FIRST_PAUSE * 2 ** min(position.failures - 1, 10), _LONGEST_PAUSE)
             position.until = await self.locks.call_async(_wall) + pause
@@ -252,9 +265,9 @@ class Visit:
         """Put a message aside. The decision is kept first: from then on no consumer handles the message."""
         if error is not None:
             await self._keep(hold, position)
-        putting = partial(put_aside, names=self.names, spot=self.spot, entry=entry, why=position.aside)
-        name = await self.locks.call_async(lambda registry: putting(self.store(registry)))
-        said = self.names.inbox, entry.key, position.tried, name
+        putting = partial(put_aside, names=self.service.names, spot=self.bell.spot, entry=entry, why=position.aside)
+        name = await self.locks.call_async(lambda registry: putting(self.service.store(registry)))
+        said = self.service.names.inbox, entry.key, position.tried, name
         _log.error("inbox %s: a message of %r failed %d times; it was moved to %s", *said, exc_info=error)
 
 
@@ -322,43 +335,3 @@ async def put_off(service: Service, registry: Registry, known: tuple[str, str] |
     except StoreFailure:
         return False
     return True
-
-
-async def answer(
-    service: Service,
-    locks: Locks,
-    bell: Bell,
-    handle: Callable[[InboxMessage], Awaitable[None]],
-    rules: Rules,
-    insurance: Insurance,
-    *,
-    owner: str = "",
-    stopping: Callable[[], bool] = lambda: False,
-    cancel: bool = False,
-) -> Outcome:
-    """Visit the key of a bell. When this returns, the bell that was answered may be deleted.
-
-    Raises:
-        SingletonError: the key was not read to its end. The bell must stay, or ring again.
-    """
-    if bell.again and await locks.call_async(lambda registry: service.is_drained(registry, bell.spot)):
-        await insurance.end(None)
-        return Outcome()
-    visit = Visit(
-        locks=locks,
-        attempt=service.attempt(bell.spot, owner),
-        store=service.store,
-        names=service.names,
-        spot=bell.spot,
-        rules=rules,
-        handle=handle,
-        begins=insurance.begin,
-        again=bool(bell.again),
-        stopping=stopping,
-        cancel=cancel,
-    )
-    outcome = await visit.made()
-    if outcome.busy:
-        outcome = outcome._replace(again=bell.pause)
-    await insurance.end(outcome.again)
-    return outcome

@@ -85,7 +85,7 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="no bell for a dead consumer",
         file=VISIT,
-        old="                await self.begins()\n",
+        old="                await self.insurance.begin()\n",
         new="",
         breaks="the key of a consumer that died waits for its host's bell, or a look",
         by=(f"{TESTS}::test_a_consumer_that_dies_leaves_a_bell_that_rings_when_its_lease_has_ended",),

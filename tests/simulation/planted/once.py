@@ -46,13 +46,10 @@ ONCE: tuple[Mutant, ...] = (
         name="a result that was refused counts",
         file=OPERATION,
         old=(
-            "            await hold.crossing.call_async(lambda _: hold.keeper().write(kept))\n"
+            "            yield self._hold, kept\n"
             "        except BaseException as error:\n            self._failure = error\n            raise\n"
         ),
-        new=(
-            "            await hold.crossing.call_async(lambda _: hold.keeper().write(kept))\n"
-            "        except LockLost:\n            pass\n"
-        ),
+        new="            yield self._hold, kept\n        except LockLost:\n            pass\n",
         breaks="one whose lease is gone returns a result of its own beside another's",
         among="once",
     ),

@@ -24,7 +24,6 @@ CLASSES_TWICE: Final = {
         "Kept": "state that a blob keeps, and for how long a lock is kept: the second is a table of arguments",
         "Outcome": "what became of an operation, and of a visit to a key: private to two patterns",
         "Signature": "the parameters of a function, and the signature of a request: the words of two standards",
-        "_Call": "a call of a wrapped function, private to each of two modules",
     },
     "simulator": {
         "Finding": "what `check` finds in an app, and what the verdict finds in a run: both are public words",
