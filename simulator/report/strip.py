@@ -1,4 +1,4 @@
-"""The characters of a terminal, text that is cut to fit, and a small timeline: a row a host, a column a piece of time.
+"""A small timeline for a terminal: a row a host, a column a piece of time.
 
 A column shows the most important thing of its time: an overlap, a death, a take-over, a fault, a pause, a body, a wait.
 Each has a character of its own, so colours are not needed.
@@ -6,8 +6,8 @@ Each has a character of its own, so colours are not needed.
 
 from __future__ import annotations
 
+import codecs
 import math
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, chop_cells
@@ -16,120 +16,83 @@ from rich.text import Text
 from simulator.checks.findings import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from simulator.report.board import Board
 
 
 AROUND: Final = 2
 """Lines beside the rows: the times above, and the meanings of the characters below."""
-_RANKS: Final = (
-    "gone",
-    "idle",
-    "wait",
-    "lasts",
-    "body",
-    "pause",
-    "fault",
-    "drain",
-    "over",
-    "kill",
-    "overlap",
-)
-"""Ranks, the least important first."""
-_LEGEND: Final = ("overlap", "kill", "over", "drain", "pause", "body", "wait", "fault", "lasts")
-_WORDS: Final = {
-    "wait": "waits",
-    "lasts": "fault lasts",
-    "body": "inside",
-    "pause": "paused",
-    "fault": "fault",
-    "drain": "drained",
-    "over": "took over",
-    "kill": "killed",
-    "overlap": "OVERLAP",
+_CELLS: Final = {
+    "gone": (" ", "", ""),
+    "idle": ("·", "dim", ""),
+    "wait": ("░", "dim", "waits"),
+    "lasts": ("~", "yellow", "fault lasts"),
+    "body": ("█", "cyan", "inside"),
+    "pause": ("=", "yellow", "paused"),
+    "fault": ("!", "yellow", "fault"),
+    "drain": ("▼", "yellow", "drained"),
+    "over": ("▲", "bold green", "took over"),
+    "kill": ("✗", "bold red", "killed"),
+    "overlap": ("◆", "bold red", "OVERLAP"),
 }
-_STYLES: Final = {
-    "idle": "dim",
-    "wait": "dim",
-    "lasts": "yellow",
-    "body": "cyan",
-    "pause": "yellow",
-    "fault": "yellow",
-    "drain": "yellow",
-    "over": "bold green",
-    "kill": "bold red",
-    "overlap": "bold red",
-}
+"""Character, style and meaning of each thing, the least important first."""
+_RANKS: Final = {name: rank for rank, name in enumerate(_CELLS)}
+_DRAWN: Final = tuple(_CELLS.values())
 _NAME: Final = 10
 _BETWEEN: Final = 12  # columns from one time above the rows to the next, at least
 _NICE: Final = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-_WORTH: Final = _RANKS.index("pause")
 
 Overlapped = tuple[float, float, str, str]
 """Begin and end of an overlap, and the two hosts."""
 
 
-def strip(board: Board, look: Look, rows: int, *, now: float, overlaps: Sequence[Overlapped]) -> list[Text]:
+def strip(board: Board, width: int, rows: int, *, now: float, overlaps: Sequence[Overlapped]) -> list[Text]:
     """Draw the run up to ``now`` in at most so many rows, with two lines around them.
 
     If there are more hosts than rows, those to which something happened are shown.
     """
     lane_of = lanes(board)
     name = min(max(map(len, lane_of.values()), default=0), _NAME)
-    width = max(look.width - name - 1, 1)
-    scale = _Scale(board.history.start, max(now, board.history.start + 1), width)
-    drawn = {lane: _Lane(scale) for lane in dict.fromkeys(lane_of.values())}
+    scale = _Scale(board.history.start, max(now, board.history.start + 1), max(width - name - 1, 1))
+    cells = {lane: [0] * scale.width for lane in lane_of.values()}
     for host, start, end, rank in _spans(board, now, overlaps):
         if host in lane_of:
-            drawn[lane_of[host]].put(start, end, rank)
-    shown = _most_telling(drawn, rows)
-    lines = [scale.above(name + 1, look)]
+            row = cells[lane_of[host]]
+            for column in range(scale.column(start), scale.column(end) + 1):
+                row[column] = max(row[column], rank)
+    shown = _most_telling(cells, rows)
+    lines = [one_line((" " * (name + 1) + scale.times(), "dim"))]
     lines += [
-        Text.assemble((look.middle(lane, name).ljust(name + 1), "dim"), drawn[lane].text(look), no_wrap=True)
+        one_line((middle(lane, name).ljust(name + 1), "dim"), *(_DRAWN[rank][:2] for rank in cells[lane]))
         for lane in shown
     ]
-    return [*lines, _legend(look, {rank for lane in shown for rank in drawn[lane].cells}, len(drawn) - len(shown))]
+    there = {rank for lane in shown for rank in cells[lane]}
+    legend = [_DRAWN[rank] for rank in sorted(there, reverse=True) if _DRAWN[rank][2]]
+    parts = [part for char, style, words in legend for part in ((char, style), (f" {words}  ", "dim"))]
+    if len(cells) > len(shown):
+        parts.append((count(len(cells) - len(shown), "more host"), "dim"))
+    return [*lines, one_line(*parts)]
 
 
 class _Scale:
     def __init__(self, start: float, end: float, width: int) -> None:
-        self.start = start
-        self.end = end
+        self._start = start
+        self._span = end - start
         self.width = width
 
     def column(self, t: float) -> int:
-        share = (t - self.start) / (self.end - self.start)
-        return min(max(int(share * self.width), 0), self.width - 1)
+        return min(max(int((t - self._start) / self._span * self.width), 0), self.width - 1)
 
-    def above(self, indent: int, look: Look) -> Text:
+    def times(self) -> str:
         """Write the times above the rows, at round numbers."""
-        span = self.end - self.start
-        step = next((step for step in _NICE if step / span * self.width >= _BETWEEN), _NICE[-1])
+        step = next((step for step in _NICE if step / self._span * self.width >= _BETWEEN), _NICE[-1])
         line = [" "] * self.width
-        for number in range(int(span / step) + 1):
-            at, words = self.column(self.start + number * step), f"{number * step:g} s"
+        for number in range(int(self._span / step) + 1):
+            at, words = self.column(self._start + number * step), f"{number * step:g} s"
             if at + len(words) <= self.width and not "".join(line[max(at - 1, 0) : at + len(words)]).strip():
                 line[at : at + len(words)] = words
-        return look.cut(Text(" " * indent + "".join(line), style="dim"), look.width)
-
-
-class _Lane:
-    def __init__(self, scale: _Scale) -> None:
-        self._scale = scale
-        self.cells = [0] * scale.width
-
-    def put(self, start: float, end: float, rank: int) -> None:
-        last = self._scale.column(min(end, self._scale.end))
-        for column in range(self._scale.column(start), last + 1):
-            self.cells[column] = max(self.cells[column], rank)
-
-    def text(self, look: Look) -> Text:
-        text = Text()
-        for rank in self.cells:
-            name = _RANKS[rank]
-            text.append(look.glyphs[name], _STYLES.get(name, ""))
-        return text
+        return "".join(line)
 
 
 def lanes(board: Board) -> dict[str, str]:
@@ -146,7 +109,7 @@ def _spans(board: Board, now: float, overlaps: Sequence[Overlapped]) -> Iterator
     history = board.history
     for host in board.hosts:
         since, _ = board.restarted.get(host, (history.start, ""))
-        yield host, since, board.ended.get(host, now), _RANKS.index("idle")
+        yield host, since, board.ended.get(host, now), _RANKS["idle"]
     spans: Iterable[tuple[str, Iterable[tuple[str, float, float]]]] = (
         ("wait", ((wait.host, wait.start, wait.end) for wait in history.waits)),
         ("body", ((body.host, body.start, body.end) for body in history.sections)),
@@ -159,163 +122,45 @@ def _spans(board: Board, now: float, overlaps: Sequence[Overlapped]) -> Iterator
         ("overlap", ((host, start, end) for start, end, *two in overlaps for host in two)),
     )
     for name, things in spans:
-        rank = _RANKS.index(name)
         for host, start, end in things:
-            yield host, start, now if end == math.inf else end, rank
+            yield host, start, now if end == math.inf else end, _RANKS[name]
 
 
-def _most_telling(lanes: dict[str, _Lane], rows: int) -> list[str]:
-    if len(lanes) <= rows:
-        return list(lanes)
-
+def _most_telling(cells: dict[str, list[int]], rows: int) -> list[str]:
     def telling(lane: str) -> tuple[int, int]:
-        marks = [rank for rank in lanes[lane].cells if rank >= _WORTH]
+        marks = [rank for rank in cells[lane] if rank >= _RANKS["pause"]]
         return max(marks, default=0), len(marks)
 
-    best = set(sorted(lanes, key=telling, reverse=True)[: max(rows, 0)])
-    return [lane for lane in lanes if lane in best]
+    best = sorted(cells, key=telling, reverse=True)[: max(rows, 0)]
+    return [lane for lane in cells if lane in best]
 
 
-def _legend(look: Look, ranks: set[int], missing: int) -> Text:
-    there = {_RANKS[rank] for rank in ranks}
-    parts: list[str | tuple[str, str]] = []
-    for name in _LEGEND:
-        if name in there:
-            parts += [(look.glyphs[name], _STYLES[name]), (f" {_WORDS[name]}  ", "dim")]
-    if missing > 0:
-        parts.append((f"{count(missing, 'more host')}", "dim"))
-    return look.line(*parts)
+def one_line(*parts: str | tuple[str, str]) -> Text:
+    """Build a line that ends in dots where its place is too narrow."""
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
-TONES: Final = {"plain": "", "good": "green", "bad": "red", "faint": "dim"}
-_UNICODE: Final = {
-    "dots": "…",
-    "done": "━",
-    "left": "─",
-    "gone": " ",
-    "idle": "·",
-    "wait": "░",
-    "lasts": "~",
-    "body": "█",
-    "pause": "=",
-    "fault": "!",
-    "drain": "▼",
-    "over": "▲",
-    "kill": "✗",
-    "overlap": "◆",
-}
-_ASCII: Final = _UNICODE | {
-    "dots": "~",
-    "done": "=",
-    "left": "-",
-    "idle": ".",
-    "wait": ":",
-    "body": "#",
-    "drain": "v",
-    "over": "^",
-    "kill": "x",
-    "overlap": "@",
-}
-_GAP: Final = 2
-_LEAST: Final = 8
+def middle(text: str, width: int) -> str:
+    """Return text in at most so many columns; if it is longer, its middle is left out."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    tail = (width - 1) // 2
+    head = chop_cells(text, width - 1 - tail)[0]
+    backwards = chop_cells(text[::-1], tail)[0] if tail else ""
+    return f"{head}…{backwards[::-1]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """The size of a terminal, and the characters that the terminal can show."""
-
-    width: int = 80
-    height: int = 24
-    encoding: str = "utf-8"
-
-    @property
-    def unicode(self) -> bool:
-        """Whether the terminal shows more than ASCII."""
-        return self.encoding.lower().startswith("utf")
-
-    @property
-    def glyphs(self) -> Mapping[str, str]:
-        """The characters with a meaning, by their meaning."""
-        return _UNICODE if self.unicode else _ASCII
-
-    def safe(self, text: str) -> str:
-        """Return text without characters that the terminal can't show."""
-        if self.unicode:
-            return text
-        return text.replace("…", self.glyphs["dots"]).encode(self.encoding, "replace").decode(self.encoding)
-
-    def middle(self, text: str, width: int) -> str:
-        """Return text in at most so many columns; if it is longer, its middle is left out."""
-        text = self.safe(text)
-        if cell_len(text) <= width:
-            return text
-        if width <= 1:
-            return self.glyphs["dots"][:width]
-        tail = (width - 1) // 2
-        head = chop_cells(text, width - 1 - tail)[0]
-        backwards = chop_cells(text[::-1], tail)[0] if tail else ""
-        return head + self.glyphs["dots"] + backwards[::-1]
-
-    def line(self, *parts: str | tuple[str, str]) -> Text:
-        """Build one line, cut at the edge of the terminal."""
-        return self.cut(Text.assemble(*parts), self.width)
-
-    def cut(self, text: Text, width: int) -> Text:
-        """Cut a text to a width, and end it in dots if something is missing."""
-        text.no_wrap = True
-        if text.cell_len <= width:
-            return text
-        kept = chop_cells(text.plain, max(width - 1, 1))[0]
-        return Text.assemble(text[: len(kept)], self.glyphs["dots"]) if width > 0 else Text()
-
-    def sides(self, left: Text, right: Text) -> Text:
-        """Build one line with a part at each edge; the right one stays whole if there is room for one only."""
-        room = self.width - right.cell_len - _GAP
-        left = self.cut(left, max(room, 0))
-        space = max(self.width - left.cell_len - right.cell_len, 0)
-        return self.cut(Text.assemble(left, " " * space, right), self.width)
+_LOOKALIKES: Final = str.maketrans("…━─·░█▼▲✗✓◆", "~=-.:#v^x+@")
+LOOKALIKE: Final = "simulator.lookalike"
+"""The name of the way in which a stream writes characters that its encoding lacks, for `TextIOWrapper.reconfigure`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table. A wide column takes the rest of the width."""
-
-    title: str
-    _: KW_ONLY
-    right: bool = False
-    wide: bool = False
-    most: int = 1000
+def _lookalike(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    alike = error.object[error.start : error.end].translate(_LOOKALIKES)
+    return alike.encode("ascii", "replace").decode(), error.end
 
 
-def table(look: Look, width: int, columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> list[Text]:
-    """Lay out a table: a line for the titles, and one for each row. No line is wider than ``width``."""
-    titles = [Text(column.title, style="dim") for column in columns]
-    sizes = [
-        min(max(cell.cell_len for cell in cells), column.most)
-        for column, *cells in zip(columns, titles, *rows, strict=True)
-    ]
-    others = sum(size for size, column in zip(sizes, columns, strict=True) if not column.wide)
-    left = width - others - _GAP * (len(columns) - 1)
-    sizes = [max(left, _LEAST) if column.wide else size for size, column in zip(sizes, columns, strict=True)]
-    return [look.cut(_row(look, columns, sizes, row), width) for row in (titles, *rows)]
-
-
-def _row(look: Look, columns: Sequence[Column], sizes: Sequence[int], cells: Sequence[Text]) -> Text:
-    line = Text()
-    for number, (column, size, cell) in enumerate(zip(columns, sizes, cells, strict=True)):
-        shown = cell if cell.cell_len <= size else Text(look.middle(cell.plain, size), style=cell.style)
-        space = " " * (size - shown.cell_len)
-        line.append(" " * (_GAP if number else 0))
-        line.append_text(Text.assemble(space, shown) if column.right else Text.assemble(shown, space))
-    return line
-
-
-def beside(look: Look, left: Sequence[Text], right: Sequence[Text], width: int) -> list[Text]:
-    """Put two blocks of lines beside each other; ``width`` is that of the left one."""
-    lines = []
-    for number in range(max(len(left), len(right))):
-        first = left[number] if number < len(left) else Text()
-        second = right[number] if number < len(right) else Text()
-        space = " " * (width + _GAP - first.cell_len)
-        lines.append(look.cut(Text.assemble(first, space, second), look.width))
-    return lines
+codecs.register_error(LOOKALIKE, _lookalike)

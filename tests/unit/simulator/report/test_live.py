@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import pyte
 import pytest
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
 
 from simulator.checks.findings import readable
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
 from simulator.report.board import Board
 from simulator.report.files import KEPT, place_for_report
-from simulator.report.strip import AROUND, Look, strip
+from simulator.report.strip import AROUND, LOOKALIKE, strip
 from simulator.report.terminal import TerminalReporter, draws, last_screen, view
 from simulator.report.words import Progress
 from tests.support.journals import Story, good_story, key_lock
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SIZES = [(80, 24), (100, 30), (140, 45)]
+TOP = 4
+"""Lines above the hosts. A smaller terminal shows the first of them: `Live` cuts the rest."""
 
 
 def board(story: Story) -> Board:
@@ -67,20 +70,28 @@ def rough_story(hosts: int) -> Story:
     return story
 
 
-def texts(story: Story, look: Look) -> list[str]:
-    return [line.plain for line in view(board(story), progress(), look)]
+def drawn(shown: RenderableType, width: int, height: int = 24, encoding: str = "utf-8") -> list[str]:
+    """Return the lines on a terminal of this size, without colours."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, errors=LOOKALIKE, newline="\n")
+    Console(file=stream, width=width, height=height, highlight=False, color_system=None).print(shown)
+    stream.flush()
+    return raw.getvalue().decode(encoding).removesuffix("\n").split("\n")
+
+
+def texts(story: Story, width: int = 80, height: int = 24) -> list[str]:
+    return [line.rstrip() for line in drawn(view(board(story), progress(), width, height), width, height)]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 @pytest.mark.parametrize("hosts", [5, 12, 40])
 @pytest.mark.parametrize(("width", "height"), [*SIZES, (40, 12), (9, 3), (250, 70)])
 def test_no_line_is_too_many_or_too_wide(hosts: int, width: int, height: int, encoding: str) -> None:
-    lines = view(board(rough_story(hosts)), progress(), Look(width=width, height=height, encoding=encoding))
-    assert len(lines) <= height
+    lines = drawn(view(board(rough_story(hosts)), progress(), width, height), width, height, encoding)
+    assert len(lines) <= max(height, TOP)
     assert (width, height) != (80, 24) or len(lines) == height
-    assert max(line.cell_len for line in lines) <= width
-    for line in lines:
-        assert line.plain.encode(encoding, "strict").decode(encoding).isprintable()
+    assert max(map(cell_len, lines)) <= width
+    assert all(map(str.isprintable, lines))
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
@@ -94,7 +105,7 @@ def test_a_terminal_shows_the_lines_that_were_drawn_and_does_not_scroll(width: i
         reporter.redraw()
         reporter.show(now, progress(at))
     pyte.Stream(screen).feed(stream.getvalue().replace("\n", "\r\n"))  # as a terminal's driver does
-    expected = [line.plain.rstrip() for line in view(now, progress(32), Look(width=width, height=height))]
+    expected = [line.rstrip() for line in drawn(view(now, progress(32), width, height), width, height)]
     shown = [line.rstrip() for line in screen.display]
     assert [squeezed(line) for line in shown[: len(expected)]] == [squeezed(line) for line in expected]
     reporter.close()
@@ -109,7 +120,7 @@ def squeezed(line: str) -> str:
 
 
 def test_every_host_has_its_line_where_there_is_room() -> None:
-    lines = texts(rough_story(5), Look())
+    lines = texts(rough_story(5))
     found = [match[1] for line in lines if (match := re.match(r"(host-\S+) +(\w+)  ", line))]
     assert found == ["host-1", "host-2.2", "host-3", "host-4", "host-5"]
     assert any(re.match(r"host-3 +paused +ship.same 15.0 s", line) for line in lines)
@@ -118,7 +129,7 @@ def test_every_host_has_its_line_where_there_is_room() -> None:
 
 
 def test_those_in_trouble_are_shown_first_and_the_rest_is_counted() -> None:
-    lines = texts(rough_story(40), Look())
+    lines = texts(rough_story(40))
     assert [line.split()[0] for line in lines if re.match(r"host-[13] ", line)] == ["host-1", "host-3"]
     (more,) = [line for line in lines if "more hosts" in line]
     hosts = sum(bool(re.match(r"host-\d", line)) for line in lines)
@@ -131,7 +142,7 @@ def test_a_host_with_several_bodies_names_the_first_cut_once_and_counts_the_rest
     story = Story(hosts=2)
     for number in range(3):
         story.body("host-1", 20 + number, None, key_lock(f"a-rather-long-key-of-number-{number}"), token=number)
-    (line,) = [line for line in texts(story, Look(width=width)) if line.startswith("host-1 ")]
+    (line,) = [line for line in texts(story, width) if line.startswith("host-1 ")]
     first, _, rest = line.split("  ready  ")[1].partition(" s")
     assert first.count("…") <= 1, line
     assert first.endswith("10.0"), line
@@ -146,7 +157,7 @@ def test_a_small_terminal_shows_the_killed_host_and_its_lock_before_those_that_w
     for number in range(1, 50):
         story.lock(25, f"host-{number}", "waiting", key_lock("mine"), f"w{number}")
     story.body("host-1", 1, 2, key_lock("other"), token=1)
-    lines = texts(story, Look(width=60, height=15))
+    lines = texts(story, 60, 15)
     assert any(line.startswith("host-50  killed ") for line in lines), lines
     assert any(re.match(r"ship\.mine +host-50, .*6\.0 s +49 +1$", line) for line in lines), lines
 
@@ -159,17 +170,17 @@ def test_while_hosts_start_the_view_says_how_many_are_ready_and_shows_these_firs
     story.add(1, "host-31", "host_started", pid=1)
     now.take(story.records[-1])
     begun = Progress(phase="starting", now=1001, elapsed=0, duration=60)
-    lines = [line.plain for line in view(now, begun, Look(width=140, height=45))]
+    lines = drawn(view(now, begun, 140, 45), 140, 45)
     assert lines[1].endswith("  30 of 100 hosts ready")
     assert lines[1].count("━") == int(0.3 * (140 - len("30 of 100 hosts ready") - 2))
     assert sum(line.startswith("host-") for line in lines) > 30
-    small = [line.plain for line in view(now, begun, Look())]
+    small = drawn(view(now, begun, 80, 24), 80)
     assert any(line.startswith("host-31 ") for line in small)
     assert not any(line.startswith("host-90 ") for line in small)
 
 
 def test_a_wide_terminal_has_locks_beside_hosts_and_a_timeline() -> None:
-    lines = texts(rough_story(5), Look(width=140, height=45))
+    lines = texts(rough_story(5), 140, 45)
     assert re.match(r"host +state +inside .*skipped  lock .*bodies$", lines[3])
     assert any(re.match(r"host-2 +[·░█]+✗ *·+$", line) for line in lines)
     assert "◆ OVERLAP" in "".join(lines)
@@ -194,8 +205,9 @@ def test_locks_have_names_that_people_can_read(lock: str, name: str) -> None:
     assert readable(lock) == name
 
 
-def lanes(story: Story, look: Look, rows: int = 9, at: float = 30) -> list[str]:
-    return [line.plain.rstrip() for line in strip(board(story), look, rows, now=1000 + at, overlaps=[])]
+def lanes(story: Story, width: int, rows: int = 9, at: float = 30) -> list[str]:
+    lines = strip(board(story), width, rows, now=1000 + at, overlaps=[])
+    return [line.rstrip() for line in drawn(Group(*lines), width)]
 
 
 def test_the_timeline_shows_bodies_kills_faults_pauses_and_take_overs_in_their_columns() -> None:
@@ -211,8 +223,7 @@ def test_the_timeline_shows_bodies_kills_faults_pauses_and_take_overs_in_their_c
     story.add(15.5, "host-3", "resume")
     story.add(18, "host-1", "host_draining", holds=[])
     story.add(19, "host-1", "host_exited", expected=True, code=0)
-    look = Look(width=7 + 20)
-    assert lanes(story, look, at=20) == [
+    assert lanes(story, 7 + 20, at=20) == [
         "       0 s",
         "host-1 ·░████!~~~········▼·",
         "host-2 ·····████✗  ········",
@@ -222,7 +233,7 @@ def test_the_timeline_shows_bodies_kills_faults_pauses_and_take_overs_in_their_c
 
 
 def test_the_timeline_says_of_which_hosts_it_has_no_row() -> None:
-    lines = lanes(rough_story(40), Look(width=140), rows=4)
+    lines = lanes(rough_story(40), 140, rows=4)
     assert len(lines) == 4 + AROUND
     assert [line.split()[0] for line in lines[1:-1]][:3] == ["host-1", "host-2", "host-3"]
     assert lines[-1].endswith("36 more hosts")
@@ -233,8 +244,8 @@ def test_overlaps_are_marked_on_both_hosts_without_colour() -> None:
     story.body("host-1", 2, 6, held=False)
     story.body("host-3", 4, 8, held=False)
     met = [(1004.0, 1006.0, "host-1", "host-3")]
-    drawn = strip(board(story), Look(width=27, encoding="ascii"), 5, now=1020, overlaps=met)
-    assert [line.plain for line in drawn][1:4] == [
+    lines = strip(board(story), 27, 5, now=1020, overlaps=met)
+    assert drawn(Group(*lines), 27, encoding="ascii")[1:4] == [
         "host-1 ..##@@@.............",
         "host-2 ....................",
         "host-3 ....@@@##...........",
@@ -276,7 +287,7 @@ def test_a_long_name_hides_no_word_of_the_verdict() -> None:
     story.body("host-1", 21, 22, key_lock("x" * 70), token=3, asked=8)
     verdict = judge(story.end(30))
     console = Console(file=io.StringIO(), width=80, record=True)
-    console.print(last_screen(verdict, Look()))
+    console.print(last_screen(verdict))
     shown = re.sub(r"[\s│]", "", console.export_text())
     assert "killedat7.0swhileitheldship." + "x" * 70 + ";host-1tookitoverafter14.0s" in shown
 
@@ -316,8 +327,8 @@ def test_the_last_reports_stay_and_the_oldest_goes(tmp_path: Path, monkeypatch: 
 def test_markup_in_names_is_only_text() -> None:
     story = Story()
     story.body("host-1", 1, None, key_lock("%5Bred%5Dx%5B%2Fred%5D"))
-    assert "[red]x[/red]" in "".join(texts(story, Look()))
+    assert "[red]x[/red]" in "".join(texts(story))
     story.kill(2, "host-1", key_lock("%5Bbold%5D"))
     console = Console(file=io.StringIO(), width=100, record=True)
-    console.print(last_screen(judge(story.end(60)), Look()))
+    console.print(last_screen(judge(story.end(60))))
     assert "[bold]" in console.export_text()

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from simulator.checks.verdict import Verdict, judge
 from simulator.real.run import run
 from simulator.real.settle import Signals
 from simulator.report.board import Board
 from simulator.report.files import write_json
-from simulator.report.strip import Look
 from simulator.report.terminal import view
 from simulator.report.words import Phase, PlainReporter, Progress, ReaderGone, Reporter, headline, pulse, summary
 from simulator.work.scenario import Scenario
@@ -83,7 +83,9 @@ def test_what_was_not_tried_is_in_the_headline() -> None:
 )
 def test_what_the_hosts_are_is_told_from_the_start_to_the_end(same_app: bool, words: str) -> None:
     story = Story(same_app=same_app)
-    assert view(board(story), progress(), Look())[0].plain.startswith(f"singleton-sim  {words}  ")
+    console = Console(file=io.StringIO(), width=80)
+    console.print(view(board(story), progress(), 80, 24))
+    assert console.file.getvalue().startswith(f"singleton-sim  {words}  ")  # type: ignore[attr-defined]
     assert summary(judge(story.end(30)))[0].text == words
 
 

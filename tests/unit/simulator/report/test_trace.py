@@ -12,6 +12,7 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner
 
+import tests.worlds  # noqa: F401 - registers the workloads
 from simulator.checks.verdict import judge
 from simulator.cli import cli
 from simulator.history.historian import read_history
