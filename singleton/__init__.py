@@ -4,13 +4,12 @@ from __future__ import annotations
 
 _NAMES = {
     "singleton.asyncclient": "AsyncLockClient",
-    "singleton.base.currenthold": "current_hold",
     "singleton.base.errors": (
         "ConfigurationError LockClosed LockLost LockNotAcquired ResultNotKept "
         "ScopeError SingletonError StorageDenied StorageError StorageUnavailable"
     ),
     "singleton.base.events": "EventKind LockEvent subscribe",
-    "singleton.base.hold": "Hold LossSignal",
+    "singleton.base.hold": "Hold LossSignal current_hold",
     "singleton.base.holder": "Holder",
     "singleton.base.holds": "HeldLock Holds WaitingFor holds",
     "singleton.base.kinds": "LayoutName Level LossReason Mode Seconds Use WhenFull",

@@ -2,7 +2,6 @@
 # ruff: isort: skip_file
 
 from singleton.asyncclient import AsyncLockClient as AsyncLockClient
-from singleton.base.currenthold import current_hold as current_hold
 from singleton.base.errors import (
     ConfigurationError as ConfigurationError,
     LockClosed as LockClosed,
@@ -16,7 +15,7 @@ from singleton.base.errors import (
     StorageUnavailable as StorageUnavailable,
 )
 from singleton.base.events import EventKind as EventKind, LockEvent as LockEvent, subscribe as subscribe
-from singleton.base.hold import Hold as Hold, LossSignal as LossSignal
+from singleton.base.hold import Hold as Hold, LossSignal as LossSignal, current_hold as current_hold
 from singleton.base.holder import Holder as Holder
 from singleton.base.holds import HeldLock as HeldLock, Holds as Holds, WaitingFor as WaitingFor, holds as holds
 from singleton.base.kinds import (

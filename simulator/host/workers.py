@@ -34,8 +34,8 @@ from simulator.host.web.site import HttpRequest, answered, http_input, request_n
 from simulator.host.worker import AppRefusal, Worker, WorkerAnswer, WorkerCall, describe
 from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
-from singleton.base.currenthold import current_hold
 from singleton.base.events import LockEvent, subscribe
+from singleton.base.hold import current_hold
 from singleton.stores.http.connections import Connections
 
 if TYPE_CHECKING:

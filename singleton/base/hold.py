@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import math
 import threading
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockLost
 from singleton.base.invocation import log as _log
@@ -231,6 +232,13 @@ class Hold:
         """
         raise self._stateless("locking is switched off")
 
+    def parts(self) -> tuple[Hold, ...]:
+        """Return the holds of the single locks in this hold.
+
+        :meta private:
+        """
+        return (self,)
+
     def _stateless(self, why: str) -> ConfigurationError:
         return ConfigurationError(f"lock {self.lock!r} keeps no state: {why}", lock=self.lock, owner=self.owner)
 
@@ -254,6 +262,26 @@ class Hold:
     def _lost(self, how: str, reason: str) -> LockLost:
         text = f"the hold of lock {self.lock!r} {how}: another process may be inside"
         return LockLost(text, lock=self.lock, owner=self.owner, reason=reason)
+
+
+shown_hold: Final[ContextVar[Hold]] = ContextVar("singleton_hold")
+"""The hold of the running guarded call."""
+
+
+def current_hold() -> Hold:
+    """Return the hold of the guarded call around the caller.
+
+    Raises:
+        RuntimeError: the caller runs outside a function guarded by ``@singleton``, ``@once``, ``@ordered`` or a lock
+            client's decorator. A thread started by the function counts as outside: pass the hold to the thread.
+    """
+    try:
+        return shown_hold.get()
+    except LookupError:
+        raise RuntimeError(
+            "current_hold() was called outside a function guarded by @singleton, @once, @ordered or a lock client's "
+            "decorator"
+        ) from None
 
 
 def holds_in(answer: object) -> tuple[Hold, ...]:

@@ -18,8 +18,6 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.valued import Valued
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextvars import Token
@@ -89,9 +87,23 @@ class UnderWay:
             _current.reset(self._token)
 
 
-def speaking_of(invocation: Invocation | None) -> Valued[Invocation]:
-    """Log in the name of this invocation in the block."""
-    return Valued(_current, invocation or _NOBODY)
+class SpeakingOf:
+    """A block that logs in the name of this invocation. Enter once.
+
+    A generator would take nearly three times as long, and every request for a lock enters several blocks.
+    """
+
+    __slots__ = ("_invocation", "_token")
+
+    def __init__(self, invocation: Invocation | None) -> None:
+        self._invocation = invocation or _NOBODY
+        self._token: Token[Invocation | None]
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._invocation)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
 
 
 def speak_of(invocation: Invocation | None) -> Token[Invocation | None]:

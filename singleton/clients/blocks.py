@@ -10,9 +10,8 @@ import inspect
 from contextlib import AsyncContextDecorator, AsyncExitStack, ContextDecorator, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
-from singleton.base.currenthold import showing
 from singleton.base.errors import ConfigurationError
-from singleton.base.hold import holds_in
+from singleton.base.hold import Hold, holds_in, shown_hold
 from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
 from singleton.runtime.cancellation import cancelled_when_lost
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from singleton.base.hold import Hold
     from singleton.runtime.calls import LockRuntime, Work
     from singleton.runtime.reentry import Nesting
 
@@ -107,8 +105,11 @@ def _current(holds: tuple[Hold, ...]) -> Iterator[None]:
     if len(holds) != 1:
         yield
         return
-    with showing(holds[0]):
+    token = shown_hold.set(holds[0])
+    try:
         yield
+    finally:
+        shown_hold.reset(token)
 
 
 def _raise_if_lost(holds: tuple[Hold, ...]) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from singleton.base.double_hold import DoubleHold
+from singleton.base.hold import Hold, LossSignal
 from singleton.base.several import all_or_none, none_lost
 from singleton.locking.acquisition import storage_error
 from singleton.locking.section import Section
@@ -25,7 +25,6 @@ from singleton.stores.protocol import StoreFailure, within
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from singleton.base.hold import Hold
     from singleton.layouts.layout import Attempts
     from singleton.runtime.address import Address
     from singleton.runtime.registry import Registry
@@ -101,6 +100,48 @@ async def acquire_both(
         both.raise_if_lost()
     both.waited = loop.time() - began
     return registry.kept(both, at_least, max_hold)
+
+
+class DoubleHold(Hold):
+    """A hold of two locks. The user sees the first lock; a loss of either is a loss of this hold, with its reason."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, first: Hold, other: Hold, token: int | None) -> None:
+        super().__init__(first.lock, owner=first.owner, token=token)
+        self._parts = (first, other)
+        self.lease_id = first.lease_id
+        self.stateless = (
+            "also= is given, and state stays with the name under which it was written: move it after the second "
+            "deployment"
+        )
+        self.lost = LossSignal(_Either(first.lease_id or "", first.lost, other.lost))
+        for part in self._parts:
+            # The callback keeps the signal alive, not the hold: a dropped hold must drop its parts.
+            part.lost.add_callback(self.lost.fire)
+
+    def parts(self) -> tuple[Hold, ...]:
+        """Return the holds of the two locks; the first gives name, owner and lease id."""
+        return self._parts
+
+
+class _Either:
+    """The two leases as one ``Leased``: overdue when either lease is."""
+
+    __slots__ = ("_signals", "id")
+
+    def __init__(self, lease_id: str, *signals: LossSignal) -> None:
+        self.id = lease_id
+        self._signals = signals
+
+    @property
+    def deadline(self) -> float:
+        """The earlier deadline of the two leases."""
+        return min(signal.deadline for signal in self._signals)
+
+    def overdue(self) -> bool:
+        """Tell from any thread whether either lock is lost."""
+        return any(signal.is_set() for signal in self._signals)
 
 
 def _in_order(address: Address) -> tuple[str, str]:

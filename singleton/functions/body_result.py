@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from singleton.base.currenthold import shown_hold
 from singleton.base.errors import ConfigurationError
+from singleton.base.hold import Hold, shown_hold
 from singleton.base.invocation import Invocation, UnderWay
 from singleton.base.tasks import being_cancelled
 from singleton.runtime.reentry import enter, leave
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from contextvars import Token
 
     from singleton.base.events import Call
-    from singleton.base.hold import Hold
     from singleton.runtime.reentry import Nesting
 
 _SelfT = TypeVar("_SelfT")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from singleton.base.double_hold import parts_of
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
 from singleton.base.hold import Hold
@@ -289,9 +288,12 @@ class Guard(Declaration):
     @cached_property
     def _observed(self) -> bool:
         """Observe its locks at the first invocation, if host.json says so; always true."""
-        from singleton.observing.observe import observe_where_host_json_says_so
+        from singleton.settings.hostjson import wants_opentelemetry
 
-        observe_where_host_json_says_so(self.app_dir)
+        if wants_opentelemetry(self.app_dir, os.environ):
+            from singleton.observing.observe import observe_by_default
+
+            observe_by_default()
         return True
 
     def _notices(self) -> Iterator[str]:
@@ -327,7 +329,7 @@ def _runtime() -> LockRuntime:
 
 def _list_while_kept(call: Call, hold: Hold) -> None:
     """Have ``holds()`` list a lock that is kept for ``at_least`` until it is given back."""
-    part = parts_of(hold)[0]
+    part = hold.parts()[0]
     if isinstance(part, Section) and not part.record.settled:
         still_going(call)
         part.record.when_settled(partial(no_longer_going, call))

@@ -22,8 +22,8 @@ import math
 from typing import TYPE_CHECKING, Final, Protocol
 
 from singleton.base.failover_mark import MARK_KEY, TOUCHES, good_for, read_mark, silent_for
+from singleton.base.invocation import SpeakingOf
 from singleton.base.invocation import log as _log
-from singleton.base.invocation import speaking_of
 from singleton.base.tasks import being_cancelled
 from singleton.locking.lease import as_failure
 from singleton.locking.renewals import Renewable
@@ -83,7 +83,7 @@ class Touches(Renewable):
         if lease.lost is not None or left <= 0:
             return math.inf
         try:
-            with speaking_of(lease.whose):
+            with SpeakingOf(lease.whose):
                 async with asyncio.timeout(min(left, max(failover * _SHORTEST_TOUCH, left / 2))):
                     sent = await self._fencing.touch(lease.id, lease.owner, lease.served)
         except (Exception, asyncio.CancelledError) as error:

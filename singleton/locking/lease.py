@@ -22,7 +22,7 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from singleton.base.invocation import current, speaking_of
+from singleton.base.invocation import SpeakingOf, current
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import being_cancelled
 from singleton.locking.renewals import Renewable, Renewals
@@ -179,7 +179,7 @@ class Lease(Renewable):
         self.set_timer()
         for watcher in self._watchers:
             watcher(reason)
-        with speaking_of(self.whose):
+        with SpeakingOf(self.whose):
             _log.log(
                 logging.DEBUG if quiet else logging.WARNING,
                 *("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances()),
@@ -278,7 +278,7 @@ class Lease(Renewable):
         """Write who has the lock. A failure neither delays the next renewal nor ends the lease."""
         began = self.began
         try:
-            with speaking_of(self.whose):
+            with SpeakingOf(self.whose):
                 async with asyncio.timeout(min(_LONGEST_CALL, self._interval / 2)):
                     await write(self.id, self.owner, self.served)
         except (Exception, asyncio.CancelledError) as error:
@@ -310,7 +310,7 @@ class Lease(Renewable):
             return
         level = logging.DEBUG if self.cause else logging.WARNING
         left = self.deadline - self._loop.time()
-        with speaking_of(self.whose):
+        with SpeakingOf(self.whose):
             _log.log(
                 *(level, "lock %s: %s failed (%s), trying again; %.1f s left", self.name, what, failure, left),
                 extra={**self._fields(), "cause": str(failure)},

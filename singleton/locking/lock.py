@@ -26,7 +26,6 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from singleton.base.double_hold import DoubleHold, parts_of
 from singleton.base.invocation import log as _log
 from singleton.base.invocation import speak_of
 from singleton.base.tasks import being_cancelled
@@ -61,9 +60,10 @@ async def release(hold: Hold) -> None:
     Call on the loop of the lock. A second release, or the release of a lost hold, does nothing and raises nothing
     (W-78, M-29).
     """
-    if isinstance(hold, DoubleHold):
+    parts = hold.parts()
+    if len(parts) > 1:
         hold.lost.freeze()
-    records = [part.record for part in parts_of(hold) if isinstance(part, Section)]
+    records = [part.record for part in parts if isinstance(part, Section)]
     for record in records:
         record.end()
     for record in records:

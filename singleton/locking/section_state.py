@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.failover_mark import TOUCHES, good_for
-from singleton.base.invocation import speaking_of
+from singleton.base.invocation import SpeakingOf
 from singleton.base.state import MOST_STATE, Kept
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import storage_error
@@ -135,7 +135,7 @@ class SectionState:
         def end_soon(_: object) -> None:
             end_in(_CALL)
 
-        with speaking_of(self._lease.whose):
+        with SpeakingOf(self._lease.whose):
             async with asyncio.timeout(seconds) as patience:
                 forget = self._section.lost.add_callback(lambda _: end_in(0.0))
                 ended.add_done_callback(end_soon)

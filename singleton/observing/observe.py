@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Final
 from singleton.base.errors import ConfigurationError
 from singleton.base.events import subscribe
 from singleton.base.invocation import log as _log
-from singleton.settings.hostjson import wants_opentelemetry
 from singleton.stores.request_count import count_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
@@ -74,9 +72,9 @@ def observe(
     return lambda: _take_the_place_of(ends, ())
 
 
-def observe_where_host_json_says_so(app: Path | None) -> None:
-    """Call ``observe`` if host.json asks for OpenTelemetry and the app has not called ``observe``."""
-    if _under_way or not wants_opentelemetry(app, os.environ):
+def observe_by_default() -> None:
+    """Call ``observe`` for an app whose host.json asks for OpenTelemetry, if the app has not called ``observe``."""
+    if _under_way:
         return
     try:
         observe()

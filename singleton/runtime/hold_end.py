@@ -12,7 +12,6 @@ import contextvars
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from singleton.base.double_hold import parts_of
 from singleton.base.invocation import log as _log
 from singleton.locking.lock import release
 from singleton.locking.section import Section
@@ -73,7 +72,7 @@ def _too_long(record: SectionRecord, lease: Lease) -> None:
 
 async def give_back(hold: Hold) -> None:
     """Release a hold with its parts, and log the release."""
-    held = [each.lock for each in parts_of(hold) if isinstance(each, Section) and not each.record.over]
+    held = [each.lock for each in hold.parts() if isinstance(each, Section) and not each.record.over]
     await release(hold)
     for lock in held:
         _log.debug("lock %s: released", lock)

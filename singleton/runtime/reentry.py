@@ -15,7 +15,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from singleton.base.double_hold import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.base.invocation import speak_no_more, speak_of, whose
 from singleton.locking.section import Section
@@ -94,7 +93,7 @@ def enter(*holds: Hold, shared: Entry | None = None) -> tuple[Nesting, ...]:
     caller, last = this_caller(), _innermost()
     entered: list[Nesting] = []
     for hold in holds:
-        for part in parts_of(hold):
+        for part in hold.parts():
             last = Nesting(part, caller, shared, last)
             entered.append(last)
     _nesting.set(last)

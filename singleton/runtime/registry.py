@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from singleton.base.double_hold import parts_of
 from singleton.base.invocation import log as _log
 from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
@@ -217,7 +216,7 @@ class Registry:
         if at_least:
             self.keep(hold, at_least)
         if max_hold is not None:
-            for part in parts_of(hold):
+            for part in hold.parts():
                 if isinstance(part, Section):
                     lose_after(max_hold, part)
         return hold

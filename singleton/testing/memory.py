@@ -14,7 +14,6 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from singleton.base.double_hold import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.locking.lease import Lease
@@ -97,7 +96,7 @@ class RecordingRegistry(Registry):
     def _forget(self, hold: Hold) -> None:
         if hold.lease_id is None:
             hold.lost.freeze()
-        for each in parts_of(hold):
+        for each in hold.parts():
             self._out.pop(weakref.ref(each), None)
 
     def left(self) -> list[str]:
@@ -204,7 +203,7 @@ class MemoryLocks:
 
     async def lose(self, hold: Hold, reason: LossReason) -> None:
         """End the lease of a hold for good, on the service and in this process."""
-        one = parts_of(hold)[0]
+        one = hold.parts()[0]
         lease = one.lost._lease  # noqa: SLF001 - nobody but a test may do this
         if not isinstance(lease, Lease):
             raise RuntimeError(f"{hold!r} has no lease: it is over, or locking is switched off")  # noqa: TRY004 - a state, not a type

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.virtual.hosts.jobs import Job
-from singleton.base.currenthold import shown_hold
 from singleton.base.events import LockEvent, emit
-from singleton.base.hold import Hold
+from singleton.base.hold import Hold, shown_hold
 from singleton.decorator import guards_of
 from singleton.functions.contention import Contention
 from singleton.stores.protocol import StoreFailure

@@ -10,9 +10,8 @@ from simulator.virtual.hosts.jobs import guarded_jobs
 from simulator.virtual.hosts.queue_host import told_of
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.worlds.world import World
-from singleton.base.currenthold import shown_hold
 from singleton.base.events import LockEvent, emit
-from singleton.base.hold import Hold
+from singleton.base.hold import Hold, shown_hold
 from singleton.decorator import guards_of
 from singleton.stores.stamps import OWNER_KEY
 

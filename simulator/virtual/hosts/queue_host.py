@@ -22,8 +22,8 @@ from simulator.virtual.hosts.queue_service import WEEK, Queues, VirtualQueue
 from simulator.virtual.time.machine import EPOCH, HOST, Baton
 from simulator.virtual.worlds.outcome import Refused, told
 from simulator.witness.witness import Witness
-from singleton.base.currenthold import current_hold
 from singleton.base.errors import SingletonError
+from singleton.base.hold import current_hold
 from singleton.decorator import guards_of
 
 if TYPE_CHECKING:

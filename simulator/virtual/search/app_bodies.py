@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.worlds.outcome import Account
-from singleton.base.currenthold import current_hold
+from singleton.base.hold import current_hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

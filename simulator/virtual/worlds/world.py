@@ -35,8 +35,8 @@ from simulator.virtual.time.machine import HOST, Machine
 from simulator.virtual.worlds.logs import Logs
 from simulator.virtual.worlds.outcome import Chronicle, Resource, Run, broken_promises
 from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
-from singleton.base.currenthold import current_hold
 from singleton.base.events import LockEvent, subscribe
+from singleton.base.hold import current_hold
 from singleton.base.kinds import Mode
 from singleton.runtime.lock_thread import provide_runtime
 from singleton.runtime.registry import Registry

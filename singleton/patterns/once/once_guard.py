@@ -6,8 +6,8 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from singleton.base.currenthold import current_hold
 from singleton.base.errors import LockNotAcquired
+from singleton.base.hold import current_hold
 from singleton.base.invocation import log as _log
 from singleton.functions.body_result import in_its_name
 from singleton.functions.guard import Guard

@@ -104,9 +104,9 @@ UNSAFE: list[Killed] = [
     (
         Mutant(
             "the loss of the old lock is not seen",
-            "base.double_hold",
-            'LossSignal(_Either(first.lease_id or "", first.lost, other.lost))\n        for part in self.parts:',
-            'LossSignal(_Either("", first.lost))\n        for part in self.parts[:1]:',
+            "functions.acquirers",
+            'LossSignal(_Either(first.lease_id or "", first.lost, other.lost))\n        for part in self._parts:',
+            'LossSignal(_Either("", first.lost))\n        for part in self._parts[:1]:',
         ),
         lambda: renamed.test_a_loss_of_either_is_the_loss_of_the_hold(OLD, "broken"),
     ),
@@ -143,16 +143,16 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "the loss of the old lock is not told",
-            "base.double_hold",
-            "for part in self.parts:",
-            "for part in self.parts[:1]:",
+            "functions.acquirers",
+            "for part in self._parts:",
+            "for part in self._parts[:1]:",
         ),
         lambda: renamed.test_a_loss_of_either_is_the_loss_of_the_hold(OLD, "stolen"),
     ),
     (
         Mutant(
             "a process that slept does not know of the old lock",
-            "base.double_hold",
+            "functions.acquirers",
             "return any(signal.is_set() for signal in self._signals)",
             "return self._signals[0].is_set()",
         ),
@@ -162,8 +162,8 @@ OTHERS: list[Killed] = [
         Mutant(
             "one of both is given back",
             "locking.lock",
-            "for part in parts_of(hold) if isinstance(part, Section)",
-            "for part in parts_of(hold)[:1] if isinstance(part, Section)",
+            "for part in parts if isinstance(part, Section)",
+            "for part in parts[:1] if isinstance(part, Section)",
         ),
         renamed.test_both_are_held_and_shown_as_one_hold_of_the_new_name,
     ),

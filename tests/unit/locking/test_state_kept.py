@@ -11,7 +11,7 @@ import pytest
 
 from singleton.base.errors import ConfigurationError, LockLost, StorageDenied, StorageError, StorageUnavailable
 from singleton.base.hold import Hold
-from singleton.base.invocation import Invocation, speaking_of
+from singleton.base.invocation import Invocation, SpeakingOf
 from singleton.base.state import MOST_STATE, STATE_KEY, UNTIL_KEY, Kept, State
 from singleton.locking.fencing import SECTIONS
 from singleton.locking.lock import Lock, release
@@ -495,10 +495,10 @@ def test_reads_leave_room_for_touches(readers: int, seconds: float) -> None:
 @virtual
 async def test_a_write_says_of_the_holder_what_stood_there_whoever_asks_for_it() -> None:
     network = Network()
-    with speaking_of(Invocation("its id", function="its function")):
+    with SpeakingOf(Invocation("its id", function="its function")):
         hold = await lock_on(network).acquire()
     for asking in (None, Invocation("another id", function="another function")):
-        with speaking_of(asking):
+        with SpeakingOf(asking):
             await state_of(hold).awrite(1)
         assert (await network.service.read(NAME)).metadata["SingletonFunction"] == "its function"
     await release(hold)

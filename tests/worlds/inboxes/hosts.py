@@ -20,8 +20,8 @@ from simulator.virtual.oracle.callers import NO_ANSWER, STALE
 from simulator.virtual.time.machine import HOST, Baton
 from simulator.virtual.worlds.outcome import Refused
 from singleton import Inbox, InboxMessage, LockClosed, ordered
-from singleton.base.currenthold import current_hold
 from singleton.base.errors import SingletonError
+from singleton.base.hold import current_hold
 from tests.worlds.inboxes.bellwatch import BellWatch
 from tests.worlds.inboxes.messages import drawn, number_in
 from tests.worlds.inboxes.postbook import Postbook
