@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.findings import Finding, count, label, note, unproven, violation
+from simulator.checks.findings import Finding, by_function, count, label, note, unproven, violation
 from simulator.checks.messages import Messages, error_name
 
 if TYPE_CHECKING:
@@ -258,10 +258,8 @@ def _outside(history: History) -> Iterator[Finding]:
     early, late = Counter[str](), Counter[str]()
     for section, began in outside_their_hold(history):
         (late if began else early)[section.function] += 1
-    for function, number in sorted(early.items()):
-        yield violation(f"{count(number, 'body', 'bodies')} of {function!r} began before the lock was got")
-    for function, number in sorted(late.items()):
-        yield violation(f"{count(number, 'body', 'bodies')} of {function!r} went on after the lock was given back")
+    yield from by_function(early, "body", "bodies", "began before the lock was got")
+    yield from by_function(late, "body", "bodies", "went on after the lock was given back")
 
 
 def outside_their_hold(history: History) -> Iterator[tuple[Section, bool]]:
@@ -295,14 +293,8 @@ def _tokens(history: History) -> Iterator[Finding]:
         and (sight.host, sight.invocation) in known
         and not history.function(sight.function).decorated
     )
-    for function, number in sorted(blind.items()):
-        yield violation(
-            f"{count(number, 'body', 'bodies')} of {function!r} could not see their hold: current_hold() failed"
-        )
-    for function, number in sorted((+history.mistold).items()):
-        yield violation(
-            f"{count(number, 'body', 'bodies')} of {function!r} saw another fencing token than the lock had told"
-        )
+    yield from by_function(blind, "body", "bodies", "could not see their hold: current_hold() failed")
+    yield from by_function(history.mistold, "body", "bodies", "saw another fencing token than the lock had told")
 
 
 def _for_whom(history: History) -> Iterator[Finding]:
@@ -310,8 +302,11 @@ def _for_whom(history: History) -> Iterator[Finding]:
     calls = {(call.host, call.id): call for call in history.invocations}
     stray = Counter(sight.function for sight in history.sights if (sight.host, sight.invocation) not in calls)
     runs = Counter((sight.host, sight.invocation, sight.function, sight.attempt) for sight in history.sights)
+    plain = {name for name, known in history.functions.items() if known.guarded and not known.decorated}
     again = Counter(
-        function for (host, call, function, _), number in runs.items() if number > 1 and (host, call) in calls
+        function
+        for (host, call, function, _), number in runs.items()
+        if number > 1 and function in plain and (host, call) in calls
     )
     unscoped = Counter(
         sight.function
@@ -322,12 +317,8 @@ def _for_whom(history: History) -> Iterator[Finding]:
         guarded = history.function(function).guarded
         text = f"{count(number, 'body', 'bodies')} of {function!r} ran for no invocation"
         yield violation(text) if guarded else note(text)
-    for function, number in sorted(again.items()):
-        known = history.function(function)
-        if known.guarded and not known.decorated:
-            yield violation(f"{count(number, 'invocation')} of {function!r} ran its body more than once")
-    for function, number in sorted(unscoped.items()):
-        yield violation(f"{count(number, 'body', 'bodies')} of {function!r} ran though their messages name no scope")
+    yield from by_function(again, "invocation", "invocations", "ran its body more than once")
+    yield from by_function(unscoped, "body", "bodies", "ran though their messages name no scope")
 
 
 def _left_running(history: History) -> Iterator[Finding]:

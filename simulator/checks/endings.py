@@ -14,9 +14,10 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.exclusion import EARLY
 from simulator.checks.excuses import ASKED, behind_failure, hindered, is_long, leased_until, troubled_since
 from simulator.checks.failover import SLACK
-from simulator.checks.findings import Finding, count, label, note, violation
+from simulator.checks.findings import Finding, by_function, count, label, note, violation
 from simulator.checks.losses import is_full
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 _ENDING: Final = 15.0
 """Seconds between the first refusal of a host that ends and its end: its locks close within twelve."""
-_EARLY: Final = 1.0
-"""Seconds by which a body may begin later than its hold: so much less of max_hold is left for it."""
 _UNANSWERED: Final = frozenset({"cancelled", "CancelledError", "StopIteration", "SystemExit", "GeneratorExit"})
 """Ends of a body that the guard turns into an error, as no worker would answer them."""
 
@@ -87,15 +86,15 @@ def _successes(history: History) -> Iterator[Finding]:
             empty[call.function] += not ran and where not in dropped
             failed[call.function] += badly
         without[call.function] += where in lost and where not in history.struck and call.ending == "ok"
-    yield from _each(empty, "succeeded without its body, and was neither skipped nor put back")
-    yield from _each(failed, "succeeded although its body had failed")
+    yield from _calls(empty, "succeeded without its body, and was neither skipped nor put back")
+    yield from _calls(failed, "succeeded although its body had failed")
     for name, number in sorted((+hidden).items()):
         yield note(
             f"{count(number, 'body', 'bodies')} of {name!r} failed, and their invocations succeeded: one of its own "
             "decorators may do that"
         )
-    yield from _each(other, "returned something else than its body")
-    yield from _each(without, "succeeded although it had lost its lock")
+    yield from _calls(other, "returned something else than its body")
+    yield from _calls(without, "succeeded although it had lost its lock")
 
 
 def _errors(history: History) -> Iterator[Finding]:
@@ -117,10 +116,10 @@ def _errors(history: History) -> Iterator[Finding]:
             body = ran[-1]
             well[call.function] += body.ending == "ok"
             other[call.function] += body.ending == "error" and body.error not in {call.raised, *_UNANSWERED}
-    yield from _each(well, "failed though its body had succeeded")
-    yield from _each(other, "failed with another error than its body's")
-    yield from _each(early, "failed without its body, by no error of the lock's")
-    yield from _each(alone, "failed with LockNotAcquired, and nobody had refused it the lock")
+    yield from _calls(well, "failed though its body had succeeded")
+    yield from _calls(other, "failed with another error than its body's")
+    yield from _calls(early, "failed without its body, by no error of the lock's")
+    yield from _calls(alone, "failed with LockNotAcquired, and nobody had refused it the lock")
 
 
 def _failures(history: History) -> Iterator[Finding]:
@@ -147,7 +146,7 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
     for each in history.sections:
         most = history.function(each.function).max_hold
         if most is not None and each.told is not None and (each.host, each.owner) == (call.host, call.id):
-            own |= call.blames == "LockLost" and each.told - each.start > most - _EARLY
+            own |= call.blames == "LockLost" and each.told - each.start > most - EARLY
     operated = not history.faults and any(call.start <= t <= call.end for t, _ in history.operated)
     ended = call.blames == "LockClosed" and history.exits.get(call.host, math.inf) - call.end <= _ENDING
     since = troubled_since(history, call) if call.blames == "StorageUnavailable" else call.start
@@ -176,9 +175,8 @@ def _tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
         tries[call.host, call.id] += 1
 
 
-def _each(numbers: Counter[str], what: str) -> Iterator[Finding]:
-    for function, number in sorted((+numbers).items()):
-        yield violation(f"{count(number, 'invocation')} of {function!r} {what}")
+def _calls(numbers: Counter[str], what: str) -> Iterator[Finding]:
+    return by_function(numbers, "invocation", "invocations", what)
 
 
 _STALE: Final = 2.0
@@ -270,8 +268,7 @@ def _alone(history: History, taken: dict[str, list[TimeSpan]]) -> Iterator[Findi
     for refusal in history.refusals:
         since, spans = refusal.asked - _STALE, known.get(refusal.lock, ())
         alone[refusal.function] += not any(start <= refusal.t and end >= since for start, end in spans)
-    for function, number in sorted((+alone).items()):
-        yield violation(f"{count(number, 'invocation')} of {function!r} found the lock taken, and nobody had it")
+    yield from _calls(alone, "found the lock taken, and nobody had it")
 
 
 # --- how long who asks may wait ---------------------------------------------------------------------------------------
@@ -362,5 +359,4 @@ def _tokens(history: History) -> Iterator[Finding]:
     bare = Counter(
         got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
     )
-    for function, number in sorted(bare.items()):
-        yield violation(f"{count(number, 'hold')} of {function!r} had no fencing token")
+    yield from by_function(bare, "hold", "holds", "had no fencing token")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses import behind_overlap, exposing, is_long, overslept
-from simulator.checks.findings import Finding, count, label, note, violation
+from simulator.checks.findings import Finding, by_function, count, label, note, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simulator.history.facts import Acquisition, History, Invocation, Section
 
 
-_EARLY: Final = 1.0
+EARLY: Final = 1.0
 """Seconds by which a body may begin later than its hold: so much less of max_hold is left for it."""
 
 
@@ -128,7 +128,7 @@ def _outlived(history: History, first: Section, second: Section) -> bool:
     most = history.function(first.function).max_hold
     if most is None or first.told is None or first.told > second.start:
         return False
-    return first.told - first.start > most - _EARLY
+    return first.told - first.start > most - EARLY
 
 
 def _slept(history: History, overlap: Overlap) -> bool:
@@ -211,9 +211,8 @@ def judge_guards(history: History) -> Iterator[Finding]:
         why = "" if history.setup.get("singleton", True) else " (--no-singleton)"
         yield violation(f"{count(bare, 'guarded body', 'guarded bodies')} ran without holding the lock{why}")
     past, unnamed = past_their_guard(history)
-    for function, number in sorted((Counter(call.function for call in past) - unnamed).items()):
-        calls = count(number, "invocation")
-        yield violation(f"{calls} of {function!r} succeeded without passing through its guard")
+    numbers = Counter(call.function for call in past) - unnamed
+    yield from by_function(numbers, "invocation", "invocations", "succeeded without passing through its guard")
 
 
 def past_their_guard(history: History) -> tuple[list[Invocation], Counter[str]]:

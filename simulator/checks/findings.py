@@ -3,11 +3,11 @@ r"""How a check says what it found, and how locks and numbers are named.
 Names as people read them: of locks, without folders, escapes and long hashes, and safe for a terminal.
 
 Examples:
->>> readable("locks/my-host/ship.tenant%2Da")
+>>> label("locks/my-host/ship.tenant%2Da")
 'ship.tenant-a'
->>> readable("locks/my-host/ship.tenant%2Da/slot-2"), readable("locks/my-host/ship~listener")
+>>> label("locks/my-host/ship.tenant%2Da/slot-2"), label("locks/my-host/ship~listener")
 ('ship.tenant-a #2', 'ship (listener)')
->>> readable("locks/my-host/ship.8c87b489ce35cf2e2f39f80e282cb2e804932a56")
+>>> label("locks/my-host/ship.8c87b489ce35cf2e2f39f80e282cb2e804932a56")
 'ship.8c87b489…'
 >>> printable("up\x1b[2Jdown")
 'up\\x1b[2Jdown'
@@ -19,8 +19,11 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +55,6 @@ def note(text: str) -> Finding:
     return Finding("note", text)
 
 
-def label(lock: str) -> str:
-    """Return a short name of a lock: its blob's path without folders, host id and escapes, safe to print.
-
-    Example:
-        >>> label("locks/my-host/ship.tenant%2Da")
-        'ship.tenant-a'
-    """
-    return readable(lock)
-
-
 def count(number: int, one: str, many: str = "") -> str:
     """Write a number with its noun.
 
@@ -70,6 +63,13 @@ def count(number: int, one: str, many: str = "") -> str:
         ('1 kill', '1,200 bodies')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def by_function(numbers: Mapping[str, int], one: str, many: str, what: str) -> Iterator[Finding]:
+    """Yield a violation for each function, or queue, with a number above 0: ``3 bodies of 'ship'``, then ``what``."""
+    for name, number in sorted(numbers.items()):
+        if number > 0:
+            yield violation(f"{count(number, one, many)} of {name!r} {what}")
 
 
 def fleet_of(hosts: int, *, same_app: bool) -> str:
@@ -94,7 +94,7 @@ _SELECTORS: Final = range(0xFE00, 0xFE10)
 
 
 @lru_cache(maxsize=16384)
-def readable(lock: str) -> str:
+def label(lock: str) -> str:
     """Return a short name of a lock: its function and scope, decoded, with hashes shortened, safe to print."""
     name = _FOLDER.sub("", lock)
     slot = _SLOT.search(name)

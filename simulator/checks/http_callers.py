@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.findings import Finding, count, note, unproven, violation
+from simulator.checks.findings import Finding, by_function, count, note, unproven, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,15 +114,12 @@ def _judge(
             failed = ended[-1].ending not in {"ok", "deferred"}
             well[each.function] += failed and each.status < _REFUSED
             badly[each.function] += not failed and each.served is None and each.status >= _FAILED
-    for counted, what in (
-        (twice, "ran in two invocations"),
-        (never, "answered without an invocation"),
-        (other, "answered with another status than the function's"),
-        (well, "answered as a success although the invocation had failed"),
-        (badly, "answered as a failure although the invocation had succeeded"),
-    ):
-        for name, number in sorted((+counted).items()):
-            yield violation(f"{count(number, 'request')} of {name!r} {what}")
+    requested = ("request", "requests")
+    yield from by_function(twice, *requested, "ran in two invocations")
+    yield from by_function(never, *requested, "answered without an invocation")
+    yield from by_function(other, *requested, "answered with another status than the function's")
+    yield from by_function(well, *requested, "answered as a success although the invocation had failed")
+    yield from by_function(badly, *requested, "answered as a failure although the invocation had succeeded")
     if requests.open and not history.interrupted:
         yield unproven(f"{count(requests.open, 'request')} not answered when the run ended")
     for name, number in sorted(Counter(history.traffic.held.values()).items()):

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses import hindered, hindering
-from simulator.checks.findings import Finding, count, label, note, violation
+from simulator.checks.findings import Finding, by_function, count, label, note, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,18 +67,10 @@ def judge_losses(history: History) -> Iterator[Finding]:
             deaf[function.name].append(went_on)
         else:
             unasked[function.name] += 1
-    for name, number in sorted((+blind).items()):
-        yield violation(f"{count(number, 'body', 'bodies')} of {name!r} could not see that the lock was lost")
-    for name, number in sorted((+untold).items()):
-        yield violation(
-            f"{count(number, 'body', 'bodies')} of {name!r} went on after the lease had run out, and the lock did not "
-            "say so"
-        )
-    for name, number in sorted(unasked.items()):
-        yield violation(
-            f"{count(number, 'body', 'bodies')} of {name!r} went on after the lock was lost, and nobody had asked for "
-            "an end"
-        )
+    bodies = ("body", "bodies")
+    yield from by_function(blind, *bodies, "could not see that the lock was lost")
+    yield from by_function(untold, *bodies, "went on after the lease had run out, and the lock did not say so")
+    yield from by_function(unasked, *bodies, "went on after the lock was lost, and nobody had asked for an end")
     for name, times in sorted(deaf.items()):
         yield note(
             f"{name!r} swallows its cancellation: {count(len(times), 'body', 'bodies')} went on for up to "

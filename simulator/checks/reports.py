@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses import ASKED, behind_failure, behind_loss, behind_overlap, behind_return
-from simulator.checks.findings import Finding, count, violation
+from simulator.checks.findings import Finding, by_function, count
 from simulator.checks.messages import stood_still
 
 if TYPE_CHECKING:
@@ -60,10 +60,8 @@ def judge_sessions(history: History) -> Iterator[Finding]:
                 at != place and not stood_still(history, messages[at], other) for other, at in under_way
             )
             under_way.append((call, place))
-    for queue, number in sorted((+late).items()):
-        yield violation(f"{count(number, 'message')} of {queue!r} ran after a later one of the same session")
-    for queue, number in sorted((+beside).items()):
-        yield violation(f"{count(number, 'message')} of {queue!r} ran beside another one of the same session")
+    yield from by_function(late, "message", "messages", "ran after a later one of the same session")
+    yield from by_function(beside, "message", "messages", "ran beside another one of the same session")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ def sentences() -> Iterator[tuple[str, list[str]]]:
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)
-                and node.func.id in {"violation", "_each"}
+                and node.func.id in {"violation", "by_function", "_calls"}
             ):
                 words = [text for text in texts_in(node.args[-1]) if len(text) >= SHORTEST]
                 if words:

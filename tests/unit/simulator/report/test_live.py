@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 
-from simulator.checks.findings import readable
+from simulator.checks.findings import label
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
 from simulator.report.board import Board
@@ -202,7 +202,7 @@ def test_a_wide_terminal_has_locks_beside_hosts_and_a_timeline() -> None:
     ],
 )
 def test_locks_have_names_that_people_can_read(lock: str, name: str) -> None:
-    assert readable(lock) == name
+    assert label(lock) == name
 
 
 def lanes(story: Story, width: int, rows: int = 9, at: float = 30) -> list[str]:
