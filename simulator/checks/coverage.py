@@ -124,24 +124,19 @@ ExerciseLevel = Literal["simulated", "delivered", "not exercised"]
 class Reach:
     """How far the run came with one function: ``why`` says why it did not exercise it."""
 
-    exercised: bool
     how: ExerciseLevel
     why: str = ""
 
 
-def reach_of(history: History) -> dict[str, Reach]:
-    """Return for each function how the run exercised it."""
-    return dict(_reaches(history))
-
-
-def _reaches(history: History) -> Iterator[tuple[str, Reach]]:
+def reaches(history: History) -> Iterator[tuple[str, Reach]]:
+    """Yield the name of each function, and how the run exercised it."""
     calls = Counter(call.function for call in history.invocations)
     bodies = Counter(section.function for section in history.sections)
     for name, function in history.functions.items():
         if bodies[name] if function.guarded else calls[name]:
-            yield name, Reach(exercised=True, how="delivered" if function.how == "delivered" else "simulated")
+            yield name, Reach(how="delivered" if function.how == "delivered" else "simulated")
         else:
-            yield name, Reach(exercised=False, how="not exercised", why=_why(history, function, calls[name]))
+            yield name, Reach(how="not exercised", why=_why(history, function, calls[name]))
 
 
 def _why(history: History, function: Function, calls: int) -> str:

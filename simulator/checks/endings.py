@@ -33,9 +33,7 @@ _UNANSWERED: Final = frozenset({"cancelled", "CancelledError", "StopIteration", 
 
 
 def judge_endings(history: History) -> Iterator[Finding]:
-    """Find invocations that ended differently from their bodies."""
-    if not history.setup.get("singleton", True):
-        return
+    """Find invocations that ended differently from their bodies, in a run with locks."""
     yield from _never_refused(history)
     if history.witnessed:
         yield from _successes(history)
@@ -188,13 +186,11 @@ TimeSpan = tuple[float, float]
 
 
 def judge_accounts(history: History) -> Iterator[Finding]:
-    """Find refusals, waits and holds that nothing explains.
+    """Find refusals, waits and holds that nothing explains, in a run with locks.
 
     If any fault may happen, only the oracle, which knows the faults, can tell who might have had a lock, and for how
     long.
     """
-    if not history.setup.get("singleton", True):
-        return
     yield from _not_allowed(history)
     yield from _tokens(history)
     if not history.rough:

@@ -31,12 +31,10 @@ _LATE: Final = 2.0
 
 
 def judge_losses(history: History) -> Iterator[Finding]:
-    """Find bodies that went on after a loss and were not told of it.
+    """Find bodies that went on after a loss and were not told of it, in a run with locks.
 
     If a body was told and goes on anyway, that is the app's own doing.
     """
-    if not history.setup.get("singleton", True):
-        return
     calls = {(call.host, call.id) for call in history.invocations}
     told: dict[tuple[str, str], list[float]] = defaultdict(list)
     for section in history.sections:
@@ -110,13 +108,11 @@ _LATE_RENEWAL: Final = 2.0
 
 
 def judge_renewals(history: History) -> Iterator[Finding]:
-    """Find holds that lasted past the time of their renewal without one.
+    """Find holds that lasted past the time of their renewal without one, in a run with locks.
 
     A failed renewal counts as one: other checks say that it did not help. Virtual worlds have no real network: there
     the oracle knows what the service knows.
     """
-    if not history.setup.get("singleton", True):
-        return
     bare = Counter(got.function for got in history.acquisitions if _is_overdue(history, got))
     for name, number in sorted(bare.items()):
         were = "was" if number == 1 else "were"
@@ -145,9 +141,7 @@ _ASKS: Final = 3.0
 
 
 def judge_spans(history: History) -> Iterator[Finding]:
-    """Find locks that were kept too short or too long, and processes in which too many waited."""
-    if not history.setup.get("singleton", True):
-        return
+    """Find locks that were kept too short or too long, and processes in which too many waited, in a run with locks."""
     if not history.rough:
         yield from _kept_at_least(history)
         yield from _waiting(history)

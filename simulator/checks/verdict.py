@@ -20,7 +20,7 @@ from simulator.checks.coverage import (
     count_exercised,
     judge_activity,
     judge_witnessed,
-    reach_of,
+    reaches,
     untried,
 )
 from simulator.checks.endings import judge_accounts, judge_endings
@@ -204,6 +204,7 @@ class Verdict:
 def judge(records: Sequence[Record]) -> Verdict:
     """Judge a run by its records, given in any order."""
     history = read_history(records)
+    locked = history.setup.get("singleton", True)
     overlaps, caught = find_overlaps(history)
     failovers = measure_failovers(history)
     tokens = check_tokens(history)
@@ -214,13 +215,13 @@ def judge(records: Sequence[Record]) -> Verdict:
         history,
         {
             "overlaps": judge_overlaps(history, overlaps, caught),
-            "spans": judge_spans(history),
+            "spans": judge_spans(history) if locked else (),
             "guards": judge_guards(history),
             "witnessed": judge_witnessed(history),
-            "accounts": judge_accounts(history),
-            "renewals": judge_renewals(history),
-            "losses": judge_losses(history),
-            "endings": judge_endings(history),
+            "accounts": judge_accounts(history) if locked else (),
+            "renewals": judge_renewals(history) if locked else (),
+            "losses": judge_losses(history) if locked else (),
+            "endings": judge_endings(history) if locked else (),
             "tokens": judge_tokens(tokens),
             "failovers": judge_failovers(history, failovers),
             "messages": of_messages,
@@ -255,7 +256,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         hosts=tuple(_hosts(history)),
         functions=tuple(_functions(history)),
         faults=report_faults(history, caught),
-        singleton=bool(history.setup.get("singleton", True)),
+        singleton=bool(locked),
         same_app=bool(history.setup.get("same_app", False)),
         interrupted=history.interrupted,
         duration=history.end - history.start,
@@ -289,7 +290,7 @@ def _functions(history: History) -> Iterator[FunctionResult]:
     bodies = Counter(section.function for section in history.bodies)
     skipped = Counter(refusal.function for refusal in history.refusals)
     failed = Counter(call.function for call in history.invocations if call.ending == "error")
-    reach = reach_of(history)
+    reach = dict(reaches(history))
     for name, function in sorted(history.functions.items()):
         yield FunctionResult(
             name=name,
@@ -301,7 +302,7 @@ def _functions(history: History) -> Iterator[FunctionResult]:
             bodies=bodies[name],
             skipped=skipped[name],
             failed=failed[name],
-            exercised=reach[name].exercised,
+            exercised=reach[name].how != "not exercised",
             how=reach[name].how,
             why=reach[name].why,
         )
