@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from simulator.host.triggers.timer import CONTAINER, Listener
+from simulator.host.triggers.timer import CONTAINER
 from singleton.base.errors import LockNotAcquired, StorageError
 from singleton.client import AsyncLockClient
 
@@ -19,17 +19,11 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Write
     from simulator.host.app.app_model import HostConfig
+    from simulator.host.triggers.timer import TimerListener
     from singleton.base.hold import Hold
     from singleton.settings.options import SingletonOptions
 
 _log = logging.getLogger(__name__)
-
-
-class Stoppable(Listener, Protocol):
-    """What runs under the lock."""
-
-    def stop(self) -> None:
-        """Let `run` end."""
 
 
 class LockedListener:
@@ -39,7 +33,7 @@ class LockedListener:
         self,
         *,
         function: str,
-        make: Callable[[], Stoppable],
+        make: Callable[[], TimerListener],
         config: HostConfig,
         options: SingletonOptions,
         write: Write,

@@ -15,11 +15,11 @@ import os
 import signal
 import time
 import uuid
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.bus import Bus
 from simulator.host.app.app_model import FAILED, REFUSED, STOPPED, HostError
@@ -28,11 +28,11 @@ from simulator.host.platform_lock import LockedListener
 from simulator.host.startup import Prepared, set_up_logging
 from simulator.host.triggers.peeklock import PeekLockListener
 from simulator.host.triggers.queue import AzureQueues, Backoff, QueueListener
-from simulator.host.triggers.timer import BlobStatusStore, Listener, TimerListener
+from simulator.host.triggers.timer import BlobStatusStore, TimerListener
 from simulator.host.web.routes import Route
 from simulator.host.web.site import FAILED as FAILED_RESPONSE
 from simulator.host.web.site import NOTHING, Site
-from simulator.host.worker import RetryContext, WorkerAnswer, WorkerCall
+from simulator.host.worker import RetryContext, WorkerCall
 from simulator.host.workers import Workers
 from singleton.stores.protocol import StoreFailure
 
@@ -41,60 +41,49 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Journal, Write
     from simulator.host.app.app_model import HostConfig, IndexedFunction
-    from simulator.host.app.hostjson import BusOptions, QueueOptions
     from simulator.host.function_plan import Plan
     from simulator.host.triggers.delivery import Delivery
     from simulator.host.triggers.queue import HostQueues, QueueMessage
     from simulator.host.triggers.schedule import Schedule
     from simulator.host.triggers.timer import Tick
     from simulator.host.web.site import HttpRequest, HttpResponse
-    from singleton.settings.options import SingletonOptions
+    from simulator.host.worker import WorkerAnswer
+
+
+Listener: TypeAlias = QueueListener | TimerListener | LockedListener | PeekLockListener
 
 
 def make_listeners(
-    plans: Iterable[Plan],
-    *,
-    queue_options: QueueOptions,
-    bus_options: BusOptions,
-    options: SingletonOptions,
-    config: HostConfig,
-    service: HostQueues,
-    bus: Bus,
-    runner: Runner,
-    write: Write,
-    random: Random,
-    closing: AsyncExitStack,
+    prepared: Prepared, config: HostConfig, queues: HostQueues, runner: Runner, write: Write, random: Random
 ) -> Iterator[Listener]:
-    """Make a listener for each function that will run; ``closing`` closes what they keep open."""
+    """Make a listener for each function that will run."""
 
     def timer(plan: Plan, schedule: Schedule) -> Listener:
         function = plan.function
-        store = BlobStatusStore(config.storage, config.host_id, function.name) if plan.monitored else None
-        if store is not None:
-            closing.push_async_callback(store.close)
         make = partial(
             TimerListener,
             function=function.name,
             schedule=schedule,
             run=partial(runner.on_tick, function),
             run_on_startup=plan.run_on_startup,
-            store=store,
+            store=BlobStatusStore(config.storage, config.host_id, function.name) if plan.monitored else None,
         )
         if not config.same_app:
             return make()
-        return LockedListener(function=function.name, make=make, config=config, options=options, write=write)
+        return LockedListener(function=function.name, make=make, config=config, options=prepared.options, write=write)
 
-    for plan in plans:
+    bus = Bus(config.bus)
+    for plan in prepared.plans:
         if plan.idle is not None:
             continue
         if plan.queue is not None:
             yield QueueListener(
                 function=plan.function.name,
                 queue=plan.queue,
-                service=service,
-                options=queue_options,
+                service=queues,
+                options=prepared.queue_options,
                 visibility=config.visibility,
-                run=partial(runner.on_message, plan.function),
+                run=partial(runner.on_received, plan.function),
                 write=write,
                 random=random,
             )
@@ -105,9 +94,9 @@ def make_listeners(
                 function=plan.function.name,
                 source=plan.source.name,
                 receiver=bus,
-                options=bus_options,
+                options=prepared.bus_options,
                 lock=config.visibility,
-                run=partial(runner.on_delivery, plan.function),
+                run=partial(runner.on_received, plan.function),
                 write=write,
             )
 
@@ -219,21 +208,7 @@ class FakeHost:
         site = make_site(prepared.plans, prepared.route_prefix, runner, self._write)
         if site is not None:
             await site.open()
-        listeners = [
-            *make_listeners(
-                prepared.plans,
-                queue_options=prepared.queue_options,
-                bus_options=prepared.bus_options,
-                options=prepared.options,
-                config=self._config,
-                service=queues,
-                bus=Bus(self._config.bus),
-                runner=runner,
-                write=self._write,
-                random=random,
-                closing=AsyncExitStack(),
-            )
-        ]
+        listeners = [*make_listeners(prepared, self._config, queues, runner, self._write, random)]
         running = [asyncio.create_task(listener.run()) for listener in listeners]
         self._ready = True
         self._write("host_ready")
@@ -278,20 +253,13 @@ LAST_WORDS: Final = 0.2
 """Seconds for what the host does after a body's end, such as writing a timer's status."""
 
 
-class Callee(Protocol):
-    """Who runs functions: the workers."""
-
-    async def invoke(self, call: WorkerCall, limit: float | None) -> WorkerAnswer:
-        """Run a function; return its answer, or what happened to it."""
-
-
 class Runner:
     """Runs the functions of one host; lives on the host's loop."""
 
     def __init__(
         self,
         *,
-        workers: Callee,
+        workers: Workers,
         queues: HostQueues,
         retries: Mapping[str, RetryPolicy],
         limit: float | None,
@@ -314,25 +282,18 @@ class Runner:
             await asyncio.wait(self._running, timeout=seconds)
             await asyncio.sleep(LAST_WORDS)
 
-    async def on_message(self, function: IndexedFunction, message: QueueMessage) -> bool:
-        """Run a queue-triggered function on a message; tell whether it succeeded."""
-        return await self._on_received(function, message)
-
-    async def on_delivery(self, function: IndexedFunction, delivery: Delivery) -> bool:
+    async def on_received(self, function: IndexedFunction, message: QueueMessage | Delivery) -> bool:
         """Run a function on a message, event, blob or document; tell whether it succeeded."""
-        return await self._on_received(function, delivery)
+        await self._unless_stopping()
+        self._run_to_the_end()
+        answer = await self._tries(function, message, shown=0, told={"message": message.id})
+        return answer.error is None
 
     async def on_request(self, function: IndexedFunction, request: HttpRequest) -> HttpResponse:
         """Run an HTTP function; return what its caller gets."""
         self._run_to_the_end()
         answer = await self._tries(function, request, shown=0, told={"request": request.id})
         return FAILED_RESPONSE if answer.error is not None else answer.response or NOTHING
-
-    async def _on_received(self, function: IndexedFunction, message: QueueMessage | Delivery) -> bool:
-        await self._unless_stopping()
-        self._run_to_the_end()
-        answer = await self._tries(function, message, shown=0, told={"message": message.id})
-        return answer.error is None
 
     def _run_to_the_end(self) -> None:
         """Let a drain wait for the task that runs this, also until it has told how it ended."""

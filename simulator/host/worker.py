@@ -20,6 +20,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
+from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,28 +95,17 @@ class TraceContext:
         self._parent = f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
         self._attributes: dict[str, str] = {}
 
-    @property
-    def trace_parent(self) -> str:
-        """Return the trace parent."""
-        return self._parent
-
-    @property
-    def trace_state(self) -> str:
-        """Return the trace state."""
-        return ""
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """Return the attributes."""
-        return self._attributes
-
-    Traceparent = trace_parent
-    Tracestate = trace_state
-    Attributes = attributes
+    trace_parent = Traceparent = property(attrgetter("_parent"))
+    trace_state = Tracestate = property(lambda _: "")
+    attributes = Attributes = property(attrgetter("_attributes"))
 
 
 class Context:
-    """What a function can learn of its invocation."""
+    """What a function can learn of its invocation.
+
+    ``function_directory`` is the folder of the function's file. ``invocation_id`` is the same over all tries. A thread
+    of the app puts the id into ``thread_local_storage``, so that its logs can be told apart.
+    """
 
     def __init__(
         self, name: str, directory: str, invocation: str, storage: threading.local, retry: RetryContext
@@ -127,35 +117,12 @@ class Context:
         self._trace = TraceContext()
         self._retry = retry
 
-    @property
-    def function_name(self) -> str:
-        """Return the function's name."""
-        return self._name
-
-    @property
-    def function_directory(self) -> str:
-        """Return the folder of the function's file."""
-        return self._directory
-
-    @property
-    def invocation_id(self) -> str:
-        """Return the id of this invocation, the same over all its tries."""
-        return self._invocation
-
-    @property
-    def thread_local_storage(self) -> threading.local:
-        """Return where a thread of the app puts ``invocation_id``, so that its logs can be told apart."""
-        return self._storage
-
-    @property
-    def trace_context(self) -> TraceContext:
-        """Return the trace context."""
-        return self._trace
-
-    @property
-    def retry_context(self) -> RetryContext:
-        """Return how often this invocation was tried before."""
-        return self._retry
+    function_name = property(attrgetter("_name"))
+    function_directory = property(attrgetter("_directory"))
+    invocation_id = property(attrgetter("_invocation"))
+    thread_local_storage = property(attrgetter("_storage"))
+    trace_context = property(attrgetter("_trace"))
+    retry_context = property(attrgetter("_retry"))
 
 
 _THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"

@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.bus import BusTrouble
 from simulator.host.triggers.delivery import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Any, Literal
 
+    from simulator.bus import Bus
     from simulator.history.journal import Write
     from simulator.host.app.hostjson import BusOptions
 
@@ -32,22 +32,6 @@ RunDelivery: TypeAlias = "Callable[[Delivery], Awaitable[bool]]"
 """Runs the function on a delivery; True means success."""
 
 
-class Receiver(Protocol):
-    """What a listener asks of the broker; all may raise ``BusTrouble``."""
-
-    async def receive(self, entity: str, wait: float) -> dict[str, Any] | None:
-        """Wait for a message, which is locked from then on."""
-
-    async def renew(self, token: str) -> bool:
-        """Renew a lock; False: it has expired."""
-
-    async def complete(self, token: str) -> bool:
-        """Remove a message; False: its lock has expired."""
-
-    async def abandon(self, token: str) -> Literal["back", "dead", "gone"]:
-        """Give a message back."""
-
-
 class PeekLockListener:
     """Feeds one function from one source. `run` ends when `stop` was called and all that was received is settled."""
 
@@ -56,7 +40,7 @@ class PeekLockListener:
         *,
         function: str,
         source: str,
-        receiver: Receiver,
+        receiver: Bus,
         options: BusOptions,
         lock: float,
         run: RunDelivery,

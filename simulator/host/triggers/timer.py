@@ -12,18 +12,10 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.schedule import NEVER, Schedule
-
-
-class Listener(Protocol):
-    """What a host runs for each function."""
-
-    async def run(self) -> None:
-        """Listen."""
-
 
 _log = logging.getLogger(__name__)
 # A long wait is split, so that a changed clock or a machine that slept is noticed (H-70).
@@ -44,16 +36,6 @@ class WallClock:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, _LONGEST_WAIT)):
                     await stop.wait()
-
-
-class StatusStore(Protocol):
-    """Keeps a timer's status after the end of its host (H-60)."""
-
-    async def load(self) -> ScheduleStatus | None:
-        """Return the stored status, or None."""
-
-    async def save(self, status: ScheduleStatus) -> None:
-        """Store the status; failures are logged, not raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +65,7 @@ class TimerListener:
         schedule: Schedule,
         run: RunTick,
         run_on_startup: bool = False,
-        store: StatusStore | None = None,
+        store: BlobStatusStore | None = None,
         clock: WallClock | None = None,
     ) -> None:
         self._function = function
@@ -171,7 +153,7 @@ _TIMEOUT: Final = 15.0
 
 
 class BlobStatusStore:
-    """The status of one timer of one Functions host id. Use it on one event loop, and close it."""
+    """The status of one timer of one Functions host id (H-60). Use it on one event loop, and close it."""
 
     def __init__(self, connection_string: str, host_id: str, function: str) -> None:
         from azure.storage.blob.aio import ContainerClient  # only hosts with such timers import it
@@ -201,30 +183,16 @@ class BlobStatusStore:
 
     async def save(self, status: ScheduleStatus) -> None:
         """Store the status; a failure is only logged."""
-        from azure.core.exceptions import AzureError
+        from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 
+        text = json.dumps(status.to_json())
         try:
             async with asyncio.timeout(_TIMEOUT):
-                await self._upload(json.dumps(status.to_json()))
+                try:
+                    await self._blob.upload_blob(text, overwrite=True)
+                except ResourceNotFoundError:  # the container is missing
+                    with suppress(ResourceExistsError):
+                        await self._container.create_container()
+                    await self._blob.upload_blob(text, overwrite=True)
         except (AzureError, TimeoutError) as error:
             _log.warning("the status of a timer can't be saved: %s", error)
-
-    async def _upload(self, text: str) -> None:
-        from azure.core.exceptions import HttpResponseError
-
-        try:
-            await self._blob.upload_blob(text, overwrite=True)
-        except HttpResponseError as error:
-            if error.status_code != 404:
-                raise
-            await self._create_container()
-            await self._blob.upload_blob(text, overwrite=True)
-
-    async def _create_container(self) -> None:
-        from azure.core.exceptions import HttpResponseError
-
-        try:
-            await self._container.create_container()
-        except HttpResponseError as error:
-            if error.status_code != 409:
-                raise

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import base64
 import re
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from simulator.bus import Bus
 from simulator.host.app.app_model import HostConfig, IndexedFunction, Parameter
 from simulator.host.app.hostjson import BusOptions, QueueOptions
 from simulator.host.function_plan import Plan
 from simulator.host.process import make_listeners
+from simulator.host.startup import Prepared
 from simulator.host.triggers.bindings import binding_data
 from simulator.host.triggers.outputs import Outputs, Typed
 from simulator.host.triggers.queue import QueueMessage
@@ -144,24 +143,23 @@ async def test_a_listener_is_woken_for_its_own_queue_only(tmp_path: Path) -> Non
         Plan(function=function, queue=f"for-{function.name}", idle="why" if function.name == "off" else None)
         for function in functions
     ]
-    runner = cast("Runner", _NoRunner())
-    async with AsyncExitStack() as closing:
-        listeners = make_listeners(
-            plans,
-            queue_options=QueueOptions(),
-            bus_options=BusOptions(),
-            options=SingletonOptions(),
-            config=config,
-            service=queues,
-            bus=Bus(""),
-            runner=runner,
-            write=_ignore,
-            random=Random(1),
-            closing=closing,
-        )
-        made = cast("list[QueueListener]", list(listeners))
-        await queues.send("for-ship", "one")
-        await queues.send("nobody-listens", "one")
+    prepared = Prepared(
+        plans=tuple(plans),
+        queue_options=QueueOptions(),
+        bus_options=BusOptions(),
+        route_prefix="",
+        options=SingletonOptions(),
+        notes=(),
+        retries={},
+        time_limit=None,
+        workers=1,
+        zone=None,
+        queues=True,
+    )
+    listeners = make_listeners(prepared, config, queues, cast("Runner", _NoRunner()), _ignore, Random(1))
+    made = cast("list[QueueListener]", list(listeners))
+    await queues.send("for-ship", "one")
+    await queues.send("nobody-listens", "one")
     assert [(listener.queue, listener._found.is_set()) for listener in made] == [
         ("for-ship", True),
         ("for-bill", False),
@@ -172,5 +170,5 @@ def _ignore(event: str, /, **fields: object) -> None: ...
 
 
 class _NoRunner:
-    async def on_message(self, *_: Any) -> bool:
+    async def on_received(self, *_: Any) -> bool:
         return True

@@ -16,6 +16,7 @@ from tests.support.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
 
+    from simulator.host.triggers.timer import TimerListener
     from singleton.client import AsyncLockClient
 
 STORAGE = "UseDevelopmentStorage=true"
@@ -96,7 +97,7 @@ class Given:
         )
         self.listener = LockedListener(
             function="tick",
-            make=lambda: self._make(drain),
+            make=lambda: cast("TimerListener", self._make(drain)),
             config=HostConfig(
                 name="host-1", app=Path(), journal=Path(), storage=STORAGE, host_id="shop", lock_host_id="shop"
             ),

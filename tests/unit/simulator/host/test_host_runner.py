@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -23,6 +23,8 @@ from tests.support.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
+
+    from simulator.host.workers import Workers
 
 MESSAGE = QueueMessage(id="m-1", text="", dequeue_count=1, pop_receipt="r")
 
@@ -48,7 +50,7 @@ class Given:
         self.calls: list[tuple[float, WorkerCall]] = []
         self.events: list[tuple[str, dict[str, object]]] = []
         self.runner = Runner(
-            workers=self,
+            workers=cast("Workers", self),
             queues=MemoryQueues(),
             retries={"ship": RetryPolicy(**policy)} if policy else {},
             limit=None,
@@ -68,7 +70,7 @@ class Given:
 
 def test_a_message_is_tried_again_within_its_delivery_under_one_invocation_id_and_fails_once() -> None:
     given = Given(*["ValueError"] * 9, most=2, fixed=5.0)
-    assert given.run(given.runner.on_message(function(), MESSAGE)) is False
+    assert given.run(given.runner.on_received(function(), MESSAGE)) is False
     assert [at for at, _ in given.calls] == [0.0, 5.0, 10.0]
     assert [call.retry.retry_count for _, call in given.calls] == [0, 1, 2]
     assert {call.retry.max_retry_count for _, call in given.calls} == {0}
@@ -77,7 +79,7 @@ def test_a_message_is_tried_again_within_its_delivery_under_one_invocation_id_an
 
 def test_a_try_that_succeeds_is_the_last() -> None:
     given = Given("ValueError", None, most=-1, fixed=0.0)
-    assert given.run(given.runner.on_message(function(), MESSAGE)) is True
+    assert given.run(given.runner.on_received(function(), MESSAGE)) is True
     assert len(given.calls) == 2
 
 
@@ -89,7 +91,7 @@ def test_a_timer_is_told_how_often_it_may_be_tried() -> None:
 
 def test_without_a_policy_nothing_is_tried_again() -> None:
     given = Given("ValueError")
-    assert given.run(given.runner.on_message(function(), MESSAGE)) is False
+    assert given.run(given.runner.on_received(function(), MESSAGE)) is False
     assert len(given.calls) == 1
 
 
@@ -97,12 +99,12 @@ def test_the_drain_waits_for_what_runs_and_starts_nothing() -> None:
     given = Given(takes=6.0)
 
     async def main() -> None:
-        body = asyncio.create_task(given.runner.on_message(function(), MESSAGE))
+        body = asyncio.create_task(given.runner.on_received(function(), MESSAGE))
         await asyncio.sleep(1)
         draining = asyncio.create_task(given.runner.drain(10.0))
         await asyncio.sleep(1)
         late = [
-            asyncio.create_task(given.runner.on_message(function(), MESSAGE)),
+            asyncio.create_task(given.runner.on_received(function(), MESSAGE)),
             asyncio.create_task(given.runner.on_tick(function(), Tick(due=0))),
         ]
         await draining
@@ -121,7 +123,7 @@ def test_the_drain_ends_after_its_time() -> None:
     given = Given(takes=60.0)
 
     async def main() -> None:
-        body = asyncio.create_task(given.runner.on_message(function(), MESSAGE))
+        body = asyncio.create_task(given.runner.on_received(function(), MESSAGE))
         await asyncio.sleep(0)
         await given.runner.drain(10.0)
         assert asyncio.get_running_loop().time() == pytest.approx(10.2)

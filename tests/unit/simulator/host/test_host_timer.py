@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -15,6 +15,8 @@ from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from simulator.host.triggers.timer import BlobStatusStore
 
 START = datetime(2026, 11, 21, 10, 0, 2, tzinfo=UTC).timestamp()
 
@@ -60,7 +62,7 @@ class Timer:
             schedule=Schedule.parse(schedule, zone=UTC),
             run=self._run,
             run_on_startup=run_on_startup,
-            store=store,
+            store=cast("BlobStatusStore | None", store),
             clock=VirtualClock(),
         )
 

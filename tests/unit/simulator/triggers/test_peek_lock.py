@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from simulator.bus import Broker, BusTrouble, Entity
+from simulator.bus import Broker, Bus, BusTrouble, Entity
 from simulator.host.app.hostjson import BusOptions
 from simulator.host.triggers.peeklock import PeekLockListener
 from tests.support.virtual import run_virtual
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 LOCK = 20.0
 
 
-class Local:
+class Local(Bus):
     """A receiver at a broker in the same loop; ``silent`` requests get no answer."""
 
     def __init__(self, broker: Broker) -> None:
+        super().__init__("")
         self.broker = broker
         self.silent = 0
 
