@@ -192,6 +192,11 @@ def guards_of(function: object) -> tuple[Guard, ...]:
     return found
 
 
+def is_wrapper(function: object) -> bool:
+    """Tell whether ``@singleton`` has made this function, and no other decorator."""
+    return inspect.isfunction(function) and function in _guarded_by_us
+
+
 def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
     _declared.append(guard)
     guards = tuple(sorted((guard, *guards_of(target)), key=lambda each: each.mode, reverse=True))

@@ -14,7 +14,7 @@ from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.web.routes import Route, RouteError
 from singleton.base.words import did_you_mean, quoted
-from singleton.decorator import declared_guards, guards_of
+from singleton.decorator import declared_guards, guards_of, is_wrapper
 from singleton.functions.message_deferral import JITTER
 from singleton.layouts.layout import Layout
 from singleton.settings.connection import DEFAULT_CONNECTION
@@ -136,7 +136,7 @@ class Plan:
 
 def _is_decorated(function: Callable[..., Any]) -> bool:
     while (inner := getattr(function, "__wrapped__", None)) is not None:
-        if getattr(function, "__globals__", {}).get("__name__") != "singleton.decorator":
+        if not is_wrapper(function):
             return True
         function = inner
     return False
