@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from simulator.host.triggers.queue import QueueMessage
 from simulator.virtual.storage.network import Network, NetworkRequest
@@ -15,11 +15,12 @@ from singleton.stores.message_store import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
+
+_T = TypeVar("_T")
 
 WEEK: Final = 604_800
 _NEVER: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -170,10 +171,8 @@ class VirtualQueue:
 
     async def receive(self, count: int, seconds: int) -> list[QueueMessage]:
         """See ``HostQueue.receive``."""
-        taken: list[QueueMessage] = await self._send(
-            "queue receive", partial(self._queues.receive, self._name, count, seconds, self._machine)
-        )
-        return taken
+        receive = partial(self._queues.receive, self._name, count, seconds, self._machine)
+        return await self._send("queue receive", receive)
 
     async def create(self) -> None:
         """See ``MessageStore.create``."""
@@ -181,23 +180,17 @@ class VirtualQueue:
 
     async def now(self) -> float:
         """See ``MessageStore.now``."""
-        now: float = await self._send("queue time", lambda: self._queues.loop.now)
-        return now
+        return await self._send("queue time", lambda: self._queues.loop.now)
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
         """See ``MessageStore.hide``."""
-        hidden: Hidden = await self._send(
-            "queue update", partial(self._queues.hide, self._name, id, receipt, seconds), id
-        )
-        return hidden
+        return await self._send("queue update", partial(self._queues.hide, self._name, id, receipt, seconds), id)
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
         """See ``MessageStore.send``."""
         by_locks = self._machine if PART.get() == "locks" else None
-        sent: Sent = await self._send(
-            "queue send", partial(self._queues.send_for, self._name, text, delay, life, by_locks), text
-        )
-        return sent
+        send = partial(self._queues.send_for, self._name, text, delay, life, by_locks)
+        return await self._send("queue send", send, text)
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
         """See ``MessageStore.delete``."""
@@ -214,8 +207,8 @@ class VirtualQueue:
         """See ``MessageStore.aclose``."""
         self._closed()
 
-    def _send(self, call: str, execute: Callable[[], Any], message: str = "") -> asyncio.Future[Any]:
+    async def _send(self, call: str, execute: Callable[[], _T], message: str = "") -> _T:
         by_locks = PART.get() == "locks"
-        return self._network.send(
-            QueueRequest(self._machine, call, self._name, execute, message=message, by_locks=by_locks)
-        )
+        request = QueueRequest(self._machine, call, self._name, execute, message=message, by_locks=by_locks)
+        answer: _T = await self._network.send(request)
+        return answer

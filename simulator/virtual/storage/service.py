@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 from simulator.virtual.storage.network import NetworkRequest
-from singleton.stores.protocol import MOST_LISTED, NOTHING, StoreFailure
+from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from simulator.virtual.storage.network import Network
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from singleton.settings.accounts import LockContainer
-    from singleton.stores.lock_keeping import Page
-    from singleton.stores.log_store import Tail
-    from singleton.stores.protocol import BlobState, Content
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _LABEL: Final = {"CostCentre": "4711"}
 """What an operator writes on a lock's blob."""
@@ -214,9 +215,26 @@ class Service(MemoryLeaseStore):
         return "expired" if tenure.expires <= self._loop.now else "taken away"
 
 
+def _sent(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[NetworkStore, _P], Coroutine[Any, Any, _T]]:
+    """Return the method that sends this request of the service over the network, with all of its arguments."""
+    parameters = [*inspect.signature(method).parameters.values()][1:]
+    under_lease = [each.name for each in parameters[1:2]] == ["lease_id"]
+
+    async def send(store: NetworkStore, /, *args: _P.args, **more: _P.kwargs) -> _T:
+        given: list[Any] = [more.get(each.name, each.default) for each in parameters]
+        given[: len(args)] = args
+        name, *rest = given
+        answer: _T = await store.request(method.__name__, name, tuple(rest), rest[0] if under_lease else None)
+        return answer
+
+    return send
+
+
 @dataclass(slots=True)
 class NetworkStore:
-    """A machine's ``LeaseStore``: each call is a request over the network."""
+    """A machine's store, of all that ``MemoryLeaseStore`` has: each call is a request over the network."""
 
     _network: Network
     _service: Service
@@ -225,108 +243,34 @@ class NetworkStore:
     _closed: Callable[[], None] = lambda: None
     _is_closed: bool = False
 
-    async def acquire(self, name: str, lease_id: str, duration: int) -> str:
-        """See ``LeaseStore.acquire``."""
-        etag: str = await self._request("acquire", name, (lease_id, duration), lease_id)
-        return etag
-
-    async def renew(self, name: str, lease_id: str) -> str:
-        """See ``LeaseStore.renew``."""
-        replied: str = await self._request("renew", name, (lease_id,), lease_id)
-        return replied
-
-    async def release(self, name: str, lease_id: str) -> None:
-        """See ``LeaseStore.release``."""
-        await self._request("release", name, (lease_id,), lease_id)
-
-    async def break_(self, name: str, etag: str | None = None) -> None:
-        """See ``LeaseStore.break_``."""
-        await self._request("break_", name, (etag,))
-
-    async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
-        """See ``LeaseStore.create``."""
-        made: BlobState | None = await self._request("create", name, (metadata,))
-        return made
-
-    async def read(self, name: str) -> BlobState:
-        """See ``LeaseStore.read``."""
-        state: BlobState = await self._request("read", name)
-        return state
-
-    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
-        """See ``LeaseStore.write``."""
-        written: str = await self._request("write", name, (lease_id, metadata, etag), lease_id)
-        return written
-
-    async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
-        """See ``ContentStore.put``."""
-        written: str = await self._request("put", name, (lease_id, metadata, etag, body), lease_id)
-        return written
-
-    async def get(self, name: str, lease_id: str | None, most: int) -> Content:
-        """See ``ContentStore.get``."""
-        content: Content = await self._request("get", name, (lease_id, most), lease_id)
-        return content
-
-    async def note(self, name: str, metadata: Mapping[str, str]) -> None:
-        """See ``NoteStore.note``."""
-        await self._request("note", name, (metadata,))
-
-    async def noted(self, name: str) -> Mapping[str, str]:
-        """See ``NoteStore.noted``."""
-        metadata: Mapping[str, str] = await self._request("noted", name)
-        return metadata
-
-    async def remove(self, name: str) -> None:
-        """See ``NoteStore.remove``."""
-        await self._request("remove", name)
-
-    async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """See ``LogStore.start_log``."""
-        made: bool = await self._request("start_log", name, (metadata,))
-        return made
-
-    async def append(self, name: str, block: bytes) -> int:
-        """See ``LogStore.append``."""
-        offset: int = await self._request("append", name, (block,))
-        return offset
-
-    async def tail(self, name: str, start: int, most: int) -> Tail:
-        """See ``LogStore.tail``."""
-        tail: Tail = await self._request("tail", name, (start, most))
-        return tail
-
-    async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
-        """See ``LogStore.label``."""
-        labelled: str = await self._request("label", name, (metadata, etag))
-        return labelled
-
-    async def drop(self, name: str, etag: str) -> None:
-        """See ``LogStore.drop``."""
-        await self._request("drop", name, (etag,))
-
-    async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
-        """See ``LockKeeping.page``."""
-        page: Page = await self._request("page", prefix, (marker, most))
-        return page
-
-    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
-        """See ``LockKeeping.shorten``."""
-        ends: int = await self._request("shorten", name, (after, etag))
-        return ends
-
-    async def erase(self, name: str, etag: str) -> None:
-        """See ``LockKeeping.erase``."""
-        await self._request("erase", name, (etag,))
+    acquire = _sent(MemoryLeaseStore.acquire)
+    renew = _sent(MemoryLeaseStore.renew)
+    release = _sent(MemoryLeaseStore.release)
+    break_ = _sent(MemoryLeaseStore.break_)
+    create = _sent(MemoryLeaseStore.create)
+    read = _sent(MemoryLeaseStore.read)
+    write = _sent(MemoryLeaseStore.write)
+    put = _sent(MemoryLeaseStore.put)
+    get = _sent(MemoryLeaseStore.get)
+    note = _sent(MemoryLeaseStore.note)
+    noted = _sent(MemoryLeaseStore.noted)
+    remove = _sent(MemoryLeaseStore.remove)
+    start_log = _sent(MemoryLeaseStore.start_log)
+    append = _sent(MemoryLeaseStore.append)
+    tail = _sent(MemoryLeaseStore.tail)
+    label = _sent(MemoryLeaseStore.label)
+    drop = _sent(MemoryLeaseStore.drop)
+    page = _sent(MemoryLeaseStore.page)
+    shorten = _sent(MemoryLeaseStore.shorten)
+    erase = _sent(MemoryLeaseStore.erase)
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""
         self._is_closed = True
         self._closed()
 
-    def _request(
-        self, call: str, name: str, args: tuple[Any, ...] = (), lease: str | None = None
-    ) -> asyncio.Future[Any]:
+    def request(self, call: str, name: str, args: tuple[Any, ...], lease_id: str | None) -> asyncio.Future[Any]:
+        """Send a request of this machine, under a lease or None."""
         execute = partial(self._service.execute, self._machine, call, name, args)
-        request = NetworkRequest(self._machine, call, name, execute, lease, self._place, self._is_closed, args)
+        request = NetworkRequest(self._machine, call, name, execute, lease_id, self._place, self._is_closed, args)
         return self._network.send(request)
