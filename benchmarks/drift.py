@@ -21,7 +21,7 @@ from benchmarks.measuring import heading, say, table
 from simulator.virtual.faults.host_faults import Drift
 from simulator.virtual.faults.network_faults import Partition
 from simulator.virtual.search.world_scenario import WorldScenario
-from simulator.virtual.worlds.registry import start_workload
+from simulator.virtual.worlds.registry import workload
 from simulator.virtual.worlds.runtime import prepare_process
 from simulator.virtual.worlds.world import World
 
@@ -69,7 +69,7 @@ def run(seed: int, percent: float) -> Run:
     planned = scenario(seed, percent)
     world = World(seed, planned.hosts, planned.faults)
     world.ends_when_broken = False
-    start_workload(planned.workload, world)
+    workload(planned.workload).start(world)
     return world.run()
 
 

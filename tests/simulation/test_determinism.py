@@ -11,7 +11,7 @@ import pytest
 
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.world_scenario import WorldScenario
-from simulator.virtual.worlds.registry import start_workload
+from simulator.virtual.worlds.registry import workload as workload_of
 from simulator.virtual.worlds.world import World
 from tests.simulation.planting import ROOT
 from tests.worlds import NAMED, WORKLOADS
@@ -68,7 +68,7 @@ def test_another_fault_is_another_history() -> None:
 def test_nothing_outside_hosts_sets_a_variable_that_all_of_it_would_see(workload: str) -> None:
     planned = scenario(3, workload)
     world = World(planned.seed, planned.hosts, planned.faults)
-    start_workload(workload, world)
+    workload_of(workload).start(world)
     world.run()
     assert len(world.loop.nobody) == 0
 

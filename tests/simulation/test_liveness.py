@@ -8,7 +8,7 @@ import pytest
 
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.world_scenario import WorldScenario
-from simulator.virtual.worlds.registry import start_workload
+from simulator.virtual.worlds.registry import workload
 from simulator.virtual.worlds.world import World
 from tests.support.mutants import Mutant, applied
 
@@ -51,7 +51,7 @@ def found(seed: int) -> list[Violation]:
     planned = WorldScenario.draw(seed, hosts=4, kinds=tuple(KINDS), workloads=("mixed", "keys"))
     world = World(planned.seed, planned.hosts, planned.faults)
     world.ends_when_broken = False
-    start_workload(planned.workload, world)
+    workload(planned.workload).start(world)
     return list(world.run().violations)
 
 
@@ -66,7 +66,7 @@ def test_all_work_ends_within_two_minutes_and_twice_its_length_after_the_last_fa
     for seed in range(25):
         planned = WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS))
         world = World(planned.seed, planned.hosts, planned.faults)
-        start_workload(planned.workload, world)
+        workload(planned.workload).start(world)
         run = world.run()
         healed = max((fault.ends for fault in planned.faults), default=0.0)
         ended = [record.t for record in run.records if record.event == "invocation_ended"]

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.hosts.jobs import InvocationContext, inside, without_options
+from simulator.virtual.hosts.jobs import InvocationContext, ended, inside, without_options
+from simulator.virtual.storage.network import both
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once
@@ -145,13 +146,7 @@ class _Caller:
         for number, plan in enumerate(plans):
             await asyncio.sleep(plan.pause)
             call = self.ledger.begin(self.machine, f"{self.machine.name}/{self.number}/{number}", plan.key)
-            task = asyncio.create_task(self._call(call, plan), name=call.owner)
-            await asyncio.wait({task}, timeout=None if plan.sync else plan.cancel_after)
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-            if not task.cancelled():
-                task.result()
+            await ended(self._call(call, plan), call.owner, cancel_after=None if plan.sync else plan.cancel_after)
 
     async def _call(self, call: Call, plan: _Plan) -> None:
         outcome = "cancelled"
@@ -243,14 +238,12 @@ class Ledger:
     under_way: Counter[tuple[Machine | None, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        delete = self.world.service.delete
-
-        def noted(name: str) -> None:
-            self.deleted.add(name.rpartition("/")[2])
-            delete(name)
-
-        self.world.service.delete = noted  # type: ignore[method-assign]
+        service = self.world.service
+        service.delete = both(self._notes_deletion, service.delete)  # type: ignore[method-assign]
         self.world.oracle.conduct.keeps = self._keeps
+
+    def _notes_deletion(self, name: str) -> None:
+        self.deleted.add(name.rpartition("/")[2])
 
     def _keeps(self, tenure: Tenure) -> bool:
         """Tell whether somebody may be reading what was kept at this moment, under a lease of this machine."""

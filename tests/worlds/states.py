@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.jobs import able, inside
 from simulator.virtual.oracle.callers import STALE
+from simulator.virtual.storage.network import both
 from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockLost, SingletonError, StorageUnavailable
@@ -59,7 +60,7 @@ def start_states(world: World) -> None:
     rng = world.rng_work
     failover = rng.choice((None, None, 2.0, 5.0))
     ledger = _Ledger(world)
-    world.network.on_answer = _both(world.network.on_answer, ledger.answered)
+    world.network.on_answer = both(world.network.on_answer, ledger.answered)
     world.service.on_delete = ledger.deleted
     locks = [f"cursor-{number}" for number in range(rng.choice((1, 1, 2)))]
     for machine in world.machines:
@@ -70,14 +71,6 @@ def start_states(world: World) -> None:
                 machine, _work(ledger, machine, f"{machine.name}/{worker}", failover, sections), seconds=seconds
             )
     world.oracle.last_checks.append(ledger.must_be_there)
-
-
-def _both(one: Any, other: Any) -> Any:
-    def call(*args: Any) -> None:
-        one(*args)
-        other(*args)
-
-    return call
 
 
 def _drawn(world: World, locks: list[str]) -> _Section:

@@ -87,7 +87,7 @@ class BlockedLoop(Lasting, kind="blocked loop"):
     said: ClassVar[str] = "the user's event loop on host-{0.host} is blocked for {0.seconds:g} s"
 
     def strike(self, world: Target) -> None:
-        world.machines[self.host].block_user_loop(self.seconds)
+        world.machines[self.host].block("user", self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,15 @@ import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simulator.virtual.oracle.evidence import RunningBody
 from simulator.virtual.time.machine import Baton
 from singleton import current_hold, singleton
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.outcome import Resource
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from singleton.base.events import EventKind
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +97,20 @@ class InvocationContext:
 
 
 @contextmanager
-def without_options() -> Iterator[None]:
-    """Hide this machine's own settings for Functions, so that the worlds are the same everywhere.
+def without_options(instead: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+    """Hide this machine's own settings for Functions, so that the worlds are the same everywhere; set others.
 
     The host.json above this module counts. A user's app has worlds of its own (``user_app.py``), with its own options.
     """
     hidden = {name: value for name, value in os.environ.items() if _is_option(name)}
     for name in hidden:
         del os.environ[name]
+    os.environ.update(instead)
     try:
         yield
     finally:
+        for name in instead:
+            del os.environ[name]
         os.environ.update(hidden)
 
 
@@ -183,6 +189,19 @@ async def work(world: World, hold: Hold, seconds: float) -> bool:
         return False
     world.resource.write(hold)
     return True
+
+
+async def ended(use: Coroutine[Any, Any, _T], name: str, *, cancel_after: float | None) -> _T | None:
+    """Run a use of a lock as a task of its own, and return its result; None if it was cancelled after so many seconds.
+
+    Raises what the use raises, but for its cancellation.
+    """
+    task = asyncio.create_task(use, name=name)
+    await asyncio.wait({task}, timeout=cancel_after)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+    return None if task.cancelled() else task.result()
 
 
 def able(world: World, machine: Machine, seconds: float) -> bool:

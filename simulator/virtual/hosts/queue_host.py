@@ -157,6 +157,18 @@ async def invoke(
     return outcome
 
 
+async def cancel(world: World, invoked: asyncio.Task[bool], invocation: str) -> None:
+    """Cancel an invocation, unless it has ended, and wait for its end. It may not end as if nobody had asked."""
+    if invoked.done():
+        return
+    world.cancelled.add(invocation)
+    invoked.cancel()
+    await asyncio.wait({invoked})
+    world.oracle.reached["invocation: cancelled"] += 1
+    if not invoked.cancelled():
+        world.oracle.blame("cancellation swallowed", f"{invocation} was cancelled, and went on to its end")
+
+
 VISIBILITY: Final = 30.0
 PATIENCE: Final = 10.0
 """Seconds that a host waits for an answer of its queue."""

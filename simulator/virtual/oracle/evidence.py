@@ -156,6 +156,12 @@ class Evidence:
         mine = [body for body in self._bodies[tenure.lock] if body.hold.lease_id == tenure.lease_id]
         return [body for body in mine if body.since <= ended]
 
+    def counts(self, body: RunningBody) -> bool:
+        """Tell whether a body counts as inside: its host runs and was not told of a loss, and no operator was there."""
+        machine = body.machine
+        excused = machine.stopped or machine.resumed_at == self.loop.now or body.knows()
+        return not excused and not self.operated(body.hold.lease_id)
+
     def operated(self, lease_id: str | None) -> bool:
         """Tell whether an operator ended this lease."""
         return lease_id in self._operated

@@ -32,7 +32,7 @@ from simulator.virtual.oracle.conduct import Conduct
 from simulator.virtual.oracle.evidence import Evidence, Moments, RunningBody
 from simulator.virtual.oracle.listeners import ListenerChecks
 from simulator.virtual.oracle.takeovers import TakeoverChecks
-from simulator.virtual.time.machine import HOST, Baton
+from simulator.virtual.time.machine import Baton, here
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ class Oracle(Evidence):
 
     def hear(self, event: LockEvent) -> None:
         """Take an event of a host's lock, in that host's context."""
-        machine = HOST.get()
-        assert machine is not None
+        machine = here()
         self.callers.hear(event, machine)
         self.listening.hear(event, machine)
         self.also_hears(event, machine)

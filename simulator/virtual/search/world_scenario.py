@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.faults import KINDS, WorldFault, fault_from
-from simulator.virtual.worlds.registry import names, start_workload, workload
+from simulator.virtual.worlds.registry import names, workload
 from simulator.virtual.worlds.world import World
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class WorldScenario:
             with _temporary_folder():
                 start_app(self.app, world, self.messages)
                 return world.run()
-        start_workload(self.workload, world)
+        workload(self.workload).start(world)
         return world.run()
 
     def without(self, index: int, *instead: WorldFault) -> WorldScenario:

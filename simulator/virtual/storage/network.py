@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextvars
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from singleton.stores.protocol import StoreFailure
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from singleton.settings.accounts import LockContainer
 
+_P = ParamSpec("_P")
 
 SOON: Final = 0.4
 """Seconds within which a request is answered without faults."""
@@ -163,6 +164,16 @@ class Network:
             future.set_result(answer)
         else:
             future.set_exception(failure)
+
+
+def both(first: Callable[_P, object], second: Callable[_P, object]) -> Callable[_P, None]:
+    """Return a function that tells two listeners: for an event of the network, or of the service."""
+
+    def tell(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        first(*args, **kwargs)
+        second(*args, **kwargs)
+
+    return tell
 
 
 def _reset() -> StoreFailure:

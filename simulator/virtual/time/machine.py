@@ -34,6 +34,13 @@ _NOWHERE: Final = contextvars.Context()
 """The context of what was cancelled."""
 
 
+def here() -> Machine:
+    """Return the machine of the running code; there must be one."""
+    machine = HOST.get()
+    assert machine is not None, "a lock was used outside every simulated host"
+    return machine
+
+
 class Callback:
     """A callback of a virtual loop: an ``asyncio.Handle``, with the machine that it belongs to.
 
@@ -197,10 +204,6 @@ class Machine:
         """Stop the whole process, as SIGSTOP does; it goes on after ``seconds`` of true time."""
         for part in get_args(Part):
             self._stop(part, seconds)
-
-    def block_user_loop(self, seconds: float) -> None:
-        """Keep the user's event loop busy; the lock thread goes on."""
-        self._stop("user", seconds)
 
     def block(self, part: Part, seconds: float) -> None:
         """Keep one part busy, from the end of its callback that runs now."""

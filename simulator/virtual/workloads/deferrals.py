@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -29,8 +28,9 @@ from simulator.host.app.hostjson import QueueOptions
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queue import decode, encode
 from simulator.virtual.hosts.jobs import InvocationContext, Job, some_jobs, without_options
-from simulator.virtual.hosts.queue_host import Feed, QueueWorld, declare, invoke, run_function
+from simulator.virtual.hosts.queue_host import Feed, QueueWorld, cancel, declare, invoke, run_function
 from simulator.virtual.hosts.queue_service import WEEK
+from simulator.virtual.storage.network import both
 from simulator.virtual.workloads.ledger import Ledger
 from singleton import singleton
 
@@ -133,12 +133,8 @@ def shapes(app: DeferApp, queue: str) -> dict[str, Shape]:
     Their messages can be put back only if the trigger names the queue.
     """
     functions = func.FunctionApp()
-    with without_options():
-        os.environ[_ROOT] = str(app.folder)
-        try:
-            return {name: _shape(functions, name, queue) for name in KINDS}
-        finally:
-            del os.environ[_ROOT]
+    with without_options({_ROOT: str(app.folder)}):
+        return {name: _shape(functions, name, queue) for name in KINDS}
 
 
 def _shape(app: func.FunctionApp, kind: str, queue: str) -> Shape:
@@ -270,13 +266,7 @@ class _Runner:
     _awaited: dict[Machine, list[tuple[int, asyncio.Future[None]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        tell = self.world.network.on_send
-
-        def told(request: NetworkRequest, passage: Passage) -> None:
-            tell(request, passage)
-            self._count(request.machine)
-
-        self.world.network.on_send = told
+        self.world.network.on_send = both(self.world.network.on_send, self._count)
 
     async def deliver(self, machine: Machine, name: str, shape: Shape, received: QueueMessage) -> bool:
         """Run one invocation; tell whether it succeeded."""
@@ -300,15 +290,10 @@ class _Runner:
         await asyncio.wait(until, timeout=rng.uniform(0.0, 25.0), return_when=asyncio.FIRST_COMPLETED)
         for _ in range(rng.randrange(12)):
             await asyncio.sleep(0)
-        if not invoked.done():
-            self.world.cancelled.add(invocation)
-            invoked.cancel()
-            await asyncio.wait({invoked})
-            self.world.oracle.reached["invocation: cancelled"] += 1
-            if not invoked.cancelled():
-                self.world.oracle.blame("cancellation swallowed", f"{invocation} was cancelled, and went on to its end")
+        await cancel(self.world, invoked, invocation)
 
-    def _count(self, machine: Machine) -> None:
+    def _count(self, request: NetworkRequest, _: Passage) -> None:
+        machine = request.machine
         self._sent[machine] += 1
         waiting = self._awaited.get(machine, [])
         for number, asked in [*waiting]:

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.hosts.jobs import Job, guarded_jobs, message, some_jobs
-from simulator.virtual.hosts.queue_host import QueueWorld, declare, invoke_one, orders
+from simulator.virtual.hosts.queue_host import QueueWorld, cancel, declare, invoke_one, orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,13 +138,7 @@ async def _work(world: World, machine: Machine, worker: int, plan: list[_Call]) 
         await asyncio.wait(until, timeout=call.cancel_after, return_when=asyncio.FIRST_COMPLETED)
         for _ in range(call.cancel_at_step or 0):
             await asyncio.sleep(0)
-        if not task.done():
-            world.cancelled.add(invocation)
-            task.cancel()
-            await asyncio.wait({task})
-            world.oracle.reached["invocation: cancelled"] += 1
-            if not task.cancelled():
-                world.oracle.blame("cancellation swallowed", f"{invocation} was cancelled, and went on to its end")
+        await cancel(world, task, invocation)
 
 
 async def _with_another(world: World, machine: Machine, call: _Call, invocation: str, job: Job) -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from simulator.virtual.hosts.queue_service import QueueRequest
+from simulator.virtual.storage.network import both
 from singleton.defer.trigger_queue import poison_queue
 from singleton.stores.protocol import StoreFailure
 
@@ -112,7 +113,7 @@ class Ledger:
         self._names: dict[str, MessageEntry] = {}
         self._bad_until: dict[Machine, float] = {}
         """Until when what a machine receives may be visible again before it knows."""
-        self._told, world.network.on_send = world.network.on_send, self._asked
+        world.network.on_send = both(world.network.on_send, self._asked)
 
     # --- what is fed, and what its invocations say --------------------------------------------------------------------
 
@@ -195,7 +196,6 @@ class Ledger:
 
     def _asked(self, request: NetworkRequest, passage: Passage) -> None:
         """Take a request, and what the network will do to it."""
-        self._told(request, passage)
         length = passage.out + passage.back
         unanswered = passage.lost or passage.reply_lost or passage.reset
         if request.call in {"note", "noted", "remove", "queue create", "queue time"}:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.hosts.jobs import able, inside, work
+from simulator.virtual.hosts.jobs import able, ended, inside, work
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
 from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, SingletonOptions
@@ -101,13 +101,7 @@ class _Pool:
         for number, plan in enumerate(plans):
             await asyncio.sleep(plan.pause)
             visit = self._begin(machine, f"{machine.name}/{worker}/{number}", plan)
-            task = asyncio.create_task(self._make(visit, plan, client), name=visit.owner)
-            await asyncio.wait({task}, timeout=plan.cancel_after)
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-            if not task.cancelled():
-                task.result()
+            await ended(self._make(visit, plan, client), visit.owner, cancel_after=plan.cancel_after)
 
     def _begin(self, machine: Machine, owner: str, plan: _Plan) -> _Visit:
         world = self.world
@@ -150,15 +144,10 @@ class _Pool:
 
     def _enter(self, body: RunningBody) -> None:
         self._inside.append(body)
-        running = [each for each in self._inside if self._counts(each)]
+        running = [each for each in self._inside if self.world.oracle.counts(each)]
         if len(running) > self.limit:
             self._blame("too many inside", f"{len(running)} are inside, and the limit is {self.limit}")
         self.world.oracle.reached["semaphore full"] += len(running) == self.limit
-
-    def _counts(self, body: RunningBody) -> bool:
-        machine = body.machine
-        excused = machine.stopped or machine.resumed_at == self.world.loop.now or body.knows()
-        return not excused and not self.world.oracle.operated(body.hold.lease_id or "")
 
     def _judge(self, visit: _Visit, error: Exception) -> None:
         machine, oracle = visit.machine, self.world.oracle

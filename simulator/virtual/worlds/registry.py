@@ -78,8 +78,3 @@ def workload(name: str) -> Workload:
     except KeyError:
         known = ", ".join(names(in_all=True))
         raise UnknownWorkload(f"workload {name!r} is unknown: it must be one of {known}") from None
-
-
-def start_workload(name: str, world: World) -> None:
-    """Start the tasks of a workload on all machines of a world."""
-    workload(name).start(world)

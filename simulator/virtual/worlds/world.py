@@ -31,7 +31,7 @@ from simulator.virtual.oracle.oracle import Oracle
 from simulator.virtual.storage.network import Network, NetworkRequest, Passage
 from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, Stuck, VirtualLoop, watched
-from simulator.virtual.time.machine import HOST, Machine
+from simulator.virtual.time.machine import Machine, here
 from simulator.virtual.worlds.logs import Logs
 from simulator.virtual.worlds.outcome import Chronicle, Resource, Run, broken_promises
 from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
@@ -189,7 +189,7 @@ class World:
             return self._happen()
 
     def _happen(self) -> Run:
-        provide_runtime(lambda: self.runtimes[_here()])
+        provide_runtime(lambda: self.runtimes[here()])
         unsubscribe = subscribe(self._hear)
         logging.disable(logging.CRITICAL)
         try:
@@ -266,10 +266,10 @@ class World:
     def _hear(self, event: LockEvent) -> None:
         if self.over or event.mode not in _GUARDED:  # what lock clients do is told by workloads
             return
-        self._chronicle.hear(_here().name, event)
+        self._chronicle.hear(here().name, event)
         self.oracle.hear(event)
         if event.kind == "body_ended":
-            ends = self._ends[_here()]
+            ends = self._ends[here()]
             while ends:
                 if not (future := ends.pop()).done():
                     future.set_result(None)
@@ -339,9 +339,3 @@ def _stream(seed: int, name: str) -> random.Random:
 
 def _no_network(_: NetworkRequest, passage: Passage) -> None:
     passage.lost = passage.reset = True
-
-
-def _here() -> Machine:
-    machine = HOST.get()
-    assert machine is not None, "a lock was used outside every simulated host"
-    return machine

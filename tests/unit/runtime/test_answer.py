@@ -186,7 +186,7 @@ def test_what_wakes_a_coroutine_is_part_of_what_it_does_and_stands_still_with_it
         assert answer.claim()
         waiting = loop.create_task(wait(answer), context=machine.context("user"))
         await asyncio.sleep(1)
-        machine.block_user_loop(5)
+        machine.block("user", 5)
         if end == "give":
             machine.context("locks").run(answer.give, None)
         else:

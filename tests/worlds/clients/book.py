@@ -127,7 +127,7 @@ class Book:
         """Take a body under a slot."""
         bodies = self._inside[semaphore]
         bodies.append(body)
-        running = [each for each in bodies if self._counts(each)]
+        running = [each for each in bodies if self.world.oracle.counts(each)]
         if len(running) > self.limits[semaphore]:
             text = f"{len(running)} are inside {semaphore}, and the limit is {self.limits[semaphore]}"
             self._blame("too many inside", text)
@@ -340,11 +340,6 @@ class Book:
     def _settle(self, customer: Customer) -> None:
         if customer.closed is not None and customer.done is None and not self._of(customer):
             customer.done = self.world.loop.now
-
-    def _counts(self, body: RunningBody) -> bool:
-        machine = body.machine
-        excused = machine.stopped or machine.resumed_at == self.world.loop.now or body.knows()
-        return not excused and not self.world.oracle.operated(body.hold.lease_id or "")
 
     def _blame(self, check: str, text: str) -> None:
         self.world.oracle.blame(check, text)

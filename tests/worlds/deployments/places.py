@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE
+from simulator.virtual.storage.network import both
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from simulator.virtual.oracle.oracle import Oracle
-    from simulator.virtual.storage.network import NetworkRequest, Passage
-    from simulator.virtual.storage.service import Tenure
+    from simulator.virtual.storage.network import Network, NetworkRequest, Passage
+    from simulator.virtual.storage.service import Service, Tenure
     from simulator.virtual.time.machine import Machine
     from singleton.base.events import LockEvent
 
@@ -110,23 +111,11 @@ class Places:
     _renewed: dict[str, float] = field(default_factory=dict)
     _strangers: set[str] = field(default_factory=set)
 
-    def listen(self, network: Any, service: Any) -> None:
+    def listen(self, network: Network, service: Service) -> None:
         """Receive what the oracle receives, after it."""
-        on_send, on_reply, on_grant = network.on_send, network.on_reply, service.on_grant
-
-        def sent(request: NetworkRequest, passage: Passage) -> None:
-            on_send(request, passage)
-            self.sent(request)
-
-        def replied(request: NetworkRequest, failure: Exception | None, answer: Any) -> None:
-            on_reply(request, failure, answer)
-            self.replied(request, failure)
-
-        def granted(tenure: Tenure) -> None:
-            on_grant(tenure)
-            self.granted(tenure)
-
-        network.on_send, network.on_reply, service.on_grant = sent, replied, granted
+        network.on_send = both(network.on_send, self.sent)
+        network.on_reply = both(network.on_reply, self.replied)
+        service.on_grant = both(service.on_grant, self.granted)
         self.oracle.also_hears = self.heard
 
     def stranger(self, machine: Machine) -> None:
@@ -218,7 +207,7 @@ class Places:
 
     # --- what they send -----------------------------------------------------------------------------------------------
 
-    def sent(self, request: NetworkRequest) -> None:
+    def sent(self, request: NetworkRequest, _: Passage) -> None:
         """Take a request."""
         machine = request.machine
         of_a_container = not request.name
@@ -276,7 +265,7 @@ class Places:
             text = f"{machine.name} renews {lock.name} after {gap:.1f} s, and the options say {lock.renewal:g} s"
             self._blame("renewed out of time", text)
 
-    def replied(self, request: NetworkRequest, failure: Exception | None) -> None:
+    def replied(self, request: NetworkRequest, failure: Exception | None, _: object) -> None:
         """Take a reply that reaches its host."""
         lock = self._known.get((request.machine.name, request.name))
         taken = isinstance(failure, StoreFailure) and failure.meaning == "held"

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.virtual.hosts.jobs import able, inside
+from simulator.virtual.hosts.jobs import able, ended, inside
 from simulator.virtual.hosts.queue_host import QueueWorld, run_function
 from simulator.virtual.oracle.callers import NO_ANSWER, STALE
-from simulator.virtual.time.machine import HOST, Baton
+from simulator.virtual.storage.network import both
+from simulator.virtual.time.machine import Baton, here
 from simulator.virtual.worlds.outcome import Refused
 from singleton import Inbox, InboxMessage, LockClosed, ordered
 from singleton.base.errors import SingletonError
@@ -27,8 +28,6 @@ from tests.worlds.inboxes.messages import drawn, number_in
 from tests.worlds.inboxes.postbook import Postbook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
@@ -114,8 +113,8 @@ class _Office:
         self._hosting = QueueWorld(world, _OPTIONS)
         self.book = Postbook(world, self.inbox.service.names, self.rules["attempts"])
         self.watch = BellWatch(world, self.book, self._hosting.queues, _NAME)
-        world.network.on_answer = _both(world.network.on_answer, self.book.answered)
-        world.service.on_end = _both(self.watch.ended, world.service.on_end)
+        world.network.on_answer = both(world.network.on_answer, self.book.answered)
+        world.service.on_end = both(self.watch.ended, world.service.on_end)
         world.oracle.conduct.keeps = self._keeps
         world.oracle.conduct.asked_by = self.watch.bells
 
@@ -133,12 +132,8 @@ class _Office:
         for plan in plans:
             await asyncio.sleep(plan.pause)
             send = self.book.sends(machine, plan.key, plan.number)
-            task = asyncio.create_task(self._send(send, plan))
-            await asyncio.wait({task}, timeout=None if plan.sync else plan.cancel_after)
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-            self.book.sent(send, ok=not task.cancelled() and task.result())
+            after = None if plan.sync else plan.cancel_after
+            self.book.sent(send, ok=bool(await ended(self._send(send, plan), repr(send), cancel_after=after)))
         self._sending[machine] -= 1
 
     async def _send(self, send: Send, plan: Plan) -> bool:
@@ -201,14 +196,14 @@ class _Office:
             self._hosting.stop()
 
     async def _handle(self, message: InboxMessage) -> None:
-        machine, hold = _here(), current_hold()
+        machine, hold = here(), current_hold()
         send, plan = self.book.begins(machine, hold, message), self.plans[number_in(message.body)]
         with inside(self.world, machine, hold, is_first=self._is_first(hold)):
             await asyncio.sleep(plan.takes)
             self._ends(machine, hold, send, message, plan)
 
     def _handle_sync(self, message: InboxMessage) -> None:
-        machine, hold = _here(), current_hold()
+        machine, hold = here(), current_hold()
         send, plan = self.book.begins(machine, hold, message), self.plans[number_in(message.body)]
         with inside(self.world, machine, hold, sync=True, is_first=self._is_first(hold)):
             Baton.wait(asyncio.sleep(plan.takes))
@@ -289,17 +284,3 @@ class _Office:
         # A request to put something aside that arrives a second time may leave an empty log.
         aside = [name for name in service.logs(names.asides) if service.content(name)]
         return not (self.book.with_logs() or aside)
-
-
-def _both(one: Callable[..., None], other: Callable[..., None]) -> Callable[..., None]:
-    def call(*args: Any) -> None:
-        one(*args)
-        other(*args)
-
-    return call
-
-
-def _here() -> Machine:
-    machine = HOST.get()
-    assert machine is not None
-    return machine

@@ -26,6 +26,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from simulator.virtual.storage.network import both
 from singleton.patterns.ordered.entries import entries_in
 from singleton.patterns.ordered.protocol import Names, chain_of
 from tests.worlds.inboxes.messages import Key, Send, number_in, state_in
@@ -64,13 +65,8 @@ class Postbook:
     _by_id: dict[tuple[str, int], Send] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        service, delete = self.world.service, self.world.service.delete
-
-        def noted(name: str) -> None:
-            self._deletes(name, service.content(name))
-            delete(name)
-
-        service.delete = noted  # type: ignore[method-assign]
+        service = self.world.service
+        service.delete = both(self._deletes, service.delete)  # type: ignore[method-assign]
 
     # --- senders ------------------------------------------------------------------------------------------------------
 
@@ -222,8 +218,8 @@ class Postbook:
             key.due = key.failed_at + pause if state.until else 0.0
         key.kept = state
 
-    def _deletes(self, name: str, content: bytes) -> None:
-        names = self.names
+    def _deletes(self, name: str) -> None:
+        names, content = self.names, self.world.service.content(name)
         if name.startswith(names.locks):
             spot = name.removeprefix(names.locks)
             self.deleted.add(spot)

@@ -7,8 +7,6 @@ when a function is declared.
 from __future__ import annotations
 
 import asyncio
-import os
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -182,7 +180,7 @@ def listening_app(variant: Variant) -> dict[str, Callable[..., Any]]:
         return singleton(mode="listener", **off, **arguments)
 
     customer = partial(singleton, scope="Order:Id", level="host")
-    with _options(variant):
+    with without_options(_options(variant)):
         declared: dict[str, Any] = {
             "sweep": listener()(timer("sweep")(_on_timer)),
             "sweep_sync": listener()(timer("sweep_sync")(_on_timer_sync)),
@@ -220,24 +218,14 @@ def _function(declared: Any) -> Callable[..., Any]:
 
 def _limit_wait(function: Callable[..., Any]) -> None:
     """Let a function's waits end before the functionTimeout: it is read at the first invocation, and kept."""
-    before = os.environ.get(_TIMEOUT)
-    os.environ[_TIMEOUT] = host_json_timespan(LIMIT)
-    try:
+    with without_options({"AzureFunctionsJobHost__functionTimeout": host_json_timespan(LIMIT)}):
         for guard in guards_of(function):
             assert guard._limit.timeout is not None
-    finally:
-        del os.environ[_TIMEOUT]
-        if before is not None:
-            os.environ[_TIMEOUT] = before
 
 
-_TIMEOUT: Final = "AzureFunctionsJobHost__functionTimeout"
-
-
-@contextmanager
-def _options(variant: Variant) -> Iterator[None]:
+def _options(variant: Variant) -> dict[str, str]:
     section = "AzureFunctionsJobHost__singleton__"
-    given = {
+    return {
         f"{section}lockPeriod": "00:00:15",
         f"{section}lockAcquisitionPollingInterval": "00:00:05",
         f"{section}listenerLockPeriod": host_json_timespan(variant.period),
@@ -250,10 +238,3 @@ def _options(variant: Variant) -> Iterator[None]:
         "Dequeueable__Singleton__MaximumPollingIntervalInSeconds": "5",
         "Dequeueable__Singleton__MaxRetries": "4",
     }
-    with without_options():
-        os.environ.update(given)
-        try:
-            yield
-        finally:
-            for name in given:
-                del os.environ[name]
