@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks import ours, rivals
 from benchmarks.measuring import Contestant, heading, in_turns, machine, say, table
 from simulator.azurite.server import Azurite
-from simulator.proxy.proxy import ProxyThread
 from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
+from tests.support.recording_proxy import ProxyThread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

@@ -14,7 +14,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from simulator.faults.real import REQUESTS, Aim, RealFault, Victims
-from simulator.proxy.actions import PassOn
 
 if TYPE_CHECKING:
     import random
@@ -78,8 +77,7 @@ class Ambush:
             if self._dropped:
                 exchange.reset()
                 return
-            rule = wire.blobs.rule_for(exchange.request)
-            await (PassOn() if rule is None else rule.action)(exchange)
+            await wire.blobs.carry_out(exchange)
 
         return ambush
 

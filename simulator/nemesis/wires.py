@@ -58,7 +58,7 @@ class Wire:
         self.loop = loop
         self._original = connection
         self._ports = services_of(connection)
-        self.proxies = {port: FaultProxy(port, keep=False) for port in self._ports.values()}
+        self.proxies = {port: FaultProxy(port) for port in self._ports.values()}
 
     @property
     def blobs(self) -> FaultProxy:

@@ -1,15 +1,14 @@
-"""What may go wrong with a request: which ones (`on`), what (an action) and how often (`ProxyRule`).
+"""What may go wrong with a request: a rule says with which requests (`Match`) and what (an action).
 
 An action is an async function of an `Exchange`. As a bad network or server does, an action forwards the request,
-replies, resets the connection, or does nothing. The actions here cover the usual cases and can be combined (`Delay(2,
-then=DropReply())`); another action is a few lines.
+replies, resets the connection, or does nothing. The actions here cover the usual cases; another action is a few lines.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
@@ -29,40 +28,19 @@ def everything(_: ProxyRequest) -> bool:
     return True
 
 
-def on(*operations: str, path: str = "", lease_id: str | None = None) -> Match:
-    """Match requests of one of these operations (all, if none is named) whose path contains `path`."""
-
-    def matches(request: ProxyRequest) -> bool:
-        return (
-            (not operations or request.operation in operations)
-            and path in request.path
-            and (lease_id is None or lease_id in {request.lease_id, request.proposed_lease_id})
-        )
-
-    return matches
-
-
 @dataclass(slots=True, kw_only=True)
 class ProxyRule:
-    """Do `action` to the requests that match, `uses` times at most, after the first `skip` of them went through."""
+    """Do `action` to the requests that match."""
 
     match: Match
     action: Action
-    uses: int | None = None
-    skip: int = 0
     matched: int = field(default=0, init=False)
-
-    @property
-    def name(self) -> str:
-        """The name of its action."""
-        return getattr(self.action, "__name__", type(self.action).__name__)
 
     def applies(self, request: ProxyRequest) -> bool:
         """Tell whether the rule applies to this request, and count it."""
-        if (self.uses is not None and self.matched >= self.skip + self.uses) or not self.match(request):
-            return False
-        self.matched += 1
-        return self.matched > self.skip
+        matches = self.match(request)
+        self.matched += matches
+        return matches
 
 
 class PassOn:
@@ -109,14 +87,13 @@ class DropReply:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Delay the request, then do `then` with it, even if the client has hung up meanwhile, as a network does."""
+    """Delay the request, then pass it on, even if the client has hung up meanwhile, as a network does."""
 
     seconds: float
-    then: Action = field(default_factory=PassOn)
 
     async def __call__(self, exchange: Exchange) -> None:
         await asyncio.sleep(self.seconds)
-        await self.then(exchange)
+        await PassOn()(exchange)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,34 +130,6 @@ class Hang:
         if self.forward:
             await exchange.forward()
         await exchange.hung_up()
-
-
-@dataclass(frozen=True, slots=True)
-class Truncate:
-    """Send the first `length` bytes of the server's reply, then reset the connection."""
-
-    length: int = 20
-
-    async def __call__(self, exchange: Exchange) -> None:
-        await exchange.send((await exchange.forward()).raw[: self.length])
-        exchange.reset()
-
-
-@dataclass(frozen=True, slots=True)
-class Drip:
-    """Send the server's reply `length` bytes at a time, `interval` seconds apart: no read time-out notices."""
-
-    interval: float
-    length: int = 1
-
-    async def __call__(self, exchange: Exchange) -> None:
-        reply = await exchange.forward()
-        raw = reply.raw
-        while len(raw) > self.length:
-            await exchange.send(raw[: self.length])
-            raw = raw[self.length :]
-            await asyncio.sleep(self.interval)
-        await exchange.reply(replace(reply, raw=raw))
 
 
 _ANSWERS: Final = {

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulator.proxy import wire
@@ -21,7 +20,7 @@ RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRequest:
-    """One request through the proxy, and its fate. A new record replaces the old record when more is known."""
+    """One request through the proxy."""
 
     number: int
     """0 for the proxy's first."""
@@ -31,40 +30,6 @@ class ProxyRequest:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     """By lower-case name."""
-    started: float
-    """Monotonic seconds at which it had arrived completely."""
-    ended: float | None = None
-    """Monotonic seconds at which it was answered or given up; None before that."""
-    fault: str | None = None
-    """The name of the action that a rule applied."""
-    forwarded: bool = False
-    """Whether the server got the request."""
-    server_status: int | None = None
-    """The status from the server, also if the client got no answer."""
-    status: int | None = None
-    """The status that the client got; None without a complete reply."""
-    error_code: str | None = None
-    """The storage error code in the answer, the server's if the client got none."""
-
-    @property
-    def comp(self) -> str | None:
-        """The requested component: `lease`, `metadata`, `properties`, `list`..."""
-        return self.query.get("comp")
-
-    @property
-    def lease_action(self) -> str | None:
-        """`acquire`, `renew`, `change`, `release` or `break`."""
-        return self.headers.get("x-ms-lease-action")
-
-    @property
-    def lease_id(self) -> str | None:
-        """The lease id of the claimed lease."""
-        return self.headers.get("x-ms-lease-id")
-
-    @property
-    def proposed_lease_id(self) -> str | None:
-        """The requested lease id."""
-        return self.headers.get("x-ms-proposed-lease-id")
 
     @property
     def operation(self) -> str:
@@ -72,7 +37,7 @@ class ProxyRequest:
 
         Operations on a container or queue service resource have its type before them: `container put`.
         """
-        word = self.lease_action or self.comp or self.method.lower()
+        word = self.headers.get("x-ms-lease-action") or self.query.get("comp") or self.method.lower()
         kind = self.query.get("restype")
         return f"{kind} {word}" if kind else word
 
@@ -85,15 +50,13 @@ class Exchange:
         target: tuple[str, int],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        note: Callable[[ProxyRequest], None],
         later: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        """Serve a client's connection; `note` gets each change of a request's record, `later` what outlives it."""
+        """Serve a client's connection; `later` gets what outlives it."""
         self._later = later
         self._target = target
         self._reader = reader
         self._writer = writer
-        self._tell = note
         self._server: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.message: wire.HttpMessage
         self.request: ProxyRequest
@@ -106,19 +69,14 @@ class Exchange:
             self._server = await asyncio.open_connection(*self._target, limit=wire.LIMIT)
         reader, writer = self._server
         writer.write(self.message.raw)
-        self.note(forwarded=True)
-        reply = await wire.read_response(reader, method=self.request.method)
-        self.note(server_status=reply.status, error_code=reply.headers.get("x-ms-error-code"))
-        return reply
+        return await wire.read_response(reader, method=self.request.method)
 
     def repeat(self, seconds: float) -> None:
         """Send the request to the server once more, so many seconds from now, and drop the reply."""
         self._later(_sent(self._target, self.message.raw, self.request.method, seconds))
 
     async def reply(self, message: wire.HttpMessage) -> None:
-        """Send a complete reply to the client. The record is written before the client gets it."""
-        self.note(status=message.status, error_code=message.headers.get("x-ms-error-code"))
-        self.end()
+        """Send a complete reply to the client."""
         await self.send(message.raw)
 
     async def send(self, raw: bytes) -> None:
@@ -128,22 +86,11 @@ class Exchange:
 
     def reset(self) -> None:
         """Reset the client's connection (RST)."""
-        self.end()
         reset(self._writer)
 
     async def hung_up(self) -> None:
         """Wait until the client closes its connection, or the proxy is closed."""
         await self._reader.read(-1)
-
-    def note(self, **changes: object) -> None:
-        """Write down what is now known of the request."""
-        self.request = replace(self.request, **changes)  # type: ignore[arg-type] # fields of one dataclass, by name
-        self._tell(self.request)
-
-    def end(self) -> None:
-        """Write down that the request was answered or given up, if it is not written yet."""
-        if self.request.ended is None:
-            self.note(ended=time.monotonic())
 
     async def close(self, *, abort: bool) -> None:
         """Close both connections; with `abort` nothing more is sent."""

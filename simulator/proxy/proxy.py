@@ -1,19 +1,15 @@
-"""A proxy between storage clients and Azurite: it counts every request, and breaks requests by rules.
+"""A proxy between hosts and their storage, such as Azurite: it passes requests on, and breaks requests by rules.
 
     async with FaultProxy(azurite.blob_port) as proxy:
-        client = BlobServiceClient.from_connection_string(proxy.connection_string(azurite.connection_string))
-        proxy.add(on("renew"), Answer(503, "ServerBusy", {"Retry-After": "1"}), uses=2)
+        rule = proxy.add(everything, Answer(503, "ServerBusy", {"Retry-After": "1"}))
         ...
-        assert proxy.operations() == ["acquire", "renew", "renew", "renew", "release"]
+        proxy.remove(rule)
 
 SharedKey still verifies, because the signature covers the path and not the port. One proxy is in front of one port; for
 queues use a second one. Requests of one connection go one after another, connections are kept alive on both sides, and
 bytes are passed on as they came.
 
-`FaultProxy` lives in the event loop that enters it. If that loop may be blocked, or there is none, use `ProxyThread`:
-it has the same methods, a thread and a loop of its own, and `with` instead of `async with`.
-
-Rules and records are on a `RuleBoard`, which any thread may use.
+`FaultProxy` lives in the event loop that enters it. Any thread may add and remove rules.
 """
 
 from __future__ import annotations
@@ -21,51 +17,44 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import re
 import threading
-import time
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from simulator.proxy import wire
-from simulator.proxy.actions import Action, Match, PassOn, ProxyRule, everything
+from simulator.proxy.actions import Action, Match, PassOn, ProxyRule
 from simulator.proxy.exchange import Exchange, ProxyRequest, reset
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Coroutine
 
 
 HOST = "127.0.0.1"
 
+_TO_COME_IN = 4
+"""The greatest number of turns of the loop between an accepted connection and the task that serves it."""
 
-class RuleBoard:
-    """A test writes rules here, and reads requests, while the proxy runs."""
 
-    def __init__(self, target_port: int, *, keep: bool = True) -> None:
-        """Prepare for a server on this port; without `keep` no request is remembered, for runs of many."""
-        self._keeps = keep
+class FaultProxy:
+    """The proxy, in the running event loop, while its `async with` block lasts."""
+
+    def __init__(self, target_port: int) -> None:
+        """Prepare a proxy before a server on this port; `port` is its own, once it is entered."""
         self.target = (HOST, target_port)
         self.port = 0
         self._rules: list[ProxyRule] = []
-        self._requests: dict[int, ProxyRequest] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self.news = asyncio.Event()  # that of the next news, in the proxy's loop
+        self._late: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
-    def connection_string(self, original: str) -> str:
-        """Return the connection string with the endpoint behind this proxy replaced by the proxy.
+    def add(self, match: Match, action: Action) -> ProxyRule:
+        """Add a rule; of several that match a request, the one added first applies."""
+        return self.added(ProxyRule(match=match, action=action))
 
-        Raises:
-            ValueError: no endpoint of the connection string has the proxy's target port.
-        """
-        changed, count = re.subn(rf"//[^/:;]+:{self.target[1]}\b", f"//{HOST}:{self.port}", original)
-        if not count:
-            raise ValueError(f"No endpoint of the connection string has port {self.target[1]}, the proxy's target.")
-        return changed
-
-    def add(self, match: Match, action: Action, *, uses: int | None = None, skip: int = 0) -> ProxyRule:
-        """Add a rule; of several that match a request, the one added first applies until it is used up."""
-        rule = ProxyRule(match=match, action=action, uses=uses, skip=skip)
+    def added(self, rule: ProxyRule) -> ProxyRule:
+        """Put a rule behind the others."""
         with self._lock:
             self._rules.append(rule)
         return rule
@@ -75,91 +64,15 @@ class RuleBoard:
         with self._lock:
             self._rules = [other for other in self._rules if other is not rule]
 
-    def clear(self) -> None:
-        """Remove all rules."""
-        with self._lock:
-            self._rules = []
-
-    @contextlib.contextmanager
-    def fault(self, match: Match, action: Action, *, uses: int | None = None, skip: int = 0) -> Iterator[ProxyRule]:
-        """Add the rule inside a `with` block."""
-        rule = self.add(match, action, uses=uses, skip=skip)
-        try:
-            yield rule
-        finally:
-            self.remove(rule)
-
-    @property
-    def requests(self) -> tuple[ProxyRequest, ...]:
-        """All requests so far, in the order of their arrival; `ended` is None for those under way."""
-        with self._lock:
-            return tuple(self._requests.values())
-
-    def operations(self, match: Match = everything) -> list[str]:
-        """Name the requested operations, in order: `["acquire", "metadata", "release"]`."""
-        return [request.operation for request in self.requests if match(request)]
-
-    def count(self, match: Match = everything) -> int:
-        """Count the requests so far."""
-        return sum(1 for request in self.requests if match(request))
-
-    def forget(self) -> None:
-        """Start to count anew; requests that are under way don't appear any more."""
-        with self._lock:
-            self._requests = {}
-
-    def arrived(self, message: wire.HttpMessage) -> ProxyRequest:
-        """Write a request down (the proxy does)."""
-        method, target, _ = message.first
-        url = urlsplit(target)
-        request = ProxyRequest(
-            number=next(self._numbers),
-            method=method,
-            path=unquote(url.path),
-            query=dict(parse_qsl(url.query, keep_blank_values=True)),
-            headers=message.headers,
-            started=time.monotonic(),
-        )
-        if self._keeps:
-            with self._lock:
-                self._requests[request.number] = request
-            self._spread()
-        return request
-
-    def changed(self, request: ProxyRequest) -> None:
-        """Replace the record of a request (the proxy does)."""
-        if not self._keeps:
-            return
-        with self._lock:
-            if request.number in self._requests:
-                self._requests[request.number] = request
-        self._spread()
-
     def rule_for(self, request: ProxyRequest) -> ProxyRule | None:
-        """Find the rule that applies, and count its use (the proxy does)."""
+        """Find the rule that applies, and count its use."""
         with self._lock:
             return next((rule for rule in self._rules if rule.applies(request)), None)
 
-    def _spread(self) -> None:
-        news, self.news = self.news, asyncio.Event()
-        news.set()
-
-
-T = TypeVar("T")
-
-_TO_COME_IN = 4
-"""The greatest number of turns of the loop between an accepted connection and the task that serves it."""
-
-
-class FaultProxy(RuleBoard):
-    """The proxy, in the running event loop, while its `async with` block lasts."""
-
-    def __init__(self, target_port: int, *, keep: bool = True) -> None:
-        """Prepare a proxy before this port; `port` is its own, once it is entered. For `keep` see `RuleBoard`."""
-        super().__init__(target_port, keep=keep)
-        self._late: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server
-        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+    async def carry_out(self, exchange: Exchange) -> None:
+        """Do to a request what the rule says that applies; pass the request on if there is none."""
+        rule = self.rule_for(exchange.request)
+        await (PassOn() if rule is None else rule.action)(exchange)
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._connected, HOST, self.port, limit=wire.LIMIT)
@@ -184,16 +97,6 @@ class FaultProxy(RuleBoard):
             await asyncio.wait(tasks)
         await self._server.wait_closed()
 
-    async def seen(self, match: Match = everything, *, count: int = 1, timeout: float = 30.0) -> None:
-        """Wait until so many matching requests have arrived since the start or the last `forget`.
-
-        Raises:
-            TimeoutError: they did not, within `timeout` seconds.
-        """
-        async with asyncio.timeout(timeout):
-            while self.count(match) < count:
-                await self.news.wait()
-
     def reset_connections(self) -> None:
         """Reset all connections of clients, idle ones too, as a network that comes and goes would."""
         for writer in self._connections.values():
@@ -205,13 +108,14 @@ class FaultProxy(RuleBoard):
         task.add_done_callback(self._connections.pop)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        exchange = Exchange(self.target, reader, writer, self.changed, self._later)
+        exchange = self._exchange(reader, writer)
         abort = True
         try:
             # If a client or the server goes away, only the connection ends.
             with contextlib.suppress(OSError, EOFError):
                 while not writer.is_closing() and (message := await wire.read_request(reader)):
-                    await self._handle(exchange, message)
+                    exchange.message, exchange.request = message, self._arrived(message)
+                    await self.carry_out(exchange)
             abort = False
         finally:
             await exchange.close(abort=abort)
@@ -222,46 +126,16 @@ class FaultProxy(RuleBoard):
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _handle(self, exchange: Exchange, message: wire.HttpMessage) -> None:
-        exchange.message = message
-        exchange.request = self.arrived(message)
-        rule = self.rule_for(exchange.request)
-        try:
-            if rule is None:
-                await PassOn()(exchange)
-            else:
-                exchange.note(fault=rule.name)
-                await rule.action(exchange)
-        finally:
-            exchange.end()
+    def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Exchange:
+        return Exchange(self.target, reader, writer, self._later)
 
-
-class ProxyThread(FaultProxy):
-    """The proxy with a thread and an event loop of its own, while its `with` block lasts."""
-
-    def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
-        self._thread.start()
-        return self._run(self.__aenter__())
-
-    def __exit__(self, *_: object) -> None:
-        self._run(self.__aexit__())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def wait(self, match: Match = everything, *, count: int = 1, timeout: float = 30.0) -> None:
-        """Wait, blocking, until so many matching requests have arrived since the start or the last `forget`.
-
-        Raises:
-            TimeoutError: they did not, within `timeout` seconds.
-        """
-        self._run(self.seen(match, count=count, timeout=timeout))
-
-    def reset_connections(self) -> None:
-        """Reset all connections of clients, idle ones too, as a network that comes and goes would."""
-        self._loop.call_soon_threadsafe(super().reset_connections)
-
-    def _run(self, what: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(what, self._loop).result()
+    def _arrived(self, message: wire.HttpMessage) -> ProxyRequest:
+        method, target, _ = message.first
+        url = urlsplit(target)
+        return ProxyRequest(
+            number=next(self._numbers),
+            method=method,
+            path=unquote(url.path),
+            query=dict(parse_qsl(url.query, keep_blank_values=True)),
+            headers=message.headers,
+        )

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.proxy.actions import Answer, Delay, Drip, DropReply, DropRequest, Hang, PassOn, on
+from simulator.proxy.actions import Answer, Delay, DropReply, DropRequest, Hang, PassOn
 from singleton import StorageUnavailable, current_hold
 from tests.support.fault_world import DEADLINE, OPTIONS, PERIOD, RENEWAL, SLACK, World, run_all
+from tests.support.recording_proxy import Drip, on
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

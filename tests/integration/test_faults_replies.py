@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.proxy.actions import Answer, DropReply, DropRequest, Hang, Truncate, on
+from simulator.proxy.actions import Answer, DropReply, DropRequest, Hang
 from singleton import LockClient, StorageDenied, StorageUnavailable, current_hold
 from tests.support.fault_world import OPTIONS, PERIOD, SLACK, World, run_all
+from tests.support.recording_proxy import Truncate, on
 
 if TYPE_CHECKING:
     from collections.abc import Callable

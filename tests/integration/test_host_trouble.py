@@ -16,7 +16,7 @@ from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.queue import AzureQueues, QueueListener
 from simulator.host.triggers.timer import BlobStatusStore
 from simulator.proxy.actions import Answer, DropReply, DropRequest, Hang, everything
-from simulator.proxy.proxy import FaultProxy
+from tests.support.recording_proxy import RecordingProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ async def test_a_host_whose_storage_fails_in_every_way_goes_on_and_loses_no_mess
 ) -> None:
     fleet = Fleet()
     async with (
-        FaultProxy(azurite.queue_port) as proxy,
+        RecordingProxy(azurite.queue_port) as proxy,
         QueueClient.from_connection_string(connection_string, container_name) as queue,
     ):
         await queue.create_queue()
@@ -118,7 +118,7 @@ async def test_a_timer_goes_on_without_the_status_that_it_can_not_load_or_save(
     azurite: Azurite, connection_string: str, container_name: str
 ) -> None:
     status = ScheduleStatus(last=1.0, next=2.0, last_updated=1.0)
-    async with FaultProxy(azurite.blob_port) as proxy:
+    async with RecordingProxy(azurite.blob_port) as proxy:
         store = BlobStatusStore(proxy.connection_string(connection_string), container_name, "import")
         await store.save(status)
         for trouble in (Answer(500, "InternalError"), Answer(429), DropRequest(), DropReply()):

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.storage.blob import BlobClient, BlobLeaseClient
 
-from simulator.proxy.actions import on
-from simulator.proxy.proxy import ProxyThread
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, singleton
 from tests.support.fault_world import SLACK, script
 from tests.support.lock_thread import an_app, outcome
+from tests.support.recording_proxy import ProxyThread, on
 
 if TYPE_CHECKING:
     import subprocess
@@ -345,7 +344,7 @@ def test_processes_that_start_together_make_one_lock(
     racers = [script(code, lock=LOCK, connection=through, options=options) for _ in range(4)]
     tokens = [int(output) for output in finished(racers)]
     assert len(set(tokens)) == 4
-    assert proxy.count(lambda request: request.operation == "put" and request.status == 201) == 1
+    assert [request.status for request in proxy.requests if request.operation == "put"].count(201) == 1
 
 
 def finished(processes: list[subprocess.Popen[str]]) -> list[str]:

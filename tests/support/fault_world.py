@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient
 
-from simulator.proxy.proxy import ProxyThread
 from singleton import LockClient, LockLost, SingletonOptions, current_hold, singleton
 from tests.support.lock_thread import Context, an_app
+from tests.support.recording_proxy import ProxyThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from simulator.nemesis.field import Field, Holding, Wanting
 from simulator.nemesis.wires import Wire
 from simulator.proxy.exchange import ProxyRequest
+from tests.support.recording_proxy import name_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,14 +33,14 @@ class FakeWire(Wire):
     def fate(self, operation: str, *, lock: str = SHIP, method: str = "PUT") -> str:
         """Tell which action a request would suffer."""
         rule = self.blobs.rule_for(asked(operation, lock, method))
-        return "" if rule is None else rule.name
+        return "" if rule is None else name_of(rule.action)
 
 
 def asked(operation: str, lock: str = SHIP, method: str = "PUT") -> ProxyRequest:
     """Make a request about a lock."""
     headers = {"x-ms-lease-action": operation}
     return ProxyRequest(
-        number=1, method=method, path=f"/a/webjobshost/{lock}", query={"comp": "lease"}, headers=headers, started=0.0
+        number=1, method=method, path=f"/a/webjobshost/{lock}", query={"comp": "lease"}, headers=headers
     )
 
 

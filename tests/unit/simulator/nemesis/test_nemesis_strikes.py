@@ -13,6 +13,7 @@ from simulator.nemesis.fault_plan import draw_plan
 from simulator.nemesis.field import Holding, Wanting
 from simulator.nemesis.nemesis import GIVEN_UP, PATIENCE, Nemesis
 from simulator.proxy.actions import Hang
+from tests.support.recording_proxy import name_of
 from tests.unit.simulator.nemesis.fake_field import SHIP, FakeField, asked
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ async def caught_by(field: FakeField, nemesis: Nemesis, host: str, operation: st
     held = Held(operation)
     rule = field.wire(host).blobs.rule_for(held.request)
     assert rule is not None
-    assert rule.name == "ambush"
+    assert name_of(rule.action) == "ambush"
     task = asyncio.ensure_future(rule.action(cast("Exchange", held)))
     await asyncio.sleep(0)
     assert held.fate == ""
