@@ -19,10 +19,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simulator.checks.findings import label
-from simulator.history.historian import read_history
 from simulator.report.timeline.build import build_timeline
 from singleton.settings.connection import redact
 
@@ -30,19 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simulator.checks.verdict import Verdict
-    from simulator.history.facts import History, Invocation
+    from simulator.history.facts import Acquisition, Section, Wait
     from simulator.history.journal import Record
+    from simulator.history.leases import Lease
     from simulator.report.files import OutFile
-    from simulator.report.timeline.timeline import (
-        BodySpan,
-        Handover,
-        HoldSpan,
-        LeaseSpan,
-        Mark,
-        OverlapSpan,
-        Timeline,
-        WaitSpan,
-    )
+    from simulator.report.timeline.timeline import Handover, Mark, OverlapSpan, Timeline
 
 
 TraceEvent = dict[str, Any]
@@ -67,16 +58,14 @@ def clean(value: Any) -> Any:
     return [clean(each) for each in value] if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(NamedTuple):
     """A thread of a process."""
 
     pid: int
     tid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A slice on its thread."""
 
     track: Track
@@ -102,15 +91,13 @@ class Sheet:
         self._name(pid, track.tid, "thread", name, order=track.tid)
         return track
 
-    def threads(self, pid: int, names: Sequence[str], packed: Iterable[tuple[int, Slice]]) -> list[Placed]:
-        """Add slices on numbered threads. Each has a name of its own; those beyond are called after the last one."""
+    def threads(self, pid: int, title: str, units: Iterable[Sequence[Slice]]) -> list[Placed]:
+        """Add units of slices on as few threads as there must be: ``title``, ``title (2)`` and so on."""
         tracks: list[Track] = []
         placed = []
-        for number, each in packed:
+        for number, each in pack(units):
             while len(tracks) <= number:
-                named = len(tracks) < len(names)
-                title = names[len(tracks)] if named else f"{names[-1]} ({len(tracks) - len(names) + 2})"
-                tracks.append(self.thread(pid, title))
+                tracks.append(self.thread(pid, f"{title} ({len(tracks) + 1})" if tracks else title))
             placed.append(self.slice(tracks[number], each))
         return placed
 
@@ -137,10 +124,11 @@ class Sheet:
         self._events[-1]["bp"] = "e"
         return True
 
-    def counter(self, pid: int, name: str, changes: Iterable[tuple[float, int]]) -> None:
-        """Add a number that changes: each moment with the difference it makes."""
+    def counter(self, pid: int, name: str, spans: Iterable[tuple[float, float]]) -> None:
+        """Add the number of spans that last: it changes with the start and the end of each."""
         now = 0
         values = {0: 0}
+        changes = [change for start, end in spans for change in ((start, 1), (max(end, start), -1))]
         for at, difference in sorted(changes):
             now += difference
             values[micros(at)] = now
@@ -237,16 +225,12 @@ def _place_in_time(each: Slice) -> tuple[int, int]:
 
 PROGRAM: Final = "singleton-sim"
 _TONES: Final = {"lost": "bad", "killed": "bad", "crashed": "bad", "error": "bad"}
-_OF_ALL: Final = frozenset({"healed"})
 _NEAR: Final = 0.5
 """Seconds between a take-over in the verdict and the acquisition in the journals that it is."""
-_LEFT_OUT: Final = frozenset({"finding"})
 
 
-def trace_of(timeline: Timeline, history: History, verdict: Verdict) -> dict[str, Any]:
+def trace_of(timeline: Timeline, verdict: Verdict) -> dict[str, Any]:
     """Return the trace of a run, as data for JSON."""
-    drawing = _Drawing(timeline, history)
-    drawing.draw()
     told = {
         "program": PROGRAM,
         "verdict": verdict.verdict,
@@ -260,7 +244,7 @@ def trace_of(timeline: Timeline, history: History, verdict: Verdict) -> dict[str
         "singleton": verdict.singleton,
         "interrupted": verdict.interrupted,
     }
-    return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": drawing.sheet.written()}
+    return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": _Drawing(timeline).sheet.written()}
 
 
 def written(trace: dict[str, Any]) -> str:
@@ -271,51 +255,45 @@ def written(trace: dict[str, Any]) -> str:
 
 
 class _Drawing:
-    def __init__(self, timeline: Timeline, history: History) -> None:
+    """A sheet on which everything is drawn, from the top to the bottom."""
+
+    def __init__(self, timeline: Timeline) -> None:
         self.sheet = Sheet()
         self._timeline = timeline
-        self._history = history
         self._lane = {life.name: lane.name for lane in timeline.hosts for life in lane.lives}
         self._bodies: dict[tuple[str, ...], list[Placed]] = defaultdict(list)
-
-    def draw(self) -> None:
-        """Draw everything, from the top to the bottom."""
-        self._draw_faults()
+        self._draw_faults(self.sheet.process("faults"))
         self._draw_hosts()
-        self._draw_locks()
+        self._draw_locks(self.sheet.process("locks"))
         self._draw_arrows()
 
-    def _draw_faults(self) -> None:
-        pid = self.sheet.process("faults")
+    def _draw_faults(self, pid: int) -> None:
         kinds: dict[str, list[Mark]] = defaultdict(list)
         for mark in self._timeline.marks:
-            if mark.kind not in _LEFT_OUT:
+            if mark.kind != "finding":
                 kinds[mark.fault or mark.kind].append(mark)
         for kind, marks in kinds.items():
-            lasting = [mark for mark in marks if _lasts(mark)]
-            placed = self.sheet.threads(pid, [kind], pack([_of_mark(mark)] for mark in lasting))
+            lasting = [_slice(mark.what, kind, mark.at, mark.end, _about(mark)) for mark in marks]
+            placed = self.sheet.threads(pid, kind, ([each] for each in lasting if each.end > each.start))
             track = placed[0].track if placed else self.sheet.thread(pid, kind)
             for mark in marks:
-                if not _lasts(mark):
-                    scope = "g" if mark.kind in _OF_ALL else "t"
+                if micros(mark.end) <= micros(mark.at):
+                    scope = "g" if mark.kind == "healed" else "t"
                     self.sheet.instant(track, mark.at, mark.what, kind, _about(mark), scope)
-        self._draw_findings(pid)
-
-    def _draw_findings(self, pid: int) -> None:
-        self.sheet.threads(pid, ["overlaps"], pack([_of_overlap(each)] for each in self._timeline.overlaps))
+        self.sheet.threads(pid, "overlaps", ([_of_overlap(each)] for each in self._timeline.overlaps))
         found = [trouble for trouble in self._timeline.troubles if trouble.at is not None]
-        if found:
-            track = self.sheet.thread(pid, "findings")
-            for trouble in found:
-                about = {"check": trouble.check, "lock": trouble.lock, "host": trouble.host}
-                self.sheet.instant(track, trouble.at or 0.0, trouble.text, "finding", about)
+        track = self.sheet.thread(pid, "findings") if found else Track(pid, 0)
+        for trouble in found:
+            about = {"check": trouble.check, "lock": trouble.lock, "host": trouble.host}
+            self.sheet.instant(track, trouble.at or 0.0, trouble.text, "finding", about)
 
     def _draw_hosts(self) -> None:
         units = self._units()
         listeners: dict[str, list[Slice]] = defaultdict(list)
         for got in self._timeline.holdings:
             if got.mode == "listener":
-                listeners[self._lane_of(got.host)].append(_of_listener(got))
+                name, span = f"listens: {label(got.lock)}", (got.t, got.until)
+                listeners[self._lane_of(got.host)].append(_of_deed(got, name, "listener", span, "lock token ending"))
         marks: dict[str, list[Mark]] = defaultdict(list)
         for mark in self._timeline.marks:
             for host in {self._lane_of(host) for host in mark.hosts}:
@@ -330,67 +308,62 @@ class _Drawing:
                 self.sheet.slice(track, _slice(life.name, "process", life.start, life.end, told))
             for mark in marks[name]:
                 self.sheet.instant(track, mark.at, mark.what, mark.fault or mark.kind, _about(mark))
-            self._keep(self.sheet.threads(pid, ["listener"], pack([each] for each in listeners[name])))
-            self._keep(self.sheet.threads(pid, ["invocations"], pack(units.get(name, {}).values())))
+            placed = self.sheet.threads(pid, "listener", ([each] for each in listeners[name]))
+            placed += self.sheet.threads(pid, "invocations", units.get(name, {}).values())
+            for each in placed:
+                if each.slice.key:
+                    self._bodies[each.slice.key].append(each)
 
     def _units(self) -> dict[str, dict[tuple[str, str], list[Slice]]]:
         """Return for each host's lane what it did, the parts of each invocation together."""
         units: dict[str, dict[tuple[str, str], list[Slice]]] = defaultdict(lambda: defaultdict(list))
-        for call in self._history.invocations:
-            units[self._lane_of(call.host)][call.host, call.id].append(self._of_call(call))
+        for call in self._timeline.invocations:
+            told = {"invocation": call.id, "message": call.message, "ending": call.ending, "host": call.host}
+            told["error"] = call.error.partition(":")[0]  # its text may hold what nobody else should read
+            drawn = _slice(call.function, "invocation", call.start, call.end, told, tone=_TONES.get(call.ending, ""))
+            units[self._lane_of(call.host)][call.host, call.id].append(drawn)
         for wait in self._timeline.waits:
             if micros(wait.end) > micros(wait.start) and wait.owner:
-                units[self._lane_of(wait.host)][wait.host, wait.owner].append(_of_wait(wait))
+                name, span = f"waits for {label(wait.lock)}", (wait.start, wait.end)
+                drawn = _of_deed(wait, name, "wait", span, "lock ending", tone="")
+                units[self._lane_of(wait.host)][wait.host, wait.owner].append(drawn)
         for body in self._timeline.bodies:
-            units[self._lane_of(body.host)][body.host, body.owner].append(_of_body(body))
+            span = (body.start, body.end)
+            drawn = _of_deed(body, label(body.lock), "body", span, "lock token owner ending held")
+            units[self._lane_of(body.host)][body.host, body.owner].append(drawn)
         return units
-
-    def _of_call(self, call: Invocation) -> Slice:
-        start = self._history.start
-        told = {"invocation": call.id, "message": call.message, "ending": call.ending, "host": call.host}
-        told["error"] = call.error.partition(":")[0]  # its text may hold what nobody else should read
-        end = min(call.end, self._history.end) - start
-        tone = _TONES.get(call.ending, "")
-        return _slice(call.function, "invocation", call.start - start, end, told, tone=tone)
 
     def _lane_of(self, host: str) -> str:
         return self._lane.get(host, host)
 
-    def _keep(self, placed: Iterable[Placed]) -> None:
-        """Remember the slices that arrows begin and end in."""
-        for each in placed:
-            if each.slice.key:
-                self._bodies[each.slice.key].append(each)
-
-    def _draw_locks(self) -> None:
-        pid = self.sheet.process("locks")
+    def _draw_locks(self, pid: int) -> None:
         held: dict[str, list[Slice]] = defaultdict(list)
         for got in self._timeline.holdings:
-            held[got.lock].append(_of_holding(got))
+            about = "host token owner ending lock"
+            held[got.lock].append(_of_deed(got, got.host, "hold", (got.t, got.until), about))
         for body in self._timeline.bodies:
             if not body.held:
-                held[body.lock].append(_of_intruder(body))
-        leases: dict[str, list[LeaseSpan]] = defaultdict(list)
+                name, span = f"{body.host}, without the lock", (body.start, body.end)
+                held[body.lock].append(_of_deed(body, name, "no hold", span, "host owner ending lock", tone="terrible"))
+        leases: dict[str, list[Lease]] = defaultdict(list)
         for lease in self._timeline.leases:
             leases[lease.lock].append(lease)
         for lane in self._timeline.locks:
-            placed = self.sheet.threads(pid, [lane.label], pack([each] for each in held[lane.lock]))
+            placed = self.sheet.threads(pid, lane.label, ([each] for each in held[lane.lock]))
             if not (placed or leases[lane.lock]):
                 continue
             track = placed[0].track if placed else self.sheet.thread(pid, lane.label)
             for lease in leases[lane.lock]:
-                about = {"host": lease.host, "blob": lease.blob}
                 moments = [*((at, "renewed") for at in lease.renewed), *((at, "refused") for at in lease.refused)]
                 if lease.ending in {"expired", "broken"}:
                     moments.append((lease.end, lease.ending))
                 for at, what in moments:
-                    self.sheet.instant(track, at, f"lease {what}", "lease", about)
-        waits = self._timeline.waits
-        self.sheet.counter(pid, "waiting", _changes((wait.start, wait.end) for wait in waits))
-        self.sheet.counter(pid, "inside", _changes((body.start, body.end) for body in self._timeline.bodies))
-        end = self._timeline.duration
+                    self.sheet.instant(track, at, f"lease {what}", "lease", {"host": lease.host, "blob": lease.blob})
+        end, waits, bodies = self._timeline.duration, self._timeline.waits, self._timeline.bodies
+        self.sheet.counter(pid, "waiting", ((wait.start, wait.end) for wait in waits))
+        self.sheet.counter(pid, "inside", ((body.start, body.end) for body in bodies))
         sent = ((each.sent, end if each.done is None else each.done) for each in self._timeline.messages)
-        self.sheet.counter(pid, "messages under way", _changes(sent))
+        self.sheet.counter(pid, "messages under way", sent)
 
     def _draw_arrows(self) -> None:
         for over in self._timeline.handovers:
@@ -419,17 +392,9 @@ class _Drawing:
         return begun[-1] if begun else next(iter(several), None)
 
 
-def _lasts(mark: Mark) -> bool:
-    return micros(mark.end) > micros(mark.at)
-
-
 def _about(mark: Mark) -> dict[str, Any]:
     told = {"hosts": list(mark.hosts) or None, "lock": mark.lock, "invocation": mark.owner, "id": mark.id or None}
     return {**told, "hits": mark.hits or None}
-
-
-def _of_mark(mark: Mark) -> Slice:
-    return _slice(mark.what, mark.fault or mark.kind, mark.at, mark.end, _about(mark))
 
 
 def _of_overlap(each: OverlapSpan) -> Slice:
@@ -439,31 +404,18 @@ def _of_overlap(each: OverlapSpan) -> Slice:
     return _slice(name, "overlap", each.start, each.end, told, tone="" if each.caught else "terrible")
 
 
-def _of_wait(wait: WaitSpan) -> Slice:
-    told = {"lock": wait.lock, "ending": wait.ending}
-    return _slice(f"waits for {label(wait.lock)}", "wait", wait.start, wait.end, told)
-
-
-def _of_body(body: BodySpan) -> Slice:
-    told = {"lock": body.lock, "token": body.token, "invocation": body.owner, "ending": body.ending, "held": body.held}
-    key, tone = (body.host, body.lock, body.owner), _TONES.get(body.ending, "")
-    return _slice(label(body.lock), "body", body.start, body.end, told, key=key, tone=tone)
-
-
-def _of_listener(got: HoldSpan) -> Slice:
-    told = {"lock": got.lock, "token": got.token, "ending": got.ending}
-    key = (got.host, got.lock, got.owner)
-    return _slice(f"listens: {label(got.lock)}", "listener", got.start, got.end, told, key=key)
-
-
-def _of_holding(got: HoldSpan) -> Slice:
-    told = {"host": got.host, "token": got.token, "invocation": got.owner, "ending": got.ending, "lock": got.lock}
-    return _slice(got.host, "hold", got.start, got.end, told, tone=_TONES.get(got.ending, ""))
-
-
-def _of_intruder(body: BodySpan) -> Slice:
-    told = {"host": body.host, "invocation": body.owner, "ending": body.ending, "lock": body.lock}
-    return _slice(f"{body.host}, without the lock", "no hold", body.start, body.end, told, tone="terrible")
+def _of_deed(
+    deed: Section | Wait | Acquisition,
+    name: str,
+    kind: str,
+    span: tuple[float, float],
+    about: str,
+    tone: str | None = None,
+) -> Slice:
+    """Make a slice of an action on a lock; ``about`` lists what is told of it."""
+    told = {"invocation" if field == "owner" else field: getattr(deed, field) for field in about.split()}
+    key = (deed.host, deed.lock, deed.owner) if kind in {"body", "listener"} else ()
+    return _slice(name, kind, *span, told, key=key, tone=_TONES.get(deed.ending, "") if tone is None else tone)
 
 
 def _slice(
@@ -481,17 +433,10 @@ def _slice(
     return Slice(name=name, kind=kind, start=begin, end=max(micros(end), begin), args=args, key=key, tone=tone)
 
 
-def _changes(spans: Iterable[tuple[float, float]]) -> Iterator[tuple[float, int]]:
-    for start, end in spans:
-        yield start, 1
-        yield max(end, start), -1
-
-
 def write_trace(file: OutFile, records: Sequence[Record], verdict: Verdict) -> None:
     """Write the trace of a run, from its records and what `judge` made of them.
 
     Raises:
         OutFileError: the file can't be written any more.
     """
-    timeline = build_timeline(records, verdict)
-    file.write(written(trace_of(timeline, read_history(records), verdict)))
+    file.write(written(trace_of(build_timeline(records, verdict), verdict)))

@@ -6,19 +6,10 @@ import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.checks.verdict import judge
+from simulator.history.facts import Acquisition, Section, Wait
+from simulator.history.leases import Lease
 from simulator.report.html.html_report import ReportContent, as_page, of_run
-from simulator.report.timeline.timeline import (
-    BodySpan,
-    HoldSpan,
-    HostLane,
-    LeaseSpan,
-    Life,
-    LockLane,
-    MessageLine,
-    Note,
-    Timeline,
-    WaitSpan,
-)
+from simulator.report.timeline.timeline import HostLane, Life, LockLane, MessageLine, Note, Timeline
 from simulator.report.words import Line
 from tests.support.journals import Story, good_story, key_lock
 
@@ -68,10 +59,10 @@ def large_page(hosts: int = 100, sections: int = 10_000, locks: int = 60) -> str
         end = free[number % locks] = start + rng.uniform(0.1, 1.5)
         asked = max(0.9, start - rng.uniform(0, 4))
         whose: dict[str, Any] = {"lock": lock, "host": host, "function": "ship", "owner": owner}
-        ran = {**whose, "start": start, "end": end, "ending": "ok", "token": number + 1}
-        made.bodies.append(BodySpan(**ran, held=True))
-        made.holdings.append(HoldSpan(**ran, mode="function"))
-        made.waits.append(WaitSpan(**whose, start=asked, end=start, ending="acquired"))
+        ran = {**whose, "ending": "ok", "token": number + 1}
+        made.bodies.append(Section(**ran, start=start, end=end, held=True))
+        made.holdings.append(Acquisition(**ran, t=start, until=end))
+        made.waits.append(Wait(**whose, start=asked, end=start, ending="acquired"))
         made.leases.append(_lease(lock, host, start, end))
         made.messages.append(_message(f"m-{number}", asked, host, end))
         notes += [Note(at=start, host=host, owner=owner, lock=lock, text=f"acquired, token {number}")] * 8
@@ -80,7 +71,7 @@ def large_page(hosts: int = 100, sections: int = 10_000, locks: int = 60) -> str
         hosts=tuple(_host(number, max(free)) for number in range(1, hosts + 1)),
         locks=tuple(LockLane(lock=key_lock(str(n)), label=f"ship.{n}", function="ship") for n in range(locks)),
         bodies=tuple(sorted(made.bodies, key=lambda body: body.start)),
-        holdings=tuple(sorted(made.holdings, key=lambda holding: holding.start)),
+        holdings=tuple(sorted(made.holdings, key=lambda holding: holding.t)),
         leases=tuple(sorted(made.leases, key=lambda lease: lease.start)),
         waits=tuple(sorted(made.waits, key=lambda wait: wait.start)),
         messages=tuple(made.messages),
@@ -91,16 +82,15 @@ def large_page(hosts: int = 100, sections: int = 10_000, locks: int = 60) -> str
 
 
 class _Made(NamedTuple):
-    bodies: list[BodySpan]
-    holdings: list[HoldSpan]
-    waits: list[WaitSpan]
-    leases: list[LeaseSpan]
+    bodies: list[Section]
+    holdings: list[Acquisition]
+    waits: list[Wait]
+    leases: list[Lease]
     messages: list[MessageLine]
 
 
-def _lease(lock: str, host: str, start: float, end: float) -> LeaseSpan:
-    whose: dict[str, Any] = {"lock": lock, "blob": lock, "host": host, "renewed": (), "refused": (), "seen": True}
-    return LeaseSpan(**whose, start=start, end=end, ending="released", expires=start + 15, deadline=start + 14)
+def _lease(lock: str, host: str, start: float, end: float) -> Lease:
+    return Lease(lock=lock, blob=lock, host=host, start=start, end=end, ending="released", expires=start + 15)
 
 
 def _message(name: str, asked: float, host: str, end: float) -> MessageLine:

@@ -70,7 +70,7 @@ def _spans(line: Timeline, texts: _Texts) -> dict[str, Any]:
     lease = "lock blob host start end ending renewed refused expires deadline seen"
     return {
         "bodies": _columns(line.bodies, "lock host function owner start end ending token held", texts),
-        "holdings": _columns(line.holdings, "lock host function owner start end ending token mode", texts),
+        "holdings": _columns(line.holdings, "lock host function owner start=t end=until ending token mode", texts),
         "waits": _columns(line.waits, "lock host function owner start end ending", texts),
         "leases": _columns(line.leases, lease, texts),
         "handovers": _columns(line.handovers, "lock since at giver taker", texts),
@@ -92,10 +92,14 @@ class _Texts:
 
 
 def _columns(things: Sequence[Any], names: str, texts: _Texts) -> dict[str, list[Any]]:
-    """Return a column for each field. Texts are numbers of `texts`; the name of such a column begins with ``$``."""
+    """Return a column for each field, ``name`` or ``name=field``.
+
+    Texts are numbers of `texts`; the name of such a column begins with ``$``.
+    """
     columns: dict[str, list[Any]] = {}
-    for name in names.split():
-        values = [getattr(thing, name) for thing in things]
+    for each in names.split():
+        name, _, field = each.partition("=")
+        values = [getattr(thing, field or name) for thing in things]
         if values and isinstance(values[0], str):
             columns[f"${name}"] = [texts.number(value) for value in values]
         else:

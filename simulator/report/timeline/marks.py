@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.checks.coverage import outside_their_hold
 from simulator.checks.exclusion import past_their_guard
 from simulator.checks.findings import label
-from simulator.report.timeline.timeline import BrokenPromise, Handover, LeaseSpan, Mark, OverlapSpan, Takeover
+from simulator.report.timeline.timeline import BrokenPromise, Handover, Mark, OverlapSpan, Takeover
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulator.checks.verdict import Verdict
     from simulator.history.facts import Acquisition, History, Invocation, Section
     from simulator.history.journal import Record
+    from simulator.history.leases import Lease
 
 
 _SAME: Final = 1.0
@@ -38,12 +39,12 @@ _FAULTS: Final = {
 
 
 def read_marks(
-    history: History, records: Sequence[Record], leases: Iterable[LeaseSpan], faults: Sequence[Mark]
+    history: History, records: Sequence[Record], leases: Iterable[Lease], faults: Sequence[Mark]
 ) -> tuple[Mark, ...]:
     """Return all marks of a run. ``faults`` are those that its records don't tell of."""
     struck = [*faults, *_faults(history, records)]
     marks = [*struck, *(mark for mark in _strikes(history, records) if not _is_told(mark, struck))]
-    marks += [*_losses(history, records), *_deadlines(history, leases)]
+    marks += [*_losses(records), *_deadlines(history, leases)]
     return tuple(sorted(marks, key=lambda mark: mark.at))
 
 
@@ -52,7 +53,7 @@ def _faults(history: History, records: Iterable[Record]) -> Iterator[Mark]:
     ends = {record.get("id"): record for record in records if record.event == "fault_ended"}
     for record in records:
         if record.event == "healed":
-            yield _mark(history, record, "healed", "from here on everybody must get their turn")
+            yield _mark(record, "healed", "from here on everybody must get their turn")
         if record.event != "fault" or record.get("id") is None:
             continue
         end = ends.get(record.get("id"))
@@ -60,8 +61,8 @@ def _faults(history: History, records: Iterable[Record]) -> Iterator[Mark]:
             kind="fault",
             fault=record.text("kind"),
             id=int(record.get("id") or 0),
-            at=record.t - history.start,
-            end=(history.end if end is None else end.t) - history.start,
+            at=record.t,
+            end=history.end if end is None else end.t,
             what=record.text("what") or record.text("kind"),
             hosts=tuple(map(str, record.get("hosts") or ())),
             lock=record.text("lock"),
@@ -70,28 +71,27 @@ def _faults(history: History, records: Iterable[Record]) -> Iterator[Mark]:
 
 
 def _strikes(history: History, records: Iterable[Record]) -> Iterator[Mark]:
-    start = history.start
     for kill in history.kills:
         held = ", ".join(label(hold.lock) for hold in kill.holds)
         what = f"{kill.host} (pid {kill.pid}) is killed" + (f" while it holds {held}" if held else "")
         lock = kill.holds[0].lock if kill.holds else ""
-        yield Mark(kind="kill", at=kill.t - start, end=kill.t - start, what=what, hosts=(kill.host,), lock=lock)
+        yield Mark(kind="kill", at=kill.t, end=kill.t, what=what, hosts=(kill.host,), lock=lock)
     for pause in history.pauses:
-        end = min(pause.end, history.end) - start
-        what = f"{pause.host} stands still for {end - pause.start + start:.1f} s"
-        yield Mark(kind="pause", at=pause.start - start, end=end, what=what, hosts=(pause.host,))
+        end = min(pause.end, history.end)
+        what = f"{pause.host} stands still for {end - pause.start:.1f} s"
+        yield Mark(kind="pause", at=pause.start, end=end, what=what, hosts=(pause.host,))
     for gone in history.worker_ends:
         what = f"a worker of {gone.host} ends: {gone.reason}"
-        yield Mark(kind="worker ended", at=gone.t - start, end=gone.t - start, what=what, hosts=(gone.host,))
+        yield Mark(kind="worker ended", at=gone.t, end=gone.t, what=what, hosts=(gone.host,))
     for record in records:
         if record.event == "operator":
             what = f"an operator: {record.text('action') or 'break'} {label(record.text('lock'))}"
-            yield _mark(history, record, "operator", what, hosts=(), lock=record.text("lock"))
+            yield _mark(record, "operator", what, hosts=(), lock=record.text("lock"))
         elif record.event == "host_draining":
-            yield _mark(history, record, "drain", f"{record.host} is drained")
+            yield _mark(record, "drain", f"{record.host} is drained")
         elif record.event == "host_exited" and record.host in dict(history.crashes) and not record.get("expected"):
             code = record.text("code")
-            yield _mark(history, record, "crash", f"{record.host} ended by itself with exit code {code}")
+            yield _mark(record, "crash", f"{record.host} ended by itself with exit code {code}")
 
 
 def _is_told(mark: Mark, faults: Iterable[Mark]) -> bool:
@@ -103,21 +103,21 @@ def _is_told(mark: Mark, faults: Iterable[Mark]) -> bool:
     )
 
 
-def _losses(history: History, records: Iterable[Record]) -> Iterator[Mark]:
+def _losses(records: Iterable[Record]) -> Iterator[Mark]:
     for record in records:
         if record.event == "lock" and record.get("kind") == "lost":
             lock, reason = record.text("lock"), record.text("reason") or "no reason given"
             what = f"{record.host} learns that it has lost {label(lock)} ({reason})"
-            yield _mark(history, record, "lost", what, lock=lock, owner=record.text("owner"))
+            yield _mark(record, "lost", what, lock=lock, owner=record.text("owner"))
 
 
-def _deadlines(history: History, leases: Iterable[LeaseSpan]) -> Iterator[Mark]:
+def _deadlines(history: History, leases: Iterable[Lease]) -> Iterator[Mark]:
     """Yield the deadlines that passed: holders that live, and hold, must have given up by then."""
-    deaths = {kill.host: kill.t - history.start for kill in history.kills}
+    deaths = {kill.host: kill.t for kill in history.kills}
     for lease in leases:
         if lease.ending != "expired" or lease.deadline >= deaths.get(lease.host, math.inf):
             continue
-        if not any(_is_under(got, lease, history.start) for got in history.acquisitions):
+        if not any(_is_under(got, lease) for got in history.acquisitions):
             continue
         what = f"deadline: {lease.host} must have given up {label(lease.lock)}"
         yield Mark(
@@ -125,17 +125,16 @@ def _deadlines(history: History, leases: Iterable[LeaseSpan]) -> Iterator[Mark]:
         )
 
 
-def _is_under(got: Acquisition, lease: LeaseSpan, start: float) -> bool:
+def _is_under(got: Acquisition, lease: Lease) -> bool:
     """Tell whether somebody still held the lock under this lease when its deadline came, or lost it."""
     mine = (got.host, got.blob or got.lock) == (lease.host, lease.blob)
-    lasted = got.ending == "lost" or got.until - start >= lease.deadline - _SAME
-    return mine and lasted and lease.start - _SAME <= got.t - start <= lease.end
+    lasted = got.ending == "lost" or got.until >= lease.deadline - _SAME
+    return mine and lasted and lease.start - _SAME <= got.t <= lease.end
 
 
-def _mark(history: History, record: Record, kind: Any, what: str, **more: Any) -> Mark:
-    at = record.t - history.start
+def _mark(record: Record, kind: Any, what: str, **more: Any) -> Mark:
     hosts = (record.host,) if record.host not in {"fleet", "world"} else ()
-    return Mark(**{"kind": kind, "at": at, "end": at, "what": what, "hosts": hosts} | more)
+    return Mark(**{"kind": kind, "at": record.t, "end": record.t, "what": what, "hosts": hosts} | more)
 
 
 def read_takeovers(verdict: Verdict) -> tuple[Takeover, ...]:
@@ -181,8 +180,8 @@ def read_handovers(history: History) -> tuple[Handover, ...]:
     overs = [
         Handover(
             lock=after.lock,
-            since=min(before.until, after.t) - history.start,
-            at=after.t - history.start,
+            since=min(before.until, after.t),
+            at=after.t,
             giver=before.host,
             taker=after.host,
             owners=(before.owner, after.owner),
@@ -250,37 +249,35 @@ def _messages(history: History, verdict: Verdict) -> Iterator[BrokenPromise]:
         return
     for each in verdict.messages.troubles:
         message = history.messages[each.id]
-        times = [t for t, _ in message.receipts] or [message.sent or history.start]
+        times = [t for t, _ in message.receipts] or [message.sent or 0.0]
         text = f"message {each.id[:8]} of {each.queue}: {each.what}"
-        yield BrokenPromise(check="messages", text=text, at=times[0] - history.start, end=times[-1] - history.start)
+        yield BrokenPromise(check="messages", text=text, at=times[0], end=times[-1])
 
 
 def _bare(history: History, verdict: Verdict) -> Iterator[BrokenPromise]:
     """Yield the bodies that ran without the lock, if a check complains of such."""
     for each in history.sections if _complains(verdict, "guards") else ():
         if not each.held:
-            yield _during(history, each, "guards", f"runs {each.function} without holding {label(each.lock)}")
+            yield _during(each, "guards", f"runs {each.function} without holding {label(each.lock)}")
 
 
 def _past(history: History, verdict: Verdict) -> Iterator[BrokenPromise]:
     past, unnamed = past_their_guard(history) if _complains(verdict, "guards") else ([], {})
     for each in past:
         if each.function not in unnamed:
-            yield _during(history, each, "guards", f"runs {each.function}, which does not pass through its guard")
+            yield _during(each, "guards", f"runs {each.function}, which does not pass through its guard")
 
 
 def _outside(history: History, verdict: Verdict) -> Iterator[BrokenPromise]:
     """Yield the bodies that began before their lock was held, or went on after it."""
     for each, began in outside_their_hold(history) if _complains(verdict, "witnessed") else ():
         when = "after it gave it back" if began else "before it has got it"
-        yield _during(history, each, "witnessed", f"runs {each.function} under {label(each.lock)} {when}")
+        yield _during(each, "witnessed", f"runs {each.function} under {label(each.lock)} {when}")
 
 
-def _during(history: History, deed: Section | Invocation, check: str, what: str) -> BrokenPromise:
-    at, end = deed.start - history.start, min(deed.end, history.end) - history.start
-    lock = getattr(deed, "lock", "")
-    text = f"{deed.host} {what}"
-    return BrokenPromise(check=check, text=text, at=at, end=end, lock=lock, host=deed.host, function=deed.function)
+def _during(deed: Section | Invocation, check: str, what: str) -> BrokenPromise:
+    about: dict[str, Any] = {"lock": getattr(deed, "lock", ""), "host": deed.host, "function": deed.function}
+    return BrokenPromise(check=check, text=f"{deed.host} {what}", at=deed.start, end=deed.end, **about)
 
 
 def _complains(verdict: Verdict, name: str) -> bool:

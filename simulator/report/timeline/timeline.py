@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simulator.checks.failover import TakeoverState
     from simulator.checks.messages import MessageState
-    from simulator.history.facts import Ending, Mode
+    from simulator.history.facts import Acquisition, Invocation, Section, Wait
+    from simulator.history.leases import Lease
 
 
-LeaseEnd = Literal["released", "expired", "broken", "taken", "open"]
-"""How a lease ended. ``taken``: another host was granted the lease early. ``open``: the run ended first."""
 MarkKind = Literal[
     "fault", "kill", "pause", "drain", "crash", "worker ended", "operator", "lost", "deadline", "healed", "finding"
 ]
-DEADLINE: Final = 14 / 15
-"""The share of a lease after which the holder gives the lock up, counted from the last grant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,66 +45,6 @@ class LockLane:
     lock: str
     label: str
     function: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A span of time on a lock, with its host, function and owner."""
-
-    lock: str
-    host: str
-    function: str
-    owner: str
-    start: float
-    end: float
-    ending: Ending
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodySpan(Span):
-    """A guarded body that ran. ``held``: under its lock."""
-
-    token: int | None
-    held: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HoldSpan(Span):
-    """A lock that was held."""
-
-    token: int | None
-    mode: Mode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitSpan(Span):
-    """A wait for a lock."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseSpan:
-    """A lease on a lock's blob, from its grant to its end.
-
-    Attributes:
-        blob: the path of the blob; of a semaphore, its slot.
-        renewed: when it was renewed.
-        refused: when a renewal was refused, or got no answer.
-        expires: when it ends by itself, counted from the last grant.
-        deadline: when its holder must have given it up, counted from the last grant.
-        seen: whether the host saw the requests; otherwise it is concluded from the holds.
-    """
-
-    lock: str
-    blob: str
-    host: str
-    start: float
-    end: float
-    ending: LeaseEnd
-    renewed: tuple[float, ...]
-    refused: tuple[float, ...]
-    expires: float
-    deadline: float
-    seen: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,15 +156,16 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A whole run. Every sequence is in the order of time."""
+    """A whole run, whose history counts from zero. Every sequence is in the order of time."""
 
     duration: float
     hosts: tuple[HostLane, ...]
     locks: tuple[LockLane, ...]
-    bodies: tuple[BodySpan, ...] = ()
-    holdings: tuple[HoldSpan, ...] = ()
-    leases: tuple[LeaseSpan, ...] = ()
-    waits: tuple[WaitSpan, ...] = ()
+    invocations: tuple[Invocation, ...] = ()
+    bodies: tuple[Section, ...] = ()
+    holdings: tuple[Acquisition, ...] = ()
+    leases: tuple[Lease, ...] = ()
+    waits: tuple[Wait, ...] = ()
     marks: tuple[Mark, ...] = ()
     overlaps: tuple[OverlapSpan, ...] = ()
     takeovers: tuple[Takeover, ...] = ()

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
 from simulator.checks.verdict import judge
-from simulator.history.historian import read_history
 from simulator.history.journal import Record
 from simulator.report.html.html_report import ReportContent, facts_of
 from simulator.report.timeline.build import build_timeline
@@ -220,7 +219,7 @@ def write_story_trace(file: OutFile, scenario: WorldScenario, run: Run) -> None:
     """
     records = told(run.records)
     timeline = of_story(scenario, run, (), "").timeline
-    trace = trace_of(timeline, read_history(records), judge(records))
+    trace = trace_of(timeline, judge(records))
     trace["otherData"] |= {"workload": scenario.workload, "seed": scenario.seed, "history": run.history}
     if run.violations:
         trace["otherData"] |= {"verdict": "violated", "reasons": clean([each.text for each in timeline.troubles])}

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import label
-from simulator.virtual.search.narrative.visits import Lease, Visit, read_leases, read_visits
+from simulator.history.leases import leases_until
+from simulator.virtual.search.narrative.visits import Visit, read_visits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from simulator.history.journal import Record
+    from simulator.history.leases import Lease
     from simulator.virtual.oracle.evidence import Violation
 
 
@@ -143,7 +145,7 @@ def read_tale(records: Sequence[Record], violation: Violation) -> Tale:
     """Read the records of a run whose promise was broken."""
     before = [record for record in records if record.t <= violation.at]
     focus = focus_of(before, violation)
-    leases = read_leases(before, violation.at)
+    leases = leases_until(before, violation.at)
     visits = read_visits(before, leases)
     scopes = {
         record.text("invocation"): scope for record in before for scope in sorted(scopes_of(record) & focus.scopes)
@@ -184,11 +186,11 @@ def told_leases(tale: Tale, visits: Iterable[Visit]) -> list[Lease]:
     """Return the leases of these visits, and the last one that the violation can be about."""
     told: dict[Lease, None] = {visit.lease: None for visit in visits if visit.lease is not None}
     for lock in sorted(tale.focus.locks) if not tale.late else ():
-        mine = [lease for lease in tale.leases if lease.lock == lock]
+        mine = [lease for lease in tale.leases if lease.blob == lock]
         told |= dict.fromkeys(mine[-1:])
         for host in sorted(tale.focus.hosts) if tale.check in _OF_OLD_LEASES else ():
             told |= dict.fromkeys([lease for lease in mine if lease.host == host][-1:])
-    return sorted(told, key=lambda lease: lease.since)
+    return sorted(told, key=lambda lease: lease.start)
 
 
 def _named(tale: Tale) -> Iterator[Visit]:
@@ -218,14 +220,14 @@ def _had_or_wanted(tale: Tale, host: str, lock: str, mine: Sequence[Visit]) -> l
     """Return for whom the last lease of a host was; if the host waits for another's lease, who waits."""
     has = [visit for visit in mine if visit.has]
     waiting = [visit for visit in mine if visit.open and not visit.has]
-    leases = [lease for lease in tale.leases if lease.lock == lock]
+    leases = [lease for lease in tale.leases if lease.blob == lock]
     if tale.check in _OF_OLD_LEASES:
         return has[-1:] or waiting[:1]
     if not leases or leases[-1].host != host:
         return waiting[:1] or has[-1:]
     if any(visit.lease is leases[-1] for visit in has):
         return has[-1:]
-    early = [visit for visit in mine if visit.start <= leases[-1].since and not visit.has]
+    early = [visit for visit in mine if visit.start <= leases[-1].start and not visit.has]
     return [visit for visit in early if visit.open][:1] or early[-1:]
 
 
@@ -233,7 +235,7 @@ def _holders(tale: Tale) -> Iterator[Visit]:
     """Yield who has the important locks at the end; of a lock that nobody has, who had it last."""
     for lock in sorted(tale.locks):
         has = [visit for visit in tale.visits if visit.lock == lock and visit.has]
-        leases = [lease for lease in tale.leases if lease.lock == lock]
+        leases = [lease for lease in tale.leases if lease.blob == lock]
         if not leases or any(visit.lease is leases[-1] for visit in has):
             inside = [visit for visit in has if visit.inside] or [visit for visit in has if visit.open]
             yield from inside[-_FEW:] or sorted(has, key=lambda visit: visit.last)[-1:]
@@ -250,10 +252,10 @@ def _odd(tale: Tale, since: float) -> list[Visit]:
 def _outlived(visit: Visit) -> bool:
     """Tell whether a body ran on when its lease had ended."""
     lease = visit.lease
-    if lease is None or lease.ended is None or visit.entered is None:
+    if lease is None or lease.ending == "open" or visit.entered is None:
         return False
     left = visit.left.t if visit.left is not None else visit.over
-    return left is None or left > lease.ended
+    return left is None or left > lease.end
 
 
 def _meet(one: Visit, other: Visit) -> bool:

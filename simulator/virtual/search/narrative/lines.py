@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simulator.history.journal import Record
-    from simulator.virtual.search.narrative.visits import Lease, Visit
+    from simulator.history.leases import Lease
+    from simulator.virtual.search.narrative.visits import Visit
 
 
 _SLOW: Final = SOON / 2
@@ -140,7 +141,7 @@ def _done_with(record: Record, lease: Lease | None) -> str:
         return "the service answers {host}'s {call} of {lock} with {answer}".format(**about, answer=with_)
     if call == "acquire" and not (lease is not None and lease.requests[0] is record):
         return "the service gives {host} the same lease of {lock}".format(**about)
-    if call == "release" and lease is not None and lease.ending == "expired" and (lease.ended or 0.0) <= record.t:
+    if call == "release" and lease is not None and lease.ending == "expired" and lease.end <= record.t:
         return "{host} gives the lease of {lock} back, which has run out".format(**about)
     return _CARRIED_OUT.get(call, "the service carries out {host}'s {call} of {lock}").format(**about)
 
@@ -375,12 +376,12 @@ def _told(tale: Tale, visits: Sequence[Visit], ranks: Mapping[Visit, int], *, co
     place = {id(record): number for number, record in enumerate(tale.records)}
     lines = [(record.t, place[id(record)], text) for record, text in told]
     lines += [
-        (lease.ended, _UNWRITTEN, f"{lease.host}'s lease of {label(lease.lock)} runs out")
+        (lease.end, _UNWRITTEN, f"{lease.host}'s lease of {label(lease.blob)} runs out")
         for lease in leases
-        if lease.ending == "expired" and lease.ended is not None
+        if lease.ending == "expired"
     ]
     left = [visit for visit in tale.visits if visit.lock in tale.locks and visit not in visits]
-    breaks = [record.t for record in tale.records if record.event == "fault"] + [lease.since for lease in leases]
+    breaks = [record.t for record in tale.records if record.event == "fault"] + [lease.start for lease in leases]
     lines += [(at, _UNWRITTEN, text) for at, text in fold(left, () if coarse else breaks)]
     return StoryLines([(at, text) for at, _, text in sorted(set(lines))], frozenset(hosts))
 

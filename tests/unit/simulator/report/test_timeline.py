@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
 from simulator.report.timeline.build import build_timeline
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
 if TYPE_CHECKING:
-    from simulator.report.timeline.timeline import LeaseSpan, Timeline
+    from simulator.history.leases import Lease
+    from simulator.report.timeline.timeline import Timeline
 
 
 def timeline(story: Story, end: float = 40.0, **more: Any) -> Timeline:
@@ -18,11 +21,11 @@ def timeline(story: Story, end: float = 40.0, **more: Any) -> Timeline:
     return build_timeline(records, judge(records), **more)
 
 
-def leases(line: Timeline, lock: str = TIMER) -> list[LeaseSpan]:
+def leases(line: Timeline, lock: str = TIMER) -> list[Lease]:
     return [lease for lease in line.leases if lease.lock == lock]
 
 
-def near(spans: tuple[float, ...]) -> list[float]:
+def near(spans: list[float]) -> list[float]:
     return [round(t, 3) for t in spans]
 
 
@@ -195,12 +198,47 @@ def test_a_virtual_world_tells_what_the_service_answered() -> None:
     (lease,) = leases(line, "key-0")
     assert (lease.start, lease.renewed, lease.refused, lease.end, lease.ending) == (
         1.0,
-        (8.0,),
-        (9.5,),
+        [8.0],
+        [9.5],
         23.0,
         "expired",
     )
     assert line.calls["host-0"] == {"acquire a lease": 1, "renew a lease": 2, "read a blob": 1}
+
+
+@pytest.mark.parametrize(
+    ("action", "end", "ending"),
+    [
+        ("break_", 5.0, "broken"),
+        ("steal", 5.0, "broken"),
+        ("delete", 5.0, "broken"),
+        ("break slowly", 15.0, "broken"),
+        ("label", 16.0, "expired"),
+    ],
+)
+def test_what_an_operator_of_a_virtual_world_does_ends_a_lease(action: str, end: float, ending: str) -> None:
+    granted = {"call": "acquire", "name": "key-0", "lease": "a", "answer": "ok", "until": 16.0}
+    records = [
+        Record(0.0, "world", "run_started", {"rough": True}),
+        Record(1.0, "host-0", "request", granted),
+        Record(5.0, "world", "operator", {"action": action, "lock": "key-0"}),
+        Record(40.0, "world", "run_ended"),
+    ]
+    (lease,) = leases(build_timeline(records, judge(records[:1])), "key-0")
+    assert (lease.end, lease.ending) == (end, ending)
+
+
+def test_a_lease_that_expires_with_the_last_record_has_expired_and_one_that_is_being_broken_then_is_open() -> None:
+    granted = {"call": "acquire", "name": "key-0", "lease": "a", "answer": "ok", "until": 16.0}
+    records = [
+        Record(0.0, "world", "run_started", {"rough": True}),
+        Record(1.0, "host-0", "request", granted),
+        Record(1.0, "host-0", "request", {**granted, "name": "key-1", "until": 60.0}),
+        Record(14.0, "world", "operator", {"action": "break slowly", "lock": "key-1"}),
+        Record(16.0, "world", "run_ended"),
+    ]
+    line = build_timeline(records, judge(records[:1]))
+    assert [(lease.end, lease.ending) for lease in line.leases] == [(16.0, "expired"), (16.0, "open")]
 
 
 def test_a_fault_lasts_until_it_ends_and_tells_its_kill_only_once() -> None:

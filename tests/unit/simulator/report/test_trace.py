@@ -15,7 +15,6 @@ from click.testing import CliRunner
 import tests.worlds  # noqa: F401 - registers the workloads
 from simulator.checks.verdict import judge
 from simulator.cli import cli
-from simulator.history.historian import read_history
 from simulator.report.files import OutFile
 from simulator.report.timeline.build import build_timeline
 from simulator.report.trace import Slice, pack, trace_of, written
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 def traced(records: list[Record]) -> dict[str, Any]:
     verdict = judge(records)
-    text = written(trace_of(build_timeline(records, verdict), read_history(records), verdict))
+    text = written(trace_of(build_timeline(records, verdict), verdict))
     assert text.isascii()
     trace: dict[str, Any] = json.loads(text)
     return trace
@@ -190,6 +189,18 @@ def test_the_story_of_a_world_is_a_trace_with_its_faults(tmp_path: Path) -> None
     assert {processes(trace)[each["pid"] - 1] for each in found} == {"faults", "host-1", "host-2"}
     assert (trace["otherData"]["verdict"], trace["otherData"]["history"]) == ("violated", run.history)
     assert events(trace, "X", "invocation")
+
+
+@pytest.mark.usefixtures("prepared_for_worlds")
+def test_in_the_trace_of_a_world_what_has_not_ended_lasts_until_the_end_of_the_world(tmp_path: Path) -> None:
+    run = WorldScenario(seed=2, hosts=3, workload="chain").run()
+    early = replace(run, records=tuple(record for record in run.records if record.t < 6), seconds=8.0)
+    file = OutFile("--trace", tmp_path / "story.json")
+    write_story_trace(file, WorldScenario(seed=2, hosts=3, workload="chain"), early)
+    trace = json.loads((tmp_path / "story.json").read_text())
+    unended = [each for each in events(trace, "X") if each["args"].get("ending") == "open"]
+    assert {each["cat"] for each in unended} == {"invocation", "wait", "body", "hold"}
+    assert {each["ts"] + each["dur"] for each in unended} == {8e6}
 
 
 @pytest.mark.parametrize("arguments", [[], ["explore"], ["replay", "no-story"]])

@@ -1,0 +1,240 @@
+"""Leases: granted, renewed, released, expired, broken. Read from the requests that hosts sent.
+
+A host's tap sees its requests (``lease_request``). In a virtual world the service's answers are known (``request``).
+Where neither is in the records, a lease is concluded from the hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from simulator.history.deeds import semaphore_of
+from simulator.history.journal import Record, in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from simulator.history.facts import Acquisition, History
+
+
+LeaseEnd = Literal["released", "expired", "broken", "taken", "open"]
+"""How a lease ended. ``taken``: another host was granted the lease early. ``open``: the records end first."""
+DEADLINE: Final = 14 / 15
+"""The share of a lease after which the holder gives the lock up, counted from the last grant."""
+_GRANTED: Final = frozenset({200, 201, 202})
+_GONE: Final = frozenset({404, 409, 412})
+"""Answers to a release that say that the lease has ended already."""
+_PERIOD: Final = 15.0
+_NOTICE: Final = 10.0
+"""Seconds for which a lease goes on that an operator breaks slowly."""
+_OPERATORS: Final = frozenset({"", "break", "break_", "break slowly", "steal", "delete"})
+"""What operators do that ends a lease."""
+_RENEWING: Final = frozenset({"renew", "change"})
+_SOON: Final = 1.0
+"""Seconds between the answer to a request for a lease and the lock's word on it."""
+_ROUNDING: Final = 1e-6
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Lease:
+    """A lease on a lock's blob, from its grant to its end.
+
+    Attributes:
+        blob: the path of the blob; of a semaphore, its slot.
+        id: the lease id; empty where no record tells the id.
+        end: its end; infinity while the lease lasts.
+        expires: when it ends by itself, counted from the last grant.
+        period: seconds from a grant to the expiry.
+        renewed: when it was renewed.
+        refused: when a renewal was refused, or got no answer.
+        requests: the requests of its host under this lease, its grant first, and requests to break it.
+        left: when its host asked for its release, and got no answer; infinity if that did not happen.
+        seen: whether the host saw the requests; otherwise it is concluded from the holds.
+    """
+
+    lock: str
+    blob: str
+    host: str
+    start: float
+    expires: float
+    id: str = ""
+    end: float = math.inf
+    ending: LeaseEnd = "open"
+    period: float = _PERIOD
+    renewed: list[float] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)
+    requests: list[Record] = field(default_factory=list, repr=False)
+    left: float = math.inf
+    seen: bool = True
+
+    @property
+    def deadline(self) -> float:
+        """When its holder must have given the lock up, counted from the last grant."""
+        return self.expires - self.period * (1 - DEADLINE)
+
+    def over(self, at: float, ending: LeaseEnd) -> None:
+        """End it, unless it ends before; what comes after its expiry does not end it."""
+        if self.expires <= at + _ROUNDING:
+            at, ending = self.expires, "expired"
+        if at < self.end:
+            self.end, self.ending = at, ending
+
+
+class LeaseReader:
+    """Reads leases from records, the oldest first. ``names`` and ``periods``: locks and seconds of leases by blob."""
+
+    def __init__(self, names: Mapping[str, str], periods: Mapping[str, float]) -> None:
+        self.leases: list[Lease] = []
+        self._names = names
+        self._periods = periods
+        self._last: dict[str, Lease] = {}
+        self._known: dict[tuple[str, str, str], Lease] = {}
+
+    def take(self, record: Record) -> None:
+        """Take the next record; records about something else are skipped."""
+        match record.event:
+            case "lease_request":
+                blob, status = self._blob(record), record.get("status")
+                until = record.t + self._periods.get(blob, _PERIOD) if status in _GRANTED else None
+                gone = status in _GRANTED | _GONE
+                self._answered(record, blob, record.text("action"), until, done=gone, lost=status is None)
+            case "request":
+                done, until = record.text("answer") == "ok", record.get("until")
+                self._answered(record, self._blob(record), record.text("call"), until, done=done, lost=False)
+            case "operator" if record.text("action") in _OPERATORS:
+                lease = self._live(self._blob(record), record.t)
+                if lease is not None:
+                    lease.over(record.t + _NOTICE * (record.text("action") == "break slowly"), "broken")
+
+    def close(self, t: float) -> list[Lease]:
+        """Return all leases, in the order of their grants; the records end at ``t``."""
+        for lease in self.leases:
+            lease.over(lease.expires, "expired")
+            if lease.end > t + _ROUNDING:
+                lease.end, lease.ending = t, "open"
+        return self.leases
+
+    def _answered(self, record: Record, blob: str, call: str, until: float | None, *, done: bool, lost: bool) -> None:
+        lease = self._live(blob, record.t)
+        key = blob, record.host, record.text("lease")
+        if until is not None and (call == "acquire" or call in _RENEWING):
+            self._granted(record, key, lease, until, anew=call == "acquire")
+        mine, last = self._known.get(key), self._last.get(blob)
+        if mine is not None:
+            mine.requests.append(record)
+            if until is None and call in _RENEWING and mine is last and mine.ending == "open":
+                mine.refused.append(record.t)
+        if call == "break_" and last is not None:
+            last.requests.append(record)
+        if lease is None:
+            return
+        if done and (call == "break_" or (call == "release" and lease.host == record.host)):
+            lease.over(record.t, "broken" if call == "break_" else "released")
+        elif lost and call == "release" and lease.host == record.host:
+            lease.left = min(lease.left, record.t)
+
+    def _granted(
+        self, record: Record, key: tuple[str, str, str], lease: Lease | None, until: float, *, anew: bool
+    ) -> None:
+        t, blob, mine = record.t, key[0], self._known.get(key)
+        if lease is not None and lease is mine:
+            mine.renewed.append(t)
+            mine.expires = until
+            return
+        if lease is not None:  # a release without an answer was carried out, as it turns out
+            lease.over(min(lease.left, t), "released" if lease.left <= t else "taken")
+        if anew:
+            lock = self._names.get(blob) or semaphore_of(blob)
+            mine = Lease(lock=lock, blob=blob, host=record.host, id=key[2], start=t, expires=until, period=until - t)
+            self._last[blob] = self._known[key] = mine
+            self.leases.append(mine)
+        elif mine is not None and mine is self._last.get(blob) and mine.ending == "expired":
+            # The service renews an expired lease, too, if nobody has got the blob since.
+            mine.renewed.append(t)
+            mine.end, mine.ending, mine.expires = math.inf, "open", until
+
+    def _live(self, blob: str, t: float) -> Lease | None:
+        """Return the lease of a blob that has not ended."""
+        lease = self._last.get(blob)
+        if lease is not None and lease.expires < t:
+            lease.over(lease.expires, "expired")
+        return lease if lease is not None and lease.end >= t else None
+
+    def _blob(self, record: Record) -> str:
+        """Return the part of an address that names the blob of a lock. The address decides how much is above it."""
+        path = record.text("blob") or record.text("name" if record.event == "request" else "lock")
+        rest = path.lstrip("/")
+        while rest:
+            if rest in self._names:
+                return rest
+            rest = rest.partition("/")[2]
+        _, found, below = path.partition("/locks/")
+        return found.lstrip("/") + below if found else path
+
+
+def leases_until(records: Iterable[Record], at: float) -> list[Lease]:
+    """Return all leases of a virtual world that began until ``at``, in the order of their grants."""
+    reader = LeaseReader({}, {})
+    for record in records:
+        if record.event != "lease_request":
+            reader.take(record)
+    return reader.close(at)
+
+
+def leases_of(history: History, records: Iterable[Record]) -> list[Lease]:
+    """Return all leases of a run, in the order of their grants."""
+    blobs = {got.blob or got.lock: got for got in history.acquisitions}
+    reader = LeaseReader(
+        {blob: got.lock for blob, got in blobs.items()}, {blob: _period(history, got) for blob, got in blobs.items()}
+    )
+    told = list(records)
+    if not any(record.event == "request" or record.get("action") == "release" for record in told):
+        told = in_order([*told, *_releases(history)])
+    for record in told:
+        reader.take(record)
+    seen: dict[tuple[str, str], list[Lease]] = defaultdict(list)
+    for lease in reader.close(history.end):
+        seen[lease.blob, lease.host].append(lease)
+    concluded = [
+        _concluded(history, got)
+        for got in history.acquisitions
+        if not any(lease.start - _SOON <= got.t <= lease.end for lease in seen[got.blob or got.lock, got.host])
+    ]
+    return sorted([*reader.leases, *concluded], key=lambda lease: lease.start)
+
+
+def _releases(history: History) -> Iterator[Record]:
+    """Yield what journals lack that don't tell of releases."""
+    for got in history.acquisitions:
+        if got.ending == "ok":
+            fields = {"action": "release", "blob": got.blob or got.lock, "status": 200}
+            yield Record(got.until, got.host, "lease_request", fields)
+
+
+def _concluded(history: History, got: Acquisition) -> Lease:
+    """Return the lease that a holder must have had; a dead holder's lease goes on until it expires."""
+    period = _period(history, got)
+    until = min(got.until, history.end)
+    lease = Lease(
+        lock=got.lock,
+        blob=got.blob or got.lock,
+        host=got.host,
+        start=got.t,
+        expires=max(got.t + period, until),
+        period=period,
+        end=until,
+        seen=False,
+    )
+    if got.ending in {"killed", "crashed"}:
+        lease.expires = got.until + period
+        lease.end, lease.ending = min(lease.expires, history.end), "expired"
+    elif got.ending in {"ok", "lost"}:
+        lease.ending = "released" if got.ending == "ok" else "expired"
+    return lease
+
+
+def _period(history: History, got: Acquisition) -> float:
+    return history.function(got.function).lease_in(got.mode)
