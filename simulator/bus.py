@@ -24,7 +24,8 @@ import secrets
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -80,6 +81,10 @@ class Item:
     def session(self) -> str:
         """The session of the message; the empty text if to none."""
         return str(self.metadata.get("SessionId") or "")
+
+
+Abandoned: TypeAlias = Literal["back", "dead", "gone"]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -142,18 +147,18 @@ class Broker:
         """Remove a message that was processed; False: its lock has expired, and it comes again."""
         self._expire()
         item = self._locked.pop(token, None)
-        if item is None:
-            return False
-        self._held[item.entity].items.remove(item)
-        return True
+        if item is not None:
+            self._held[item.entity].items.remove(item)
+        return item is not None
 
-    def abandon(self, token: str) -> Item | None:
-        """Give a message back: it is available at once, or dead-lettered; None: its lock has expired."""
+    def abandon(self, token: str) -> Abandoned:
+        """Give a message back: it is available at once ("back"), or dead-lettered; "gone": its lock has expired."""
         self._expire()
         item = self._locked.pop(token, None)
-        if item is not None:
-            self._give_back(item)
-        return item
+        if item is None:
+            return "gone"
+        self._give_back(item)
+        return "dead" if self.is_dead(item) else "back"
 
     def is_dead(self, item: Item) -> bool:
         """Tell whether a message was dead-lettered."""
@@ -235,32 +240,12 @@ class BusServer:
             self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join()
 
-    def open(self, entity: Entity) -> None:
-        """See ``Broker.open``."""
+    def ask(self, what: Callable[[Broker], T]) -> T:
+        """Return the answer of the broker to a question or an order, while no receiver has its turn."""
         with self._turn:
-            self._broker.open(entity)
-
-    def send(self, entity: str, body: str, metadata: Mapping[str, Any], name: str = "") -> str:
-        """See ``Broker.send``."""
-        with self._turn:
-            sent = self._broker.send(entity, body, metadata, name)
+            answer = what(self._broker)
         self._loop.call_soon_threadsafe(self._changed.set)
-        return sent
-
-    def left(self, entity: str) -> tuple[list[str], int]:
-        """See ``Broker.left``."""
-        with self._turn:
-            return self._broker.left(entity)
-
-    def dead(self, entity: str) -> list[str]:
-        """See ``Broker.dead``."""
-        with self._turn:
-            return self._broker.dead(entity)
-
-    def waiting(self) -> int:
-        """See ``Broker.waiting``."""
-        with self._turn:
-            return self._broker.waiting()
+        return answer
 
     # -- the thread -----------------------------------------------------------------------------------
 
@@ -275,8 +260,9 @@ class BusServer:
         from aiohttp import web  # a third of a second, and only apps with such triggers need it
 
         app = web.Application()
-        for name in ("receive", "renew", "complete", "abandon"):
-            app.router.add_post(f"/{name}", _answering(getattr(self, f"_{name}")))
+        app.router.add_post("/receive", _answering(self._receive))
+        for name in ("renew", "complete", "abandon"):
+            app.router.add_post(f"/{name}", _answering(partial(self._settle, name)))
         # A receiver that is gone must not be given a message: its request ends with it.
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
@@ -308,22 +294,11 @@ class BusServer:
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
 
-    async def _renew(self, asked: Mapping[str, Any]) -> object:
+    async def _settle(self, how: str, asked: Mapping[str, Any]) -> object:
         with self._turn:
-            return self._broker.renew(asked["token"])
-
-    async def _complete(self, asked: Mapping[str, Any]) -> object:
-        with self._turn:
-            done = self._broker.complete(asked["token"])
+            answer = getattr(self._broker, how)(asked["token"])
         self._changed.set()  # the next message of its session
-        return done
-
-    async def _abandon(self, asked: Mapping[str, Any]) -> object:
-        with self._turn:
-            item = self._broker.abandon(asked["token"])
-            state = "gone" if item is None else "dead" if self._broker.is_dead(item) else "back"
-        self._changed.set()
-        return state
+        return answer
 
 
 def _told(item: Item) -> dict[str, object]:
@@ -366,9 +341,9 @@ class Bus:
         """Remove a message that was processed; False: its lock has expired."""
         return bool(await self._ask("complete", token=token))
 
-    async def abandon(self, token: str) -> Literal["back", "dead", "gone"]:
+    async def abandon(self, token: str) -> Abandoned:
         """Give a message back: it comes again, is dead-lettered, or its lock has expired already."""
-        return cast("Literal['back', 'dead', 'gone']", await self._ask("abandon", token=token))
+        return cast("Abandoned", await self._ask("abandon", token=token))
 
     async def close(self) -> None:
         """Close all connections."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from simulator.faults.real import effects_of
+from simulator.faults.effects import effects_of
 from simulator.history.deeds import semaphore_of
 from simulator.history.facts import Acquisition, Section, Wait
 from simulator.history.outages import covered

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,68 +43,75 @@ UNKNOWN: Final = Effects(may="nothing", still="everything")
 """The effects of a kind that this version does not know."""
 _NEVER: Final = "an overlap in which the first was not told before the second began"
 
-KILL: Final = Effects(
-    may="its bodies are cut; its locks stay leased for one lease; its messages run again",
-    still="a take-over after its bound; a lock that is never free again; a message that is lost",
-)
-PAUSE: Final = Effects(
-    may="a body that wakes past its lease overlaps with the next holder; it is told at once, and ends as lost; its "
-    "messages run again",
-    still="a body that wakes and is not told; an overlap without a pause",
-)
-DRAIN: Final = Effects(
-    may="its bodies get 10 seconds, then they are cut as by a kill; LockClosed while it ends",
-    still="a lock that is not free after a body has ended in time; a message that is lost",
-)
-BREAK: Final = Effects(
-    may="the holder of that lock does not know it until its next renewal, half a lease and a request later at "
-    "most: until then the next holder is inside too, and the token protects; then the hold is lost",
-    still="an overlap on another lock, or later; a holder that is not told",
-)
-PARTITION: Final = Effects(
-    may="its holds are lost at their deadlines, and its invocations fail with LockLost or StorageUnavailable; a "
-    "thread that was told goes on beside the next holder; a lock stays leased for one more lease; its messages "
-    "come back",
-    still=f"{_NEVER}; a hold that is lost by a cut of less than a third of a lease",
-    hinders=True,
-    leases=True,
-    unseen=True,
-    after=5.0,
-    resets=True,
-)
-LOSE: Final = Effects(
-    may="a request is repeated; a lock whose release was lost stays leased for one more lease; its messages come "
-    "back; the same as a partition, if it lasts for a third of a lease",
-    still=_NEVER,
-    hinders=True,
-    leases=True,
-    unseen=True,
-    after=5.0,
-    resets=True,
-)
-DELAY: Final = Effects(
-    may="waits are longer, by as long as it lasts and 5 seconds; a request that its sender gave up leases a lock "
-    "once more; the same as a partition, if it lasts for a third of a lease",
-    still=_NEVER,
-    hinders=True,
-    leases=True,
-    unseen=True,
-    after=5.0,
-)
-DUPLICATE: Final = Effects(
-    may="a second request for a lease arrives after the release, and the lock stays leased for one more lease",
-    still="everything else: an overlap, a lost hold, a failed invocation, a message that runs again",
-    leases=True,
-    unseen=True,
-    after=5.0,
-)
-THROTTLE: Final = Effects(
-    may="waits are longer, by as long as it lasts and 5 seconds; where the patience of a wait ends, its invocation "
-    "fails with StorageUnavailable; a lock whose release was refused stays leased for one more lease; the same as "
-    "a partition, if it lasts for a third of a lease",
-    still=_NEVER,
-    hinders=True,
-    leases=True,
-    after=5.0,
-)
-ERROR: Final = Effects(may="the same as throttling", still=_NEVER, hinders=True, leases=True, after=5.0)
+EFFECTS: Final[Mapping[str, Effects]] = {
+    "kill": Effects(
+        may="its bodies are cut; its locks stay leased for one lease; its messages run again",
+        still="a take-over after its bound; a lock that is never free again; a message that is lost",
+    ),
+    "pause": Effects(
+        may="a body that wakes past its lease overlaps with the next holder; it is told at once, and ends as lost; its "
+        "messages run again",
+        still="a body that wakes and is not told; an overlap without a pause",
+    ),
+    "drain": Effects(
+        may="its bodies get 10 seconds, then they are cut as by a kill; LockClosed while it ends",
+        still="a lock that is not free after a body has ended in time; a message that is lost",
+    ),
+    "break": Effects(
+        may="the holder of that lock does not know it until its next renewal, half a lease and a request later at "
+        "most: until then the next holder is inside too, and the token protects; then the hold is lost",
+        still="an overlap on another lock, or later; a holder that is not told",
+    ),
+    "partition": Effects(
+        may="its holds are lost at their deadlines, and its invocations fail with LockLost or StorageUnavailable; a "
+        "thread that was told goes on beside the next holder; a lock stays leased for one more lease; its messages "
+        "come back",
+        still=f"{_NEVER}; a hold that is lost by a cut of less than a third of a lease",
+        hinders=True,
+        leases=True,
+        unseen=True,
+        after=5.0,
+        resets=True,
+    ),
+    "lose": Effects(
+        may="a request is repeated; a lock whose release was lost stays leased for one more lease; its messages come "
+        "back; the same as a partition, if it lasts for a third of a lease",
+        still=_NEVER,
+        hinders=True,
+        leases=True,
+        unseen=True,
+        after=5.0,
+        resets=True,
+    ),
+    "delay": Effects(
+        may="waits are longer, by as long as it lasts and 5 seconds; a request that its sender gave up leases a lock "
+        "once more; the same as a partition, if it lasts for a third of a lease",
+        still=_NEVER,
+        hinders=True,
+        leases=True,
+        unseen=True,
+        after=5.0,
+    ),
+    "duplicate": Effects(
+        may="a second request for a lease arrives after the release, and the lock stays leased for one more lease",
+        still="everything else: an overlap, a lost hold, a failed invocation, a message that runs again",
+        leases=True,
+        unseen=True,
+        after=5.0,
+    ),
+    "throttle": Effects(
+        may="waits are longer, by as long as it lasts and 5 seconds; where the patience of a wait ends, its invocation "
+        "fails with StorageUnavailable; a lock whose release was refused stays leased for one more lease; the same as "
+        "a partition, if it lasts for a third of a lease",
+        still=_NEVER,
+        hinders=True,
+        leases=True,
+        after=5.0,
+    ),
+    "error": Effects(may="the same as throttling", still=_NEVER, hinders=True, leases=True, after=5.0),
+}
+
+
+def effects_of(kind: str) -> Effects:
+    """Return what a fault of this kind may cause; nothing, if the kind is unknown."""
+    return EFFECTS.get(kind, UNKNOWN)

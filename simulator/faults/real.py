@@ -1,4 +1,4 @@
-"""The faults of real hosts: a class for each kind has the fields, the draw, the words and the effects.
+"""The faults of real hosts: a class for each kind has the fields, the draw and the words.
 
 A class draws from a random stream of its own, so a seed always makes the same plan. The nemesis (`simulator/nemesis`)
 carries a fault out, and chooses the hosts when the fault is due.
@@ -11,14 +11,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 from urllib.parse import unquote
 
-from simulator.faults import effects
 from simulator.faults.fault_record import Fault, drawn
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Mapping
 
-    from simulator.faults.effects import Effects
 
 Aim = Literal["holder", "renewal", "release", "waiters", "anybody"]
 Way = Literal["both", "requests", "replies"]
@@ -71,11 +69,6 @@ def short(lock: str) -> str:
     return unquote(lock.split("/", 2)[-1]) if lock.startswith("locks/") else lock
 
 
-def effects_of(kind: str) -> Effects:
-    """Return what a fault of this kind may cause; nothing, if the kind is unknown."""
-    return KINDS[kind].effects if kind in KINDS else effects.UNKNOWN
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealFault(Fault):
     """Something that goes wrong at ``at`` seconds after all hosts were ready.
@@ -93,7 +86,6 @@ class RealFault(Fault):
     """
 
     kinds: ClassVar[dict[str, type[Any]]] = KINDS
-    effects: ClassVar[Effects]
     aims: ClassVar[tuple[Aim, ...]] = AIMS
     """The aims of a draw; a repeated aim is drawn more often."""
     ways: ClassVar[tuple[Way, ...]] = ()
@@ -159,7 +151,6 @@ class RealFault(Fault):
 class HostKill(RealFault, kind="kill"):
     """SIGKILL: nothing of the process runs again."""
 
-    effects: ClassVar[Effects] = effects.KILL
     aims: ClassVar[tuple[Aim, ...]] = ("holder", "holder", "renewal", "release", "waiters", "anybody")
     lasts: ClassVar[bool] = False
     stops: ClassVar[bool] = True
@@ -172,7 +163,6 @@ class HostKill(RealFault, kind="kill"):
 class Freeze(RealFault, kind="pause"):
     """SIGSTOP: a long pause of the garbage collector, a frozen machine; often for longer than a lease."""
 
-    effects: ClassVar[Effects] = effects.PAUSE
     aims: ClassVar[tuple[Aim, ...]] = ("holder", "holder", "renewal", "release", "waiters", "anybody")
     stops: ClassVar[bool] = True
     leases: float = drawn(0.0, lambda rng: rng.choice((0.4, 1.2, 1.4, 1.6)))
@@ -185,7 +175,6 @@ class Freeze(RealFault, kind="pause"):
 class ScaleIn(RealFault, kind="drain"):
     """SIGTERM, as when the platform takes an instance away: its bodies get some seconds to end."""
 
-    effects: ClassVar[Effects] = effects.DRAIN
     aims: ClassVar[tuple[Aim, ...]] = ("holder", "renewal", "release", "anybody")
     lasts: ClassVar[bool] = False
 
@@ -202,16 +191,12 @@ ACTIONS: Final = {"break": "breaks the lease", "delete": "deletes the blob"}
 class LeaseBreak(RealFault, kind="break"):
     """An operator breaks the lease of a lock at once, or deletes its blob."""
 
-    effects: ClassVar[Effects] = effects.BREAK
     aims: ClassVar[tuple[Aim, ...]] = ("holder", "holder", "renewal", "release")
     lasts: ClassVar[bool] = False
     disables: ClassVar[bool] = False
+    easiest = "holder"
     aim: Aim = "holder"
     action: str = drawn("break", lambda rng: rng.choice(("break", "break", "delete")))
-
-    @property
-    def easiest(self) -> Aim:
-        return "holder"
 
     def words(self, mark: Victims, seconds: float | None) -> str:  # noqa: ARG002 - an instant
         return f"an operator {ACTIONS[self.action]} of {short(mark.lock)}, which {mark.who} has"
@@ -256,7 +241,6 @@ class RequestFault(RealFault):
 class HostPartition(RequestFault, kind="partition"):
     """Nothing gets through, or only one way: requests are carried out, and the host never gets the replies."""
 
-    effects: ClassVar[Effects] = effects.PARTITION
     ways: ClassVar[tuple[Way, ...]] = ("both", "both", "requests", "replies")
     # Sometimes the lease survives, sometimes it does not.
     leases: float = _one_of(0.25, 0.5, 0.8, 1.1, 1.4, 1.7, default=0.0)
@@ -299,9 +283,9 @@ class ShareFault(RequestFault):
 class Loss(ShareFault, kind="lose"):
     """Requests are carried out, and their replies are lost: silently, or by a reset."""
 
-    effects: ClassVar[Effects] = effects.LOSE
     aims: ClassVar[tuple[Aim, ...]] = ("renewal", "renewal", "release", "waiters", "anybody")
     disables: ClassVar[bool] = False
+    cut = "end"
     seconds: float | None = _between(3, 9)
     percent: int = _one_of(20, 50, default=100)
     silent: bool = drawn(False, lambda rng: rng.random() < 0.4)  # noqa: FBT003 - the field's default
@@ -309,10 +293,6 @@ class Loss(ShareFault, kind="lose"):
     @property
     def fate(self) -> str:
         return "reply lost" if self.silent else "reply reset"
-
-    @property
-    def cut(self) -> str:
-        return "end"
 
     def words(self, mark: Victims, seconds: float | None) -> str:
         how = "without a sign" if self.silent else "by a reset"
@@ -323,7 +303,6 @@ class Loss(ShareFault, kind="lose"):
 class Lateness(ShareFault, kind="delay"):
     """Requests or replies are late, so that requests overtake one another."""
 
-    effects: ClassVar[Effects] = effects.DELAY
     ways: ClassVar[tuple[Way, ...]] = ("requests", "replies")
     disables: ClassVar[bool] = False
     seconds: float | None = _between(5, 12)
@@ -347,18 +326,14 @@ class Lateness(ShareFault, kind="delay"):
 class Doubling(ShareFault, kind="duplicate"):
     """Requests arrive twice; the host gets the first reply. Only what a gateway may send again is doubled: no POST."""
 
-    effects: ClassVar[Effects] = effects.DUPLICATE
     aims: ClassVar[tuple[Aim, ...]] = ("renewal", "release", "release", "waiters", "anybody")
     disables: ClassVar[bool] = False
     # A gateway may send these once more when it gets no reply (RFC 9110, 9.2.2).
     methods: ClassVar[frozenset[str]] = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+    fate = "twice"
     seconds: float | None = _between(4, 10)
     percent: int = _one_of(30, 60, default=100)
     late: float = _one_of(0.0, 0.5, 2.0, 5.0, default=1.0)
-
-    @property
-    def fate(self) -> str:
-        return "twice"
 
     @property
     def fate_seconds(self) -> float:
@@ -396,7 +371,6 @@ class ErrorAnswer(ShareFault):
 class Throttle(ErrorAnswer, kind="throttle"):
     """The account is over its limits: 503 or 429, with Retry-After."""
 
-    effects: ClassVar[Effects] = effects.THROTTLE
     aims: ClassVar[tuple[Aim, ...]] = ("renewal", "holder", "release", "waiters", "anybody")
     lengths: ClassVar[tuple[float, float]] = (3, 10)
     for_all: ClassVar[float] = 0.4
@@ -417,10 +391,6 @@ class Throttle(ErrorAnswer, kind="throttle"):
 class ServerError(ErrorAnswer, kind="error"):
     """The service fails: 500."""
 
-    effects: ClassVar[Effects] = effects.ERROR
     lengths: ClassVar[tuple[float, float]] = (2, 8)
     for_all: ClassVar[float] = 0.3
-
-    @property
-    def fate(self) -> str:
-        return "500"
+    fate = "500"

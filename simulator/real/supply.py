@@ -11,10 +11,11 @@ import random
 import threading
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from simulator.bus import MOST_DELIVERIES, BusServer, Entity
+from simulator.bus import MOST_DELIVERIES, Broker, BusServer, Entity
 from simulator.host.web.site import HOST, REQUEST_ID
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ class Supply:
             most = MOST_DELIVERIES if function.trigger == "serviceBus" else MOST_ELSEWHERE
             sessions = any(each.sessions for each in self._app.of(function.source))
             self._ordered |= {function.source} if sessions else set()
-            self._bus.open(Entity(name=function.source, lock=self._lock, most=most, sessions=sessions))
+            entity = Entity(name=function.source, lock=self._lock, most=most, sessions=sessions)
+            self._bus.ask(partial(Broker.open, entity=entity))
 
     def serve(self, fleet: Fleet) -> None:
         """Send to the hosts of this fleet, and write into its journal."""
@@ -167,7 +169,7 @@ class Supply:
             if message.queue in self._ordered:
                 about["session"] = str(message.metadata.get("SessionId") or "")
             self._fleet.journal.write("message_sent", id=name, **about)
-            self._bus.send(message.queue, message.body, message.metadata, name)
+            self._bus.ask(lambda broker: broker.send(message.queue, message.body, message.metadata, name))
 
     def send_held(self) -> None:
         """Send the user's requests for which no host was up, if one is up now."""
@@ -176,7 +178,7 @@ class Supply:
 
     def queued(self) -> int:
         """Return how many messages are left, also those that are being processed."""
-        return self._storage.queued() + (self._bus.waiting() if self._bus is not None else 0)
+        return self._storage.queued() + (self._bus.ask(Broker.waiting) if self._bus is not None else 0)
 
     def requests(self) -> int:
         """Return how many callers wait for an answer, or for a host that they can ask."""
@@ -194,9 +196,9 @@ class Supply:
             write("poison", queue=queue, ids=self._storage.poison(queue))
         for function in self._app.entities:
             if self._bus is not None:
-                ids, invisible = self._bus.left(function.source)
+                ids, invisible = self._bus.ask(partial(Broker.left, entity=function.source))
                 write("queue_left", queue=function.source, ready=len(ids), invisible=invisible, ids=ids)
-                write("poison", queue=function.source, ids=self._bus.dead(function.source))
+                write("poison", queue=function.source, ids=self._bus.ask(partial(Broker.dead, entity=function.source)))
 
     def _call(self, message: Outgoing, name: str = "") -> None:
         """Send a request to a host. If none is up, a made one is dropped, and one of the user's is kept until then."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.bus import Bus, BusServer, BusTrouble, Entity
+from simulator.bus import Broker, Bus, BusServer, BusTrouble, Entity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def server() -> Iterator[BusServer]:
     made = BusServer(time.time, lambda _: None)
     made.start()
-    made.open(Entity(name="q", lock=0.3, most=2))
+    made.ask(partial(Broker.open, entity=Entity(name="q", lock=0.3, most=2)))
     try:
         yield made
     finally:
@@ -30,7 +31,7 @@ async def test_a_receiver_that_waits_gets_what_is_sent_and_settles_it(server: Bu
     try:
         waiting = asyncio.create_task(bus.receive("q", 5.0))
         await asyncio.sleep(0.02)
-        name = server.send("q", "body", {"SessionId": "s"})
+        name = server.ask(lambda broker: broker.send("q", "body", {"SessionId": "s"}))
         got = await waiting
         assert got is not None
         assert (got["id"], got["body"], got["metadata"], got["count"]) == (name, "body", {"SessionId": "s"}, 1)
@@ -43,7 +44,7 @@ async def test_a_receiver_that_waits_gets_what_is_sent_and_settles_it(server: Bu
         assert await bus.abandon(again["token"]) == "gone"
         assert not await bus.complete(again["token"])
         assert await bus.receive("q", 0.0) is None
-        assert server.dead("q") == [name]
+        assert server.ask(partial(Broker.dead, entity="q")) == [name]
     finally:
         await bus.close()
 
@@ -51,7 +52,7 @@ async def test_a_receiver_that_waits_gets_what_is_sent_and_settles_it(server: Bu
 async def test_who_waits_gets_a_message_as_soon_as_the_lock_of_its_receiver_is_over(server: BusServer) -> None:
     bus = Bus(server.url)
     try:
-        server.send("q", "body", {})
+        server.ask(lambda broker: broker.send("q", "body", {}))
         first = await bus.receive("q", 1.0)
         second = await bus.receive("q", 2.0)  # the first has died
         assert first is not None
@@ -69,7 +70,7 @@ async def test_a_receiver_that_is_gone_is_given_nothing(server: BusServer) -> No
         gone.cancel()
         await asyncio.wait({gone})
         await asyncio.sleep(0.05)
-        server.send("q", "body", {})
+        server.ask(lambda broker: broker.send("q", "body", {}))
         got = await bus.receive("q", 0.2)
         assert got is not None
         assert got["count"] == 1

@@ -12,8 +12,8 @@ from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Literal
 
+    from simulator.bus import Abandoned
     from simulator.host.triggers.delivery import Delivery
 
 LOCK = 20.0
@@ -45,10 +45,9 @@ class Local(Bus):
         self._speak()
         return self.broker.complete(token)
 
-    async def abandon(self, token: str) -> Literal["back", "dead", "gone"]:
+    async def abandon(self, token: str) -> Abandoned:
         self._speak()
-        item = self.broker.abandon(token)
-        return "gone" if item is None else "dead" if self.broker.is_dead(item) else "back"
+        return self.broker.abandon(token)
 
     def _speak(self) -> None:
         if self.silent:
