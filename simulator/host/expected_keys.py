@@ -73,16 +73,11 @@ def _delivered(trigger: Parameter, cause: object) -> Delivered:
 
 
 def _message(trigger: Parameter, message: QueueMessage) -> Delivered:
-    dates = {
-        "ExpirationTime": message.expires,
-        "InsertionTime": message.inserted,
-        "NextVisibleTime": message.next_visible,
-    }
     own: dict[str, object] = {
         "Id": message.id,
         "PopReceipt": message.pop_receipt,
         "DequeueCount": message.dequeue_count,
-        **{name: date for name, date in dates.items() if date is not None},
+        **message.dates,
     }
     return Delivered(
         trigger=trigger.binding,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from simulator.host.app.app_loader import check_folder, load_functions
+from simulator.host.app.app_loader import load_functions
 from simulator.host.app.app_model import AppError, HostConfig, SettingsError
 from simulator.host.app.hostjson import (
     BusOptions,
@@ -80,7 +80,8 @@ def prepare_app(config: HostConfig) -> Prepared:
     """
     # The user's code sees only the environment of the process.
     settings = os.environ
-    check_folder(config.app)
+    if not config.app.is_dir():
+        raise AppError(f"{config.app} is not a folder")
     try:
         prepare(settings, config)
         queues = queue_options(config.app, settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.app_loader import script_name
@@ -167,22 +167,19 @@ def _functions(output: str) -> tuple[AppFunction, ...] | None:
 
 
 def _function(raw: Mapping[str, Any]) -> AppFunction:
-    guard = raw.get("guard") or {}
-    queue = "" if raw.get("idle") or raw.get("source") else str(raw.get("queue") or "")
+    """Read the description of one function; the description leaves out what the function has not."""
+    known = {each.name for each in fields(AppFunction)}
+    told = {name: value for name, value in raw.items() if name in known and value is not None}
+    guard = raw["guard"] or {}
+    # The queue of another source is no storage queue, and the queue of an idle function is not read.
+    queue = "" if raw["idle"] or "source" in raw else raw.get("queue", "")
     return AppFunction(
-        name=str(raw["name"]),
-        trigger=str(raw.get("trigger") or ""),
-        queue=queue,
-        source=str(raw.get("source") or ""),
-        how=str(raw.get("how") or "simulated"),
-        route=raw.get("route"),
-        prefix=str(raw.get("prefix") or ""),
-        methods=tuple(raw.get("methods") or ()),
-        many=bool(raw.get("many")),
-        path=str(raw.get("path") or ""),
-        sessions=bool(raw.get("sessions")),
-        idle=str(raw.get("idle") or ""),
-        guarded=bool(guard),
-        scope=guard.get("scope"),
-        paths=tuple(guard.get("paths") or ()),
+        **{
+            **told,
+            "queue": queue,
+            "methods": tuple(raw.get("methods", ())),
+            "guarded": bool(guard),
+            "scope": guard.get("scope"),
+            "paths": tuple(guard.get("paths", ())),
+        }
     )

@@ -187,16 +187,6 @@ def import_app(app: Path, settings: Mapping[str, str]) -> Any:
     return _app_object(module, functions_library.FunctionRegister, script.name)
 
 
-def check_folder(app: Path) -> None:
-    """Make sure that the app's folder is one.
-
-    Raises:
-        AppError: it is not.
-    """
-    if not app.is_dir():
-        raise AppError(f"{app} is not a folder")
-
-
 def script_name(app: Path, settings: Mapping[str, str]) -> str:
     """Return the name of the app's script, which is there.
 

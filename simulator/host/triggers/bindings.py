@@ -44,17 +44,12 @@ def binding_data(trigger: Parameter, cause: object) -> dict[str, object]:
     if not isinstance(cause, QueueMessage):
         return {}
     text = cause.body.decode("utf-8", "replace")
-    dates = {
-        "InsertionTime": cause.inserted,
-        "ExpirationTime": cause.expires,
-        "NextVisibleTime": cause.next_visible,
-    }
     data: dict[str, object] = {
         "QueueTrigger": text,
         "Id": cause.id,
         "PopReceipt": cause.pop_receipt,
         "DequeueCount": str(cause.dequeue_count),
-        **{name: date for name, date in dates.items() if date is not None},
+        **cause.dates,
     }
     for name, value in ({} if trigger.data_type in BINARY else properties(text)).items():
         spelt = next((known for known in data if known.casefold() == name.casefold()), name)
@@ -197,19 +192,13 @@ def queue_input(parameter: Parameter, message: QueueMessage) -> Any:
     if parameter.converter == "generic":
         # As in the worker, the annotation does not decide: bytes come only with data_type=BINARY.
         return body
-    dates = {
-        "ExpirationTime": message.expires,
-        "InsertionTime": message.inserted,
-        "NextVisibleTime": message.next_visible,
-    }
     metadata = {
         "Id": datum(message.id, "string"),
         "PopReceipt": datum(message.pop_receipt, "string"),
         "DequeueCount": datum(json.dumps(message.dequeue_count), "json"),
         **{
             name: datum(json.dumps(f"{date.astimezone(UTC):%Y-%m-%dT%H:%M:%S}+00:00"), "json")
-            for name, date in dates.items()
-            if date is not None
+            for name, date in sorted(message.dates.items())
         },
     }
     replaced = {} if isinstance(body, bytes) else replaced_by(body, metadata)

@@ -186,7 +186,9 @@ def delivered_input(trigger: Parameter, delivery: Delivery) -> Any:
         ValueError: the worker can't make one of such a body.
     """
     if trigger.converter == "generic" and trigger.binding.lower() != "blobtrigger":
-        return delivery.body.encode() if trigger.data_type in BINARY else _text(trigger, delivery)
+        if trigger.data_type in BINARY:
+            return delivery.body.encode()
+        return json.dumps(_event(delivery)) if trigger.binding.lower() == "eventgridtrigger" else delivery.body
     converter = binding_class(trigger.converter)
     if converter is None or trigger.converter == "generic":
         return delivery.body.encode() if trigger.annotation is bytes or trigger.data_type in BINARY else delivery.body
@@ -218,13 +220,6 @@ def delivery_names(trigger: Parameter, delivery: Delivery) -> dict[str, object]:
             return _of_blob(trigger, delivery)
         case _:
             return sent
-
-
-def _text(trigger: Parameter, delivery: Delivery) -> str:
-    """Return what a function that takes text gets: of Event Grid and lists, JSON."""
-    if trigger.binding.lower() == "eventgridtrigger":
-        return json.dumps(_event(delivery))
-    return delivery.body
 
 
 def _body(trigger: Parameter, delivery: Delivery) -> Any:

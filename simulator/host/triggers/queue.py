@@ -62,6 +62,16 @@ class QueueMessage:
     next_visible: datetime | None = None
     body: bytes = b""
 
+    @property
+    def dates(self) -> dict[str, datetime]:
+        """The dates that the service told, under the Functions host's names."""
+        found = {
+            "InsertionTime": self.inserted,
+            "ExpirationTime": self.expires,
+            "NextVisibleTime": self.next_visible,
+        }
+        return {name: date for name, date in found.items() if date is not None}
+
 
 class HostQueue(MessageStore, Protocol):
     """One queue, from which messages can also be received."""

@@ -71,7 +71,7 @@ class Route:
             RouteError: it is wrong, and the host would not serve the function.
         """
         text = template.strip().lstrip("~").strip("/")
-        segments = tuple(_parts(segment, template) for segment in _split(text, "/") if segment)
+        segments = tuple(_parts(segment, template) for segment in _split(text, "/", "{", "}") if segment)
         route = cls(template, segments)
         names = [parameter.name.casefold() for parameter in route.parameters]
         if len(set(names)) < len(names):
@@ -79,12 +79,7 @@ class Route:
         for parameter in route.parameters:
             for rule in parameter.rules:
                 _check(rule)
-        if any(
-            parameter.rest
-            for segment in segments[:-1]
-            for parameter in segment
-            if isinstance(parameter, RouteParameter)
-        ):
+        if any(parameter.rest for parameter in cls(template, segments[:-1]).parameters):
             raise RouteError(f"the route {template!r} goes on after a parameter that takes the rest of the path")
         return route
 
@@ -105,11 +100,7 @@ class Route:
         for at, segment in enumerate(self.segments):
             first = segment[0]
             if isinstance(first, RouteParameter) and first.rest:
-                rest = "/".join(given[at:])
-                if rest or first.default is None:
-                    values[first.name] = rest
-                else:
-                    values[first.name] = first.default
+                values[first.name] = "/".join(given[at:]) or first.default or ""
                 return values if self._allows(values) else None
             if at >= len(given):
                 if not _may_lack(segment):
@@ -142,10 +133,11 @@ def first_match(
     return None
 
 
-def _split(text: str, by: str) -> list[str]:
+def _split(text: str, by: str, opening: str, closing: str) -> list[str]:
+    """Split a text where it has ``by`` outside of brackets."""
     pieces, depth, start = [], 0, 0
     for at, char in enumerate(text):
-        depth += (char == "{") - (char == "}")
+        depth += (char == opening) - (char == closing)
         if char == by and not depth:
             pieces.append(text[start:at])
             start = at + 1
@@ -190,21 +182,11 @@ def _parameter(text: str, template: str) -> RouteParameter:
     rest = found["rest"] or ""
     return RouteParameter(
         name=found["name"].strip(),
-        rules=tuple(rule for rule in _outside_parentheses(found["rules"]) if rule),
+        rules=tuple(rule for rule in _split(found["rules"], ":", "(", ")") if rule),
         default=rest[1:] if rest.startswith("=") else None,
         optional=rest == "?",
         rest=bool(found["stars"]),
     )
-
-
-def _outside_parentheses(text: str) -> list[str]:
-    pieces, depth, start = [], 0, 0
-    for at, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if char == ":" and not depth:
-            pieces.append(text[start:at])
-            start = at + 1
-    return [*pieces, text[start:]]
 
 
 def _may_lack(segment: tuple[RoutePart, ...]) -> bool:
