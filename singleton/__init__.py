@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 _NAMES = {
-    "singleton.asyncclient": "AsyncLockClient",
     "singleton.base.errors": (
         "ConfigurationError LockClosed LockLost LockNotAcquired ResultNotKept "
         "ScopeError SingletonError StorageDenied StorageError StorageUnavailable"
@@ -14,7 +13,7 @@ _NAMES = {
     "singleton.base.holds": "HeldLock Holds WaitingFor holds",
     "singleton.base.kinds": "LayoutName Level LossReason Mode Seconds Use WhenFull",
     "singleton.base.state": "Json State",
-    "singleton.client": "LockClient",
+    "singleton.client": "AsyncLockClient LockClient",
     "singleton.clients.blocks": "AsyncBlock AsyncTryBlock Block TryBlock",
     "singleton.clients.leadership": "Leadership",
     "singleton.clients.periodic_worker": "PeriodicWorker",

@@ -1,7 +1,6 @@
 # The public names for type checkers: `__init__.py` imports each when first asked for.
 # ruff: isort: skip_file
 
-from singleton.asyncclient import AsyncLockClient as AsyncLockClient
 from singleton.base.errors import (
     ConfigurationError as ConfigurationError,
     LockClosed as LockClosed,
@@ -28,7 +27,7 @@ from singleton.base.kinds import (
     WhenFull as WhenFull,
 )
 from singleton.base.state import Json as Json, State as State
-from singleton.client import LockClient as LockClient
+from singleton.client import AsyncLockClient as AsyncLockClient, LockClient as LockClient
 from singleton.clients.blocks import (
     AsyncBlock as AsyncBlock,
     AsyncTryBlock as AsyncTryBlock,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.events import Call
+from singleton.base.hold import Hold
 from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
 from singleton.clients.blocks import Again
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from azure.storage.blob.aio import ContainerClient
 
-    from singleton.base.hold import Hold
     from singleton.base.holder import Holder
     from singleton.base.kinds import Level, Seconds, Use
     from singleton.operating.epoch_lift import Lifted
@@ -66,7 +66,7 @@ class BaseClient:
         options: SingletonOptions | None = None,
         failover: Seconds | None = None,
     ) -> None:
-        self._options = checked_options(options, failover)
+        self._options = _checked_options(options, failover)
         account = _account(connection, credential)
         self._place = LockContainer(account, self._options.container, self._options.http)
         self._brought = credential is not None or callable(connection)
@@ -128,8 +128,13 @@ class BaseClient:
             with locks.periodic("cleanup", clean_up, every=60):
                 serve()
         """
-        check_work(work)
-        period = checked_period(every, at_least)
+        _check_work(work)
+        period, kept = seconds(every, "every", above=0), seconds(at_least, "at_least")
+        if kept >= period:
+            raise ConfigurationError(
+                f"at_least is {kept:g} s and every is {period:g} s: the worker would find its own lock taken at its "
+                f"next tick. Give an at_least below {period:g} s"
+            )
         attempt = self._try(name, owner, None, at_least, max_hold, use="periodic")
         return PeriodicWorker(name, work, every=period, attempt=attempt)
 
@@ -222,7 +227,7 @@ class BaseClient:
     ) -> Work[Hold]:
         asked = self._asked(name, timeout, owner, limit, at_least, max_hold, names_holder=limit is None)
         use: Use = "lock" if limit is None else "semaphore"
-        otherwise = "raise" if timeout is not None and not checked_timeout(timeout) else "timeout"
+        otherwise = "raise" if timeout is not None and not _checked_timeout(timeout) else "timeout"
         return lambda registry: told(Call(name, "", owner, mode=use), lambda: asked(registry), otherwise=otherwise)
 
     def _asked(
@@ -238,8 +243,8 @@ class BaseClient:
         names_holder: bool = False,
     ) -> Work[Hold]:
         address = self._known_address(name) if options is None else self._address(name, options)
-        patience = checked_timeout(timeout)
-        check_owner(owner)
+        patience = _checked_timeout(timeout)
+        _check_owner(owner)
         least, most = span(at_least, max_hold)
         if limit is not None:
             check_blob_name(slot_name(name, checked_limit(limit) - 1))
@@ -264,7 +269,12 @@ class BaseClient:
         use: Use | None = None,
         timeout: Seconds = 0.0,
     ) -> Work[Hold | None]:
-        patience = checked_patience(timeout)
+        patience = _checked_timeout(timeout)
+        if patience is None:
+            raise ConfigurationError(
+                "timeout is None: give the seconds after which try_lock gives up, or 0 to ask once. To wait for as "
+                "long as it takes, use lock"
+            )
         asked = self._asked(name, patience, owner, limit, at_least, max_hold)
         kind: Use = use or ("lock" if limit is None else "semaphore")
         otherwise = "timeout" if patience else "skip"
@@ -280,8 +290,8 @@ class BaseClient:
     def _acquire_all(self, names: Iterable[str], timeout: Seconds | None, owner: str) -> Work[tuple[Hold, ...]]:
         if isinstance(names, str):
             raise ConfigurationError(f"names is the text {quoted(names)}: give a list of names")
-        addresses, patience = [self._address(name) for name in names], checked_timeout(timeout)
-        check_owner(owner)
+        addresses, patience = [self._address(name) for name in names], _checked_timeout(timeout)
+        _check_owner(owner)
         given = [address.name for address in addresses]
         if not given:
             raise ConfigurationError("names is empty: give the name of one lock at least")
@@ -390,7 +400,7 @@ def _account(
 # --- the arguments of clients, checked --------------------------------------------------------------------------------
 
 
-def checked_options(options: object, failover: Seconds | None) -> SingletonOptions:
+def _checked_options(options: object, failover: Seconds | None) -> SingletonOptions:
     """Return the options of a client."""
     options = SingletonOptions() if options is None else options
     if not isinstance(options, SingletonOptions):
@@ -402,7 +412,7 @@ def checked_options(options: object, failover: Seconds | None) -> SingletonOptio
     return options
 
 
-def check_owner(owner: object) -> None:
+def _check_owner(owner: object) -> None:
     """Refuse an owner that is no text."""
     if not isinstance(owner, str):
         raise ConfigurationError(f"owner is {quoted(owner)}: give a text")
@@ -410,48 +420,20 @@ def check_owner(owner: object) -> None:
 
 def checked_hold(hold: object) -> Hold:
     """Return what is to be released if it is a hold."""
-    from singleton.base.hold import Hold
-
     if not isinstance(hold, Hold):
         raise ConfigurationError(f"hold is {quoted(hold)}: give what acquire returned")
     return hold
 
 
-def checked_timeout(timeout: Seconds | None) -> float | None:
+def _checked_timeout(timeout: Seconds | None) -> float | None:
     """Return a time-out in seconds if it is one."""
     return None if timeout is None else _TIMEOUT.check(timeout, "timeout")
 
 
-def checked_patience(timeout: Seconds) -> float:
-    """Return the time-out of an attempt in seconds if it is one: an attempt without an end can't fail."""
-    checked = checked_timeout(timeout)
-    if checked is None:
-        raise ConfigurationError(
-            "timeout is None: give the seconds after which try_lock gives up, or 0 to ask once. To wait for as long as "
-            "it takes, use lock"
-        )
-    return checked
-
-
-def checked_period(every: Seconds, at_least: Seconds) -> float:
-    """Return the seconds from tick to tick if they leave a worker the lock at its own next tick."""
-    period, kept = seconds(every, "every", above=0), seconds(at_least, "at_least")
-    if kept >= period:
-        raise ConfigurationError(
-            f"at_least is {kept:g} s and every is {period:g} s: the worker would find its own lock taken at its next "
-            f"tick. Give an at_least below {period:g} s"
-        )
-    return period
-
-
-def check_work(work: object) -> None:
-    """Refuse work that can't be called with the hold: it would be found out only at its first tick."""
+def _check_work(work: object) -> None:
+    """Refuse work that can't be called with the hold, before its first tick would tell."""
     if not callable(work):
         raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
-    _check_arity(work)
-
-
-def _check_arity(work: Callable[..., object]) -> None:
     try:
         inspect.signature(work).bind(None)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""Locks without Functions, for threads: ``LockClient``. ``asyncclient.py`` has the client for coroutines.
+"""Locks without Functions: ``LockClient`` for threads, ``AsyncLockClient`` for coroutines.
 
 Both clients send the requests of ``baseclient.py`` to the lock thread; a thread blocks, a coroutine awaits.
 """
@@ -6,17 +6,16 @@ Both clients send the requests of ``baseclient.py`` to the lock thread; a thread
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from singleton.asyncclient import AsyncLockClient
 from singleton.base.words import listed
 from singleton.baseclient import BaseClient, checked_hold, is_nothing, listing
-from singleton.clients.blocks import Block, TryBlock
+from singleton.clients.blocks import AsyncBlock, AsyncTryBlock, Block, TryBlock
 from singleton.locking.semaphore import checked_limit
 from singleton.runtime.lock_thread import runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
@@ -26,12 +25,128 @@ if TYPE_CHECKING:
     from singleton.operating.locks import LockInfo
     from singleton.runtime.calls import Work
 
-__all__ = ["AsyncLockClient", "LockClient"]
-
 _T = TypeVar("_T")
+_BlockT = TypeVar("_BlockT")
+_TryBlockT = TypeVar("_TryBlockT")
+_SetBlockT = TypeVar("_SetBlockT")
 
 
-class LockClient(BaseClient):
+class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
+    """The methods that make blocks. A subclass says which blocks."""
+
+    _block: Callable[..., _BlockT]
+    _try_block: Callable[..., _TryBlockT]
+    _set_block: Callable[..., _SetBlockT]
+
+    def lock(
+        self,
+        name: str,
+        *,
+        timeout: Seconds | None = None,
+        at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
+        reentrant: bool = False,
+        owner: str = "",
+    ) -> _BlockT:
+        """Hold the lock for the length of the block; as a decorator of a function, for the length of every call.
+
+        Args:
+            name: blob name of the lock, 1 to 1,024 characters (S-5).
+            timeout: seconds to wait, at least 0; 0 asks once; None waits without limit.
+            at_least: seconds from the acquisition for which the lock is kept, also after a shorter block: processes
+                whose ticks come later don't repeat the work. The block itself ends at once. A process which ends
+                earlier leaves the rest of its lease.
+            max_hold: seconds from the acquisition after which the lock is not renewed. The hold is then lost, with the
+                reason ``too long``. Another process gets the lock at the expiry of the lease, or at an earlier end of
+                the block. None: the lock is renewed until the end of the block.
+            reentrant: whether an inner block of the thread or task may ask for the lock again, also with
+                ``reentrant=True``. The inner block gets the hold of the outer block; the lock is released at the end
+                of the last block.
+            owner: text for the blob's metadata and for errors.
+
+        Raises:
+            LockNotAcquired: another holder has the lock.
+            LockClosed: the client is closed, or was closed during the wait.
+            StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
+            ConfigurationError: the name or the time-out is wrong.
+        """
+        again = self._again(name, at_least) if reentrant else None
+        return self._block(name, partial(self._acquire, name, timeout, owner, None, at_least, max_hold), again)
+
+    def semaphore(
+        self,
+        name: str,
+        limit: int,
+        *,
+        timeout: Seconds | None = None,
+        at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
+        owner: str = "",
+    ) -> _BlockT:
+        """Hold one of ``limit`` slots of the semaphore for the length of the block.
+
+        Slots are locks, ``{name}/slot-0``, ``{name}/slot-1`` …. If processes use different limits for a name, the
+        highest limit counts. The hold's fencing token orders the holds of a slot only; it is no fence among the
+        holders of the semaphore.
+
+        Args:
+            name: name of the semaphore; independent of a lock with the name.
+            limit: greatest number of holders over the processes together, at least 1. Meant for some dozens: a refusal
+                takes a request for every slot.
+            timeout, at_least, max_hold, owner: as for ``lock``.
+
+        Raises:
+            LockNotAcquired: no slot is free.
+            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
+        """
+        return self._block(name, lambda: self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold))
+
+    def try_lock(
+        self,
+        name: str,
+        *,
+        timeout: Seconds = 0.0,
+        limit: int | None = None,
+        at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
+        owner: str = "",
+    ) -> _TryBlockT:
+        """Hold the lock for the length of the block; enter the block with None while another holder has the lock.
+
+        As a decorator of a function: hold the lock for every call, or skip the call and return None.
+
+        Args:
+            name, at_least, max_hold, owner: as for ``lock``.
+            timeout: seconds to wait, at least 0; 0 asks once.
+            limit: for a slot of a semaphore, as for ``semaphore``; None for a lock.
+
+        Raises:
+            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. None means a held lock, not
+                an error.
+        """
+        return self._try_block(name, lambda: self._try(name, owner, limit, at_least, max_hold, timeout=timeout))
+
+    def lock_all(self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = "") -> _SetBlockT:
+        """Hold several locks for the length of the block, or none.
+
+        The locks are acquired one after the other in the order of their names: with one order for every caller, two
+        sets can't wait for each other. The holds come in the order of ``names``.
+
+        Args:
+            names: names of locks, without repeats.
+            timeout: seconds to wait for the locks together.
+            owner: as for ``lock``.
+
+        Raises:
+            LockNotAcquired: a lock was not free in time; the acquired locks are released.
+            LockLost: a lock was lost during the wait for the next.
+            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
+        """
+        given = names if isinstance(names, str) else tuple(names)
+        return self._set_block(listed(given), lambda: self._acquire_all(given, timeout, owner))
+
+
+class LockClient(_BlockClient["Block[Hold]", TryBlock, "Block[tuple[Hold, ...]]"]):
     """Locks on the blobs of a container, for threads.
 
     Make one client and keep it for the life of the process; a second one costs little, because all clients share one
@@ -62,120 +177,15 @@ class LockClient(BaseClient):
                 ...
     """
 
+    _block = Block
+    _try_block = TryBlock
+    _set_block = Block
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def lock(
-        self,
-        name: str,
-        *,
-        timeout: Seconds | None = None,
-        at_least: Seconds = 0.0,
-        max_hold: Seconds | None = None,
-        reentrant: bool = False,
-        owner: str = "",
-    ) -> Block[Hold]:
-        """Hold the lock for the length of the block; as a decorator of a function, for the length of every call.
-
-        Args:
-            name: blob name of the lock, 1 to 1,024 characters (S-5).
-            timeout: seconds to wait, at least 0; 0 asks once; None waits without limit.
-            at_least: seconds from the acquisition for which the lock is kept, also after a shorter block: processes
-                whose ticks come later don't repeat the work. The block itself ends at once. A process which ends
-                earlier leaves the rest of its lease.
-            max_hold: seconds from the acquisition after which the lock is not renewed. The hold is then lost, with the
-                reason ``too long``. Another process gets the lock at the expiry of the lease, or at an earlier end of
-                the block. None: the lock is renewed until the end of the block.
-            reentrant: whether an inner block of the thread or task may ask for the lock again, also with
-                ``reentrant=True``. The inner block gets the hold of the outer block; the lock is released at the end
-                of the last block.
-            owner: text for the blob's metadata and for errors.
-
-        Raises:
-            LockNotAcquired: another holder has the lock.
-            LockClosed: the client is closed, or was closed during the wait.
-            StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
-            ConfigurationError: the name or the time-out is wrong.
-        """
-        again = self._again(name, at_least) if reentrant else None
-        return Block(name, partial(self._acquire, name, timeout, owner, None, at_least, max_hold), again)
-
-    def semaphore(
-        self,
-        name: str,
-        limit: int,
-        *,
-        timeout: Seconds | None = None,
-        at_least: Seconds = 0.0,
-        max_hold: Seconds | None = None,
-        owner: str = "",
-    ) -> Block[Hold]:
-        """Hold one of ``limit`` slots of the semaphore for the length of the block.
-
-        Slots are locks, ``{name}/slot-0``, ``{name}/slot-1`` …. If processes use different limits for a name, the
-        highest limit counts. The hold's fencing token orders the holds of a slot only; it is no fence among the
-        holders of the semaphore.
-
-        Args:
-            name: name of the semaphore; independent of a lock with the name.
-            limit: greatest number of holders over the processes together, at least 1. Meant for some dozens: a refusal
-                takes a request for every slot.
-            timeout, at_least, max_hold, owner: as for ``lock``.
-
-        Raises:
-            LockNotAcquired: no slot is free.
-            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
-        """
-        return Block(name, lambda: self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold))
-
-    def try_lock(
-        self,
-        name: str,
-        *,
-        timeout: Seconds = 0.0,
-        limit: int | None = None,
-        at_least: Seconds = 0.0,
-        max_hold: Seconds | None = None,
-        owner: str = "",
-    ) -> TryBlock:
-        """Hold the lock for the length of the block; enter the block with None while another holder has the lock.
-
-        As a decorator of a function: hold the lock for every call, or skip the call and return None.
-
-        Args:
-            name, at_least, max_hold, owner: as for ``lock``.
-            timeout: seconds to wait, at least 0; 0 asks once.
-            limit: for a slot of a semaphore, as for ``semaphore``; None for a lock.
-
-        Raises:
-            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. None means a held lock, not
-                an error.
-        """
-        return TryBlock(name, lambda: self._try(name, owner, limit, at_least, max_hold, timeout=timeout))
-
-    def lock_all(
-        self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = ""
-    ) -> Block[tuple[Hold, ...]]:
-        """Hold several locks for the length of the block, or none.
-
-        The locks are acquired one after the other in the order of their names: with one order for every caller, two
-        sets can't wait for each other. The holds come in the order of ``names``.
-
-        Args:
-            names: names of locks, without repeats.
-            timeout: seconds to wait for the locks together.
-            owner: as for ``lock``.
-
-        Raises:
-            LockNotAcquired: a lock was not free in time; the acquired locks are released.
-            LockLost: a lock was lost during the wait for the next.
-            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
-        """
-        given = names if isinstance(names, str) else tuple(names)
-        return Block(listed(given), lambda: self._acquire_all(given, timeout, owner))
 
     def acquire(
         self,
@@ -278,3 +288,80 @@ class LockClient(BaseClient):
 
     def _do(self, work: Work[_T]) -> _T:
         return runtime().call(work)
+
+
+class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", AsyncTryBlock, "AsyncBlock[tuple[Hold, ...]]"]):
+    """Locks on the blobs of a container, for coroutines on any event loop.
+
+    Make one client and keep it for the life of the process; a second one costs little, because all clients share one
+    lock thread, and clients with the same arguments share their connections.
+
+    The methods of ``LockClient``, with ``async with`` and ``await``; ``close`` is a plain method.
+
+    Example::
+
+        locks = AsyncLockClient("AzureWebJobsStorage")
+        async with locks.lock("ImportEligibility-A", timeout=60) as hold:
+            ...
+    """
+
+    _block = AsyncBlock
+    _try_block = AsyncTryBlock
+    _set_block = AsyncBlock
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    async def acquire(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        timeout: Seconds | None = None,
+        at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
+        owner: str = "",
+    ) -> Hold:
+        """Take the lock, or a slot, until ``release``: for code which fits no block. See ``LockClient.acquire``."""
+        return await self._do(self._acquire(name, timeout, owner, limit, at_least, max_hold))
+
+    async def release(self, hold: Hold) -> None:
+        """Release a hold from ``acquire``, in any task and loop. See ``LockClient.release``."""
+        await runtime().release_async(checked_hold(hold))
+
+    async def holder(self, name: str) -> Holder | None:
+        """Read the holder of the lock; None for a free lock. See ``LockClient.holder``."""
+        return await self._do(self._holder(name))
+
+    async def locked(self, name: str) -> bool:
+        """Tell whether the lock is held. See ``LockClient.locked``."""
+        return await self.holder(name) is not None
+
+    async def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
+        """Take the lock away from its holder. See ``LockClient.break_``."""
+        return await self._do(self._break(name, notice))
+
+    async def lift_epochs(self, *, function: str | None = None, dry_run: bool = False) -> Lifted:
+        """Make future tokens greater than earlier ones. See ``LockClient.lift_epochs``."""
+        return await self._do(self._lift(function, dry_run=dry_run))
+
+    async def locks(
+        self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None
+    ) -> AsyncIterator[LockInfo]:
+        """Go through the locks of the container, with ``async for``. See ``LockClient.locks``."""
+        wanted, met = listing(function, held=held, older_than=older_than)
+        marker: str | None = None
+        more = True
+        while more:
+            page = await self._do(self._page(prefix, marker))
+            for info in wanted.among(page, self._place.container, met):
+                yield info
+            marker, more = page.marker, page.marker is not None
+        if is_nothing(met, function, prefix):
+            await self._do(self._nothing(met, function, prefix))
+
+    async def _do(self, work: Work[_T]) -> _T:
+        return await runtime().call_async(work)

@@ -226,37 +226,21 @@ def tell(
         emit(LockEvent(kind=kind, function=call.function, owner=call.owner, mode=call.mode, **known))
 
 
-class _Known(weakref.ref[Call]):
-    """A weak reference to a call under way, with the call's key in ``_going``."""
-
-    __slots__ = ("key",)
-
-    key: int
-
-
-_going: Final[dict[int, _Known]] = {}
-"""Calls of this process which wait for a lock or hold one, by identity. Changed by single operations of the dict.
+_going: Final[weakref.WeakValueDictionary[int, Call]] = weakref.WeakValueDictionary()
+"""Calls of this process which wait for a lock or hold one, by identity. Nothing iterates over the table itself.
 
 References are weak: a call without a last event, as in a simulated crash, leaves the table with its object.
 """
 
 
-def _gone(known: _Known) -> None:
-    """Forget a call at its finalization, unless its id belongs to a newer call."""
-    if _going.get(known.key) is known:
-        del _going[known.key]
-
-
 def going() -> list[Call]:
     """Return the calls which wait for a lock or hold one, in the order of their begin. Call on any thread."""
-    return [call for known in _going.copy().values() if (call := known()) is not None]
+    return [call for known in _going.valuerefs() if (call := known()) is not None]
 
 
 def still_going(call: Call) -> None:
     """List a call until its last event, ``no_longer_going``, or the end of its object."""
-    known = _Known(call, _gone)
-    known.key = id(call)
-    _going[known.key] = known
+    _going[id(call)] = call
 
 
 def no_longer_going(call: Call) -> None:

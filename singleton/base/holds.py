@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from singleton.base.clock import now
 from singleton.base.events import going
@@ -99,29 +99,10 @@ def _add(call: Call, held: list[HeldLock], waiting: list[WaitingFor], moment: da
     got = times.got  # read once: the lock thread may change it meanwhile
     begun = times.asked if got is None else times.acquired
     seconds = 0.0 if begun is None else max(0.0, clock - begun)
-    since = moment - timedelta(seconds=seconds)
+    about: dict[str, Any] = {"function": times.function, "owner": call.owner, "mode": call.mode}
+    about |= {"since": moment - timedelta(seconds=seconds), "seconds": seconds}
     if got is None:
-        waiting.append(
-            WaitingFor(
-                lock=call.lock,
-                function=times.function,
-                owner=call.owner,
-                mode=call.mode,
-                since=since,
-                seconds=seconds,
-            )
-        )
-        return
-    lock, token, lost = got
-    held.append(
-        HeldLock(
-            lock=lock,
-            function=times.function,
-            owner=call.owner,
-            mode=call.mode,
-            token=token,
-            since=since,
-            seconds=seconds,
-            lost=lost.reason,
-        )
-    )
+        waiting.append(WaitingFor(lock=call.lock, **about))
+    else:
+        lock, token, lost = got
+        held.append(HeldLock(lock=lock, token=token, lost=lost.reason, **about))

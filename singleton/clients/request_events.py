@@ -36,11 +36,11 @@ async def told(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: str
     except BaseException as error:
         tell_failed(call, error)
         raise
-    follow(call, hold)
+    _follow(call, hold)
     return hold
 
 
-def follow(call: Call, hold: Hold) -> None:
+def _follow(call: Call, hold: Hold) -> None:
     """Tell that the hold was acquired, and later of the end, without a reference: a caller may drop the hold (M-37)."""
     tell("acquired", call, hold, lock=hold.lock)
     record = hold.record if isinstance(hold, Section) else None
@@ -87,7 +87,7 @@ def told_while_asking(name: str, owner: str, attempt: Work[Hold], *, for_ever: b
             if not for_ever:
                 tell("contended", asking[0], reason="timeout")
             raise
-        follow(asking.pop(), hold)
+        _follow(asking.pop(), hold)
         return hold
 
     return ask
@@ -107,7 +107,9 @@ async def acquire_all(
     """
 
     async def ask(address: Address, left: float | None) -> Hold:
-        return await _told(registry, address, left, owner)
+        call = Call(address.name, "", owner, mode="lock")
+        otherwise = "raise" if left == 0 else "timeout"
+        return await told(call, lambda: registry.acquire(address, timeout=left, owner=owner), otherwise=otherwise)
 
     in_order = sorted(addresses, key=lambda each: each.name)
     try:
@@ -116,17 +118,6 @@ async def acquire_all(
     except LockNotAcquired as error:
         address = next(each for each in addresses if each.name == error.lock)
         await name_holder(registry, address, error, patience(timeout))
-        raise _not_all(error, len(addresses), timeout) from error
-
-
-async def _told(registry: Registry, address: Address, timeout: float | None, owner: str) -> Hold:
-    call = Call(address.name, "", owner, mode="lock")
-    otherwise = "raise" if timeout == 0 else "timeout"
-    return await told(call, lambda: registry.acquire(address, timeout=timeout, owner=owner), otherwise=otherwise)
-
-
-def _not_all(error: LockNotAcquired, wanted: int, timeout: float | None) -> LockNotAcquired:
-    """Name the time-out that was given for all, and the lock that could not be had."""
-    within = f"within {format_timespan(timeout)}" if timeout else "at once"
-    text = f"{wanted} locks were not acquired {within}: {error.lock!r} is in use"
-    return LockNotAcquired(text, lock=error.lock, owner=error.owner, holder=error.holder)
+        within = f"within {format_timespan(timeout)}" if timeout else "at once"
+        text = f"{len(addresses)} locks were not acquired {within}: {error.lock!r} is in use"
+        raise LockNotAcquired(text, lock=error.lock, owner=error.owner, holder=error.holder) from error
