@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json, quoted
 from singleton.settings.connection import DEFAULT_CONNECTION
+from singleton.settings.hostjson import queue_values, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +42,24 @@ class TriggerQueue:
     def poison(self) -> str | None:
         """See ``poison_queue``."""
         return poison_queue(self.queue)
+
+
+def check_installed(what: str, reason: str | None = None) -> None:
+    """Refuse ``what`` without the package azure-storage-queue.
+
+    Raises:
+        ConfigurationError: the package is missing.
+    """
+    try:
+        found = find_spec("azure.storage.queue")
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise ConfigurationError(
+            f"{what} needs the package azure-storage-queue: add azure-functions-singleton[defer] to requirements.txt "
+            "(pip install 'azure-functions-singleton[defer]')",
+            reason=reason,
+        )
 
 
 def poison_queue(queue: str) -> str | None:
@@ -86,8 +106,6 @@ def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
     Raises:
         ConfigurationError: it is no whole number from 1.
     """
-    from singleton.settings.hostjson import whole_number
-
     where, value = _queue_option("maxDequeueCount", 5, app_dir, settings)
     number = whole_number(value)
     if number is None or number < 1:
@@ -96,8 +114,6 @@ def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
 
 
 def _queue_option(name: str, default: object, app_dir: Path | None, settings: Mapping[str, str]) -> tuple[str, object]:
-    from singleton.settings.hostjson import queue_values
-
     return queue_values(app_dir, settings).get(name.casefold(), ("", default))
 
 

@@ -1,4 +1,4 @@
-"""How a guard acquires its lock other than in line: by attempts, one of several slots, or a lock with two names.
+"""How a guard acquires its lock other than in line: by attempts, or a lock with two names.
 
 A lock under a new name and an old name: both are held, and tokens go on above those of both. Versions of an app that
 know only one of the names exclude a version that takes both. So no two of them overlap, as long as the version with
@@ -14,7 +14,7 @@ both names runs between the others.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.several import all_or_none, none_lost
@@ -33,13 +33,6 @@ _CALL: Final = 5.0
 _TRIES: Final = 3
 """A write whose answer is lost is tried again: both leases were got, and would be given back for nothing."""
 _PAUSE: Final = 0.2
-
-
-class Kept(TypedDict):
-    """Limits of a hold in seconds: the least, and the most (None: no limit)."""
-
-    at_least: float
-    max_hold: float | None
 
 
 async def acquire_by_attempts(
@@ -61,15 +54,6 @@ async def acquire_by_attempts(
 
     with registry.long_wait(address, owner):
         return await repeated(attempt, attempts, registry.rng, timeout=timeout, within=within)
-
-
-async def acquire_slot(
-    registry: Registry, address: Address, limit: int, *, timeout: float | None, owner: str, kept: Kept
-) -> Hold:
-    """Acquire one of ``limit`` slots. The hold shows no token: a slot's token fences no holder of another slot."""
-    hold = await registry.acquire(address, timeout=timeout, owner=owner, limit=limit, **kept)
-    hold.token, hold.stateless = None, f"with limit={limit}, several have it at a time"
-    return hold
 
 
 async def acquire_both(

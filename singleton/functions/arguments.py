@@ -16,18 +16,18 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.kinds import LayoutName, Level, Mode, WhenFull
 from singleton.base.words import did_you_mean, quoted
 from singleton.functions.guard import Guard
-from singleton.functions.layout_catalog import layout_named
 from singleton.functions.misdeclaration import concerning_the_app, options_of_app
 from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
+from singleton.layouts.blob_name import hashed_scope
+from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate, check_path
 from singleton.settings.durations import seconds, span
 from singleton.settings.options import SingletonOptions, refuse_failover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from singleton.functions.triggers import Trigger
-    from singleton.layouts.layout import Layout
 
 _OF_LISTENERS: Final = ("listener_lock_period", "listener_lock_recovery_polling_interval")
 _AROUND_INVOCATIONS: Final = ("limit", "at_least", "max_hold", "max_waiting", "when_full", "lock_period")
@@ -80,10 +80,6 @@ class Arguments(SimpleNamespace):
     ``unnamed`` is a text that was given without a keyword.
     """
 
-    def other(self, **changes: object) -> Arguments:
-        """Return these arguments with changes."""
-        return Arguments(**{**vars(self), **changes})
-
     @property
     def options(self) -> dict[str, Any]:
         """The options of the app with a value for this function alone."""
@@ -104,9 +100,6 @@ def _check_unnamed(given: Arguments) -> None:
 def _check_scope(given: Arguments) -> None:
     if given.scope is not None:
         check_path(given.scope)
-
-
-def _check_scope_id(given: Arguments) -> None:
     if not isinstance(given.scope_id, str):
         raise ConfigurationError(f"scope_id is {given.scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
 
@@ -216,20 +209,19 @@ def _check_mode(given: Arguments) -> None:
         )
 
 
-CHECKS: Final[Mapping[str, Callable[[Arguments], None]]] = {
-    "unnamed": _check_unnamed,
-    "scope": _check_scope,
-    "scope_id": _check_scope_id,
-    "level": _one_of("level", Level),
-    "mode": _one_of("mode", Mode),
-    "layout": _one_of("layout", LayoutName),
-    "on_contention": _check_on_contention,
-    "connection": _check_connection,
-    "name": _check_name,
-    "dotnet_name": _check_dotnet_name,
-    "scope_hash": _check_scope_hash,
-    "those of one mode": _check_mode,
-}
+CHECKS: Final[Sequence[Callable[[Arguments], None]]] = (
+    _check_unnamed,
+    _check_scope,
+    _one_of("level", Level),
+    _one_of("mode", Mode),
+    _one_of("layout", LayoutName),
+    _check_on_contention,
+    _check_connection,
+    _check_name,
+    _check_dotnet_name,
+    _check_scope_hash,
+    _check_mode,
+)
 """The checks raise ``ConfigurationError`` for a wrong value, in this order. Options have the ranges of ``settings``."""
 
 
@@ -329,20 +321,9 @@ def guard_by(
     Raises:
         ConfigurationError: an argument or option is wrong, or the function can't be guarded.
     """
-    guard = _guard(given, target, trigger, known, modes)
-    return guard if given.also is None else _with_old_lock(guard, given, target, trigger, known)
-
-
-def _guard(
-    given: Arguments,
-    target: Any,
-    trigger: Callable[[], Trigger | None],
-    known: Trigger | None,
-    modes: Collection[Mode],
-) -> Guard:
     check_guardable(target, None if known is None else known.type)
     app_dir, options = options_of_app(target)
-    for check in CHECKS.values():
+    for check in CHECKS:
         check(given)
     refuse_policy(target.__name__, given.on_contention, known, {})
     times = _checked_times(given)
@@ -358,7 +339,7 @@ def _guard(
             "allowed"
         )
     with concerning_the_app():
-        laid = layout_named(given.layout, os.environ, given.dotnet_name)
+        laid = _layout_named(given.layout, given.dotnet_name)
     if given.level == "host" and given.scope is None and not given.scope_id and laid.by_host:
         raise ConfigurationError(
             "level='host' needs a scope or a scope_id: functions with the same scope share the lock"
@@ -377,15 +358,27 @@ def _guard(
         "code": users_code(target),
         "own": (*given.options,),
     }
-    return _kind(given.mode)(**declared)
+    if given.mode == "listener":
+        from singleton.functions.listener import ListenerGuard
+
+        kind: type[Guard] = ListenerGuard
+    else:
+        kind = Guard
+    guard = kind(**declared)
+    return guard if given.also is None else _with_old_lock(guard, given, target, trigger, known)
 
 
-def _kind(mode: Mode) -> type[Guard]:
-    if mode == "function":
-        return Guard
-    from singleton.functions.listener import ListenerGuard
+def _layout_named(name: LayoutName, dotnet_name: str | None) -> Layout:
+    """Return the layout of this name, as the app settings configure it. To add a layout, add two lines here."""
+    if name == "webjobs":
+        from singleton.dotnet.webjobs import WebJobsLayout
 
-    return ListenerGuard
+        return WebJobsLayout(dotnet_name)
+    if name == "dequeueable":
+        from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
+
+        return DequeueableLayout(load_dequeueable(os.environ))
+    return Layout()
 
 
 # --- the old lock of a function ---------------------------------------------------------------------------------------
@@ -402,24 +395,6 @@ def _with_old_lock(
     also = given.also
     if not isinstance(also, OldLock):
         raise ConfigurationError(f"also is {also!r}: give what was different before, such as OldLock(scope_hash=False)")
-    _refuse_old_lock(given)
-    try:
-        older = _older(given, also)
-        old = _guard(older, target, trigger, known, ())
-        old = replace(old, options=old.options.replace(**_options_of(also, older.layout)))
-    except ConfigurationError as error:
-        raise ConfigurationError(f"also={also}: {error}") from None
-    if _known_name(old) == _known_name(guard):
-        raise ConfigurationError(
-            f"also={also} on {guard.function} names the lock that the function has anyway. Say what was different "
-            "before, or leave also= out",
-            reason="old-lock-is-the-same",
-        )
-    return replace(guard, also=old)
-
-
-def _refuse_old_lock(given: Arguments) -> None:
-    """Refuse ``also`` where no two locks can be held around an invocation."""
     if given.mode == "listener":
         raise ConfigurationError(
             "also= goes with mode='function' only: a listener keeps its lock until its process ends. Stop the old "
@@ -435,6 +410,19 @@ def _refuse_old_lock(given: Arguments) -> None:
             "also= does not go with layout='dequeueable', which waits by attempts for one lock: stop the old version "
             "before the new one starts, and leave also= out. OldLock(layout='dequeueable') does go"
         )
+    try:
+        older = _older(given, also)
+        old = guard_by(older, target, trigger, known, ())
+        old = replace(old, options=old.options.replace(**_options_of(also, older.layout)))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"also={also}: {error}") from None
+    if _known_name(old) == _known_name(guard):
+        raise ConfigurationError(
+            f"also={also} on {guard.function} names the lock that the function has anyway. Say what was different "
+            "before, or leave also= out",
+            reason="old-lock-is-the-same",
+        )
+    return replace(guard, also=old)
 
 
 def _older(given: Arguments, also: OldLock) -> Arguments:
@@ -444,14 +432,16 @@ def _older(given: Arguments, also: OldLock) -> Arguments:
     if not named:
         named = {key: getattr(given, key) for key in _NAMES.get(layout, ())}
     hashed = given.scope_hash and layout == "default"
-    return given.other(
-        also=None,
-        layout=layout,
-        name=named.get("name") or None,
-        dotnet_name=named.get("dotnet_name") or None,
-        scope_hash=hashed if also.scope_hash is None else also.scope_hash,
-        **(dict.fromkeys(given.options) if layout == "dequeueable" else {}),
-    )
+    changes = {
+        "also": None,
+        "layout": layout,
+        "name": named.get("name") or None,
+        "dotnet_name": named.get("dotnet_name") or None,
+        "scope_hash": hashed if also.scope_hash is None else also.scope_hash,
+    }
+    if layout == "dequeueable":
+        changes |= dict.fromkeys(given.options)
+    return Arguments(**{**vars(given), **changes})
 
 
 def _options_of(also: OldLock, layout: LayoutName) -> Mapping[str, str]:
@@ -472,8 +462,6 @@ def _options_of(also: OldLock, layout: LayoutName) -> Mapping[str, str]:
 
 def _known_name(guard: Guard) -> tuple[str, str]:
     """Return container and name of a lock of this guard, as far as they are known before an invocation."""
-    from singleton.layouts.blob_name import hashed_scope
-
     scopes = ["1" for given in (guard.scope, guard.scope_id) if given]
     if guard.scope_hash:
         scopes = [*map(hashed_scope, scopes)]

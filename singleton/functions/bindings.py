@@ -36,7 +36,7 @@ class Payload:
         read: returns the body, bytes or text, or an object that a binding has parsed already; the same each time. A
             blob's is read then, and left to be read again.
         layers: the sources of ``{name}``, in this order.
-        find_id: returns the message's id, for errors.
+        find_id: returns the message's own id, for errors; None: no id, or the body has a property of that name (H-80).
         hint: why it lacks names, for errors.
     """
 
@@ -44,11 +44,6 @@ class Payload:
     layers: tuple[Layer, ...] = ()
     find_id: Callable[[], str | None] = lambda: None
     hint: str = ""
-
-    @property
-    def message_id(self) -> str | None:
-        """The message's own id; None: no id, or the body has a property of that name (H-80)."""
-        return self.find_id()
 
 
 def is_message(value: object) -> bool:

@@ -11,23 +11,17 @@ import contextlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold, shown_hold
-from singleton.base.invocation import Invocation, UnderWay
 from singleton.base.tasks import being_cancelled
 from singleton.runtime.reentry import enter, leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
     from contextvars import Token
 
-    from singleton.base.events import Call
     from singleton.runtime.reentry import Nesting
-
-_SelfT = TypeVar("_SelfT")
-_P = ParamSpec("_P")
 
 
 def around(owner: str) -> Hold | None:
@@ -53,18 +47,6 @@ class BodyContext:
     def __exit__(self, *_: object) -> None:
         leave(self._entered)
         shown_hold.reset(self._shown)
-
-
-def in_its_name(
-    run: Callable[Concatenate[_SelfT, Call, _P], Coroutine[Any, Any, Any]],
-) -> Callable[Concatenate[_SelfT, Call, _P], Coroutine[Any, Any, Any]]:
-    """Make what is logged while ``run`` runs a call go out in the name of its invocation."""
-
-    async def named(self: _SelfT, call: Call, /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        with UnderWay(Invocation(call.owner, call.storage, call.function, call.scope)):
-            return await run(self, call, *args, **kwargs)
-
-    return named
 
 
 WRITTEN_ONE_BY_ONE: Final = ("eventGrid", "queue")

@@ -10,14 +10,15 @@ import os
 from collections import UserList
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.events import Call
 from singleton.functions.bindings import FromJson, Layer, Payload, is_blob, is_message, is_plain, payload_of
 from singleton.functions.triggers import ACTIVITY, Trigger, invocation_id, refuse_none, refuse_policy
-from singleton.scopes.template import BoundNames
+from singleton.layouts.blob_name import hashed_scope, semaphore_name
+from singleton.scopes.template import BoundNames, value_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from singleton.layouts.layout import Layout
     from singleton.runtime.address import Address
     from singleton.scopes.template import ScopeTemplate
-    from singleton.settings.accounts import GivenClients, LockContainer
+    from singleton.settings.accounts import LockContainer
     from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
 
@@ -117,7 +118,7 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
     """
     if trigger is not None and trigger.parameter in arguments:
         return _payload(trigger.parameter, arguments[trigger.parameter], trigger)
-    if any(map(_is_timer, arguments.values())):
+    if any(isinstance(getattr(value, "past_due", None), bool) for value in arguments.values()):  # a timer
         return None
     messages = [name for name, value in arguments.items() if is_message(value) or _is_batch(value, of=is_message)]
     candidates = messages or [name for name, value in arguments.items() if _may_be_payload(value)]
@@ -134,10 +135,6 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
 
 def _may_be_payload(value: object) -> bool:
     return is_blob(value) or is_plain(value) or _is_batch(value)
-
-
-def _is_timer(value: object) -> bool:
-    return isinstance(getattr(value, "past_due", None), bool)
 
 
 def _is_batch(value: object, of: Callable[[object], bool] = lambda _: True) -> bool:
@@ -247,24 +244,12 @@ class Declaration:
     def _lock(self, function: str, scopes: list[str]) -> str:
         named = self.name or function
         lock = self.layout.lock(self._host_id, named, scopes, self.level, listener=self.mode == "listener")
-        if self.limit is not None:
-            from singleton.layouts.blob_name import semaphore_name
-
-            lock = semaphore_name(lock)
-        return lock
+        return lock if self.limit is None else semaphore_name(lock)
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self._always is not None:
             return [*self._always]
-        from singleton.functions.declaration import BindingData, find_payload
-
-        found: list[Payload | None] = []
-
-        def find() -> Payload | None:
-            if not found:
-                found.append(find_payload(arguments, self.trigger))
-            return found[0]
-
+        find = cache(lambda: find_payload(arguments, self.trigger))
         scopes = []
         if self.scope_id:
             scopes.append(self.template.bind(os.environ, BindingData(find, dotnet=self.layout.dotnet)))
@@ -282,13 +267,11 @@ class Declaration:
 
     def _value_in(self, payload: Payload) -> str:
         """Return the scope's value. The message's id takes a parse of the body, and is looked up for an error only."""
-        from singleton.scopes.template import value_at
-
         assert self.scope is not None
         body, dotnet = payload.read(), self.layout.dotnet
         with contextlib.suppress(ScopeError):
             return value_at(self.scope, body, dotnet=dotnet)
-        return value_at(self.scope, body, message_id=payload.message_id, dotnet=dotnet)
+        return value_at(self.scope, body, message_id=payload.find_id(), dotnet=dotnet)
 
     @cached_property
     def _always(self) -> list[str] | None:
@@ -301,8 +284,6 @@ class Declaration:
         """Return the parts of a lock's name for these scopes."""
         if not self.scope_hash:
             return scopes
-        from singleton.layouts.blob_name import hashed_scope
-
         return [hashed_scope(scope) for scope in scopes]
 
     @cached_property
@@ -324,19 +305,17 @@ class Declaration:
     @property
     def _place(self) -> LockContainer:
         from singleton.runtime.lock_thread import provided_account
+        from singleton.settings.accounts import LockContainer
 
         account = provided_account(self.connection)
-        return self._own_place if account is None else self._place_in(account)
+        return self._own_place if account is None else LockContainer(account, self.options.container, self.options.http)
 
     @cached_property
     def _own_place(self) -> LockContainer:
         """The place that the settings name: one object makes comparisons quick."""
-        return self._place_in(self._account)
-
-    def _place_in(self, account: StorageAccount | GivenClients) -> LockContainer:
         from singleton.settings.accounts import LockContainer
 
-        return LockContainer(account, self.options.container, self.options.http)
+        return LockContainer(self._account, self.options.container, self.options.http)
 
     def _address(self, call: Call) -> Address:
         from singleton.runtime.address import Address

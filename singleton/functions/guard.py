@@ -6,6 +6,7 @@ invocation, so that its message is kept and tried again (W-84); only ``skip`` un
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavai
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
 from singleton.base.hold import Hold
 from singleton.base.holder import fields_of
+from singleton.base.invocation import Invocation, UnderWay, current
 from singleton.base.invocation import log as _log
-from singleton.functions.body_result import BodyContext, around, finished, in_its_name, refuse_unanswered
+from singleton.functions.body_result import BodyContext, around, finished, refuse_unanswered
 from singleton.functions.declaration import Declaration
 from singleton.functions.triggers import refuse_policy
 from singleton.locking.section import Section
@@ -29,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.events import Call, EventKind
-    from singleton.functions.acquirers import Kept
     from singleton.functions.contention import Policy
     from singleton.functions.message_deferral import Deferring
     from singleton.functions.triggers import Trigger
     from singleton.functions.wait_limit import Acquire, WaitLimit
     from singleton.runtime.address import Address
     from singleton.runtime.calls import LockRuntime, Locks, Work
+    from singleton.runtime.registry import Registry
 
 ONCE_MARK: Final = "__once__"
 """The attribute of a function with ``@once``: the guard."""
@@ -76,35 +78,27 @@ class Guard(Declaration):
 
     def run(self, call: Call, body: Callable[[], Any]) -> Any:
         """Run a sync body under the lock, on the caller's thread."""
-
-        async def on_this_thread() -> Any:
-            try:
-                return self._finished(call, body())
-            except BaseException as error:  # here, as no coroutine lets a StopIteration through
-                refuse_unanswered(call.function, error)
-                raise
-
         from singleton.runtime.calls import SyncLocks, at_once
 
-        return at_once(self._run(call, on_this_thread, lambda: SyncLocks(_runtime()), cancel=False))
+        with _under_way(call):
+            answered = partial(self._answered, call, body, is_async=False)
+            return at_once(self._run(call, answered, lambda: SyncLocks(_runtime()), cancel=False))
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
+        with _under_way(call):
+            answered = partial(self._answered, call, body, is_async=True)
+            return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
 
-        async def answered() -> Any:
-            try:
-                return self._finished(call, await body())
-            except BaseException as error:
-                refuse_unanswered(call.function, error)
-                raise
+    async def _answered(self, call: Call, body: Callable[[], Any], *, is_async: bool) -> Any:
+        try:
+            result = await body() if is_async else body()
+            returns = None if self.trigger is None else self.trigger.returns
+            return finished(call.function, result, returns, decorator=self.decorator)
+        except BaseException as error:  # here, as no coroutine lets a StopIteration through
+            refuse_unanswered(call.function, error)
+            raise
 
-        return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
-
-    def _finished(self, call: Call, result: Any) -> Any:
-        returns = None if self.trigger is None else self.trigger.returns
-        return finished(call.function, result, returns, decorator=self.decorator)
-
-    @in_its_name
     async def _run(
         self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool
     ) -> Any:
@@ -130,6 +124,8 @@ class Guard(Declaration):
     async def _held(
         self, locks: Locks, hold: Hold, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], *, cancel: bool
     ) -> Any:
+        if self.limit is not None:  # a slot's token fences no holder of another slot
+            hold.token, hold.stateless = None, f"with limit={self.limit}, several have it at a time"
         try:
             self._report("acquired", call, hold)
             remove = hold.lost.add_callback(lambda reason: self._report("lost", call, hold, reason))
@@ -243,39 +239,43 @@ class Guard(Declaration):
 
         ``others`` gets the number of waiters after an attempt in vain.
         """
-        from singleton.functions.wait_limit import counted
+        addresses, limit = self._addresses(call), self._limit
+        acquire = self._acquiring(call, addresses, timeout)
+        invocation, blob, waiter = current(), addresses[0].blob, object()
 
-        addresses = self._addresses(call)
-        return counted(
-            self._acquiring(call, addresses, timeout),
-            addresses[0],
-            timeout,
-            owner=call.owner,
-            limit=self._limit,
-            most=self.max_waiting,
-            others=others,
-        )
+        async def ask(registry: Registry) -> Hold:
+            loop, waiters = asyncio.get_running_loop(), registry.waiters
+            began = loop.time()
+            if timeout != 0:
+                waiters.come(blob, waiter, call.owner, self.max_waiting)
+            try:
+                if limit.timeout is None:
+                    return await acquire(registry, timeout)
+                return await limit.within(registry, timeout, invocation, acquire)
+            except BaseException:
+                if others is not None:
+                    others.number = waiters.of(blob) - (timeout != 0)
+                    others.seconds = loop.time() - began
+                raise
+            finally:
+                waiters.go(blob, waiter)
+
+        return ask
 
     def _acquiring(self, call: Call, addresses: tuple[Address, ...], timeout: float | None) -> Acquire[Hold]:
         """Return how the lock is acquired, within so many seconds (None: without end)."""
-        address, attempts, limit = addresses[0], self.layout.attempts, self.limit
-        kept: Kept = {"at_least": self.at_least, "max_hold": self.max_hold}
+        address, attempts = addresses[0], self.layout.attempts
+        kept: Any = {"owner": call.owner, "at_least": self.at_least, "max_hold": self.max_hold}
         if len(addresses) > 1:
             from singleton.functions.acquirers import acquire_both
 
-            new, old = addresses
-            return lambda registry, within: acquire_both(registry, new, old, timeout=within, owner=call.owner, **kept)
-        if attempts is None and limit is None:
-            return lambda registry, within: registry.acquire(address, timeout=within, owner=call.owner, **kept)
-        from singleton.functions.acquirers import acquire_by_attempts, acquire_slot
-
+            return lambda registry, within: acquire_both(registry, *addresses, timeout=within, **kept)
         if attempts is None:
-            assert limit is not None
-            return lambda registry, within: acquire_slot(
-                registry, address, limit, timeout=within, owner=call.owner, kept=kept
-            )
+            return lambda registry, within: registry.acquire(address, timeout=within, limit=self.limit, **kept)
+        from singleton.functions.acquirers import acquire_by_attempts
+
         return lambda registry, within: acquire_by_attempts(
-            registry, address, attempts, timeout=timeout, owner=call.owner, within=within, **kept
+            registry, address, attempts, timeout=timeout, within=within, **kept
         )
 
     @cached_property
@@ -318,6 +318,11 @@ class Guard(Declaration):
     def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
         """Tell events about the hold of this invocation."""
         tell(kind, call, hold, reason)
+
+
+def _under_way(call: Call) -> UnderWay:
+    """Return a block whose log lines go out in the name of the invocation."""
+    return UnderWay(Invocation(call.owner, call.storage, call.function, call.scope))
 
 
 def _runtime() -> LockRuntime:

@@ -11,7 +11,6 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired, SingletonError, StorageError
@@ -20,7 +19,7 @@ from singleton.base.invocation import log as _log
 from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
 from singleton.defer.failure_count import FailureCount, failures_of, key_of, key_of_copy, note_failures
-from singleton.defer.trigger_queue import TriggerQueue, trigger_queue
+from singleton.defer.trigger_queue import TriggerQueue, check_installed, trigger_queue
 from singleton.functions.message_properties import is_damaged, is_whole, received
 from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.triggers import QUEUE
@@ -58,7 +57,7 @@ def check_deferrable(function: str, wait: float | None, trigger: Trigger | None)
         )
     if trigger is not None:
         _check_trigger(function, trigger)
-    _check_installed()
+    check_installed("on_contention='defer'", OF_THE_APP)
 
 
 def _check_trigger(function: str, trigger: Trigger) -> None:
@@ -67,19 +66,6 @@ def _check_trigger(function: str, trigger: Trigger) -> None:
             f"{function} can't use on_contention='defer': its trigger is a {trigger.type}, and only messages of a "
             "storage queue (queueTrigger) can be put back. Use 'wait', 'skip' or 'raise'",
             reason="defer-on-trigger",
-        )
-
-
-def _check_installed() -> None:
-    try:
-        found = find_spec("azure.storage.queue")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise ConfigurationError(
-            "on_contention='defer' needs the package azure-storage-queue: add azure-functions-singleton[defer] to "
-            "requirements.txt (pip install 'azure-functions-singleton[defer]')",
-            reason=OF_THE_APP,
         )
 
 
@@ -109,7 +95,7 @@ class Deferring:
                 has kept the message for too long to know.
             StorageError: the queue refused or failed; the message comes back by itself.
         """
-        _check_installed()
+        check_installed("on_contention='defer'", OF_THE_APP)
         trigger = check_message(call.function, self.trigger, call.arguments)
         place = self._place(trigger)
         message = received(call.function, trigger, call.arguments[trigger.parameter], place.encoding)

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.invocation import current
 from singleton.base.timespan import host_json_timespan
 from singleton.settings.durations import in_words
 from singleton.settings.hostjson import FunctionTimeout, function_timeout
@@ -23,12 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
-    from singleton.base.hold import Hold
     from singleton.base.invocation import Invocation
-    from singleton.runtime.address import Address
-    from singleton.runtime.calls import Work
     from singleton.runtime.registry import Registry
-    from singleton.runtime.waiter_count import WaitReport
 
 _T = TypeVar("_T")
 
@@ -123,46 +118,3 @@ class WaitLimit:
             f"functionTimeout ({limit}, {self.timeout.source}) includes the wait. When it is over, the host restarts "
             "the worker, and every function in it ends"
         )
-
-
-def counted(
-    acquire: Acquire[Hold],
-    address: Address,
-    timeout: float | None,
-    *,
-    owner: str,
-    limit: WaitLimit,
-    most: int | None = None,
-    others: WaitReport | None = None,
-) -> Work[Hold]:
-    """Return how an invocation acquires its lock: no longer than it may last, and not as one waiter too many.
-
-    Args:
-        acquire: how the lock is acquired.
-        address: of the lock; of the new lock, where ``also`` names a second one.
-        timeout: seconds to wait; 0 asks once; None waits for as long as it takes.
-        owner: the invocation's id.
-        limit: ends the wait.
-        most: how many wait, at most; None: any number.
-        others: is told how many wait, where the lock was asked for in vain.
-    """
-    invocation, blob, waiter = current(), address.blob, object()
-
-    async def ask(registry: Registry) -> Hold:
-        loop, waiters = asyncio.get_running_loop(), registry.waiters
-        began = loop.time()
-        if timeout != 0:
-            waiters.come(blob, waiter, owner, most)
-        try:
-            if limit.timeout is None:
-                return await acquire(registry, timeout)
-            return await limit.within(registry, timeout, invocation, acquire)
-        except BaseException:
-            if others is not None:
-                others.number = waiters.of(blob) - (timeout != 0)
-                others.seconds = loop.time() - began
-            raise
-        finally:
-            waiters.go(blob, waiter)
-
-    return ask

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import current_hold
 from singleton.base.invocation import log as _log
-from singleton.functions.body_result import in_its_name
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
@@ -66,7 +65,6 @@ class OnceGuard(Guard):
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         return [self.key.of(arguments, self.trigger)]
 
-    @in_its_name
     async def _run(
         self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool
     ) -> Any:

@@ -13,13 +13,13 @@ import random
 import weakref
 from collections import OrderedDict
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.state import read_as, written_as
 from singleton.base.tasks import undisturbed
 from singleton.baseclient import BaseClient
+from singleton.defer.trigger_queue import check_installed
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.locking.lease import as_failure
@@ -241,7 +241,7 @@ class Service:
         where = provided_account(self._connection)
         if where not in self._accounts:
             if where is None:
-                _check_installed()
+                check_installed("an inbox")
             self._accounts[where] = StorageAccount() if where is not None else self._resolved()
         return self._accounts[where]
 
@@ -348,15 +348,3 @@ class Service:
             marker = page.marker
             if marker is None:
                 return
-
-
-def _check_installed() -> None:
-    try:
-        found = find_spec("azure.storage.queue")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise ConfigurationError(
-            "an inbox needs the package azure-storage-queue: add azure-functions-singleton[defer] to requirements.txt "
-            "(pip install 'azure-functions-singleton[defer]')"
-        )

@@ -155,8 +155,11 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="finished after the lock",
         file=GUARD,
-        old="                return self._finished(call, body())\n",
-        new="                return body()\n",
+        old="            result = await body() if is_async else body()\n",
+        new=(
+            "            result = await body() if is_async else body()\n            if not is_async:\n"
+            "                return result\n"
+        ),
         breaks="what a sync body gives item by item is made without the lock",
     ),
     Mutant(

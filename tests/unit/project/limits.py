@@ -21,7 +21,6 @@ MODULES_TWICE: Final = {
 CLASSES_TWICE: Final = {
     "singleton": {
         "Entry": "a message in a log, and the place of a caller inside a lock: private to two rooms far apart",
-        "Kept": "state that a blob keeps, and for how long a lock is kept: the second is a table of arguments",
         "Outcome": "what became of an operation, and of a visit to a key: private to two patterns",
         "Signature": "the parameters of a function, and the signature of a request: the words of two standards",
     },
