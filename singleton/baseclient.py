@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from singleton.base.holder import Holder
     from singleton.base.kinds import Level, Seconds, Use
-    from singleton.operating.epoch_lift import Lifted
+    from singleton.operating.container_pass import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import Met, Wanted
     from singleton.runtime.calls import Work
@@ -328,7 +328,7 @@ class BaseClient:
         )
 
     def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
-        from singleton.operating.epoch_lift import Lift
+        from singleton.operating.container_pass import Lift
         from singleton.operating.missing_lock import warn_of_function
 
         place = self._place

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
     from singleton.base.kinds import Seconds
-    from singleton.operating.epoch_lift import Lifted
+    from singleton.operating.container_pass import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import LockInfo
     from singleton.runtime.calls import Work

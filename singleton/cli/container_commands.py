@@ -12,8 +12,7 @@ from singleton.cli.session import Session, in_a_session, no_such_function, no_su
 from singleton.cli.silence import READING
 from singleton.operating.container import keeping_of
 from singleton.operating.container import next_page as first_page
-from singleton.operating.container_pass import YOUNGEST, Sweep
-from singleton.operating.epoch_lift import Lift
+from singleton.operating.container_pass import YOUNGEST, Lift, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

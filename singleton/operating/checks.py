@@ -18,6 +18,7 @@ from singleton.operating.scratch import (
     LIST,
     MAKE,
     PERIOD,
+    CheckEnded,
     CheckFailed,
     CheckNote,
     CheckUnknown,
@@ -26,12 +27,14 @@ from singleton.operating.scratch import (
     ScratchBlobs,
     ServiceRequest,
 )
-from singleton.stores.azure_blob import AzureBlobLeaseStore
+from singleton.stores.azure_blob import AzureBlobLeaseStore, done, judged
 from singleton.stores.lock_keeping import IN_USE
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+
+    from azure.storage.blob.aio import ContainerClient
 
     from singleton.stores.protocol import LeaseStore
 
@@ -223,17 +226,14 @@ async def _renewal_of_the_expired(scratch: ScratchBlobs) -> str:
 
 
 async def _hierarchy(scratch: ScratchBlobs) -> str:
-    from singleton.operating.container import is_hierarchical
-
-    if await is_hierarchical(_azure(scratch).container):
+    if (await judged(_azure(scratch).get_account_information())).get("is_hns_enabled"):
         raise CheckNote("hierarchical namespace: a sweep leaves empty folders behind; locks work the same")
     return "no hierarchical namespace"
 
 
 async def _versions(scratch: ScratchBlobs) -> str:
-    from singleton.operating.container import keeps_versions
-
-    if await keeps_versions(_azure(scratch).container, f"{scratch.prefix}traits"):
+    blob = _azure(scratch).get_blob_client(f"{scratch.prefix}traits")
+    if (await judged(blob.upload_blob(b"", overwrite=True))).get("version_id"):
         raise CheckNote(
             "versioning is on: each acquired lock leaves a version behind, which costs money; add a lifecycle rule "
             "that deletes them"
@@ -242,18 +242,20 @@ async def _versions(scratch: ScratchBlobs) -> str:
 
 
 async def _soft_delete(scratch: ScratchBlobs) -> str:
-    from singleton.operating.container import keeps_deleted
-
-    days = await keeps_deleted(_azure(scratch).container, f"{scratch.prefix}traits")
-    if days is not None:
-        raise CheckNote(f"soft delete is on: what a sweep deletes is kept, and paid for, for {days or 'some'} days")
+    container, name = _azure(scratch), f"{scratch.prefix}traits"  # the blob of the check of versions
+    await judged(container.get_blob_client(name).delete_blob())
+    pages = container.list_blobs(name_starts_with=name, include=["deleted"]).by_page()
+    kept = [blob async for blob in await judged(anext(pages)) if blob.name == name and blob.deleted]
+    if kept:
+        days = kept[0].remaining_retention_days or "some"
+        raise CheckNote(f"soft delete is on: what a sweep deletes is kept, and paid for, for {days} days")
     return "no soft delete"
 
 
-def _azure(scratch: ScratchBlobs) -> AzureBlobLeaseStore:
+def _azure(scratch: ScratchBlobs) -> ContainerClient:
     if not isinstance(scratch.itself, AzureBlobLeaseStore):
-        raise CheckUnknown("it is not an Azure account")
-    return scratch.itself
+        raise CheckUnknown("can't be seen from here: it is not an Azure account")
+    return scratch.itself.container
 
 
 Check: TypeAlias = "Callable[[ScratchBlobs], Coroutine[None, None, str]]"
@@ -309,12 +311,8 @@ async def examine(store: LeaseStore, prefix: str, *, quick: bool = False) -> Asy
 async def _run(name: str, check: Check, scratch: ScratchBlobs) -> Finding:
     try:
         return Finding(check=name, outcome="ok", said=await check(scratch))
-    except CheckFailed as failed:
-        return Finding(check=name, outcome="failed", said=str(failed))
-    except CheckNote as note:
-        return Finding(check=name, outcome="note", said=str(note))
-    except CheckUnknown as unknown:
-        return Finding(check=name, outcome="unknown", said=f"can't be seen from here: {unknown}")
+    except CheckEnded as ended:
+        return Finding(check=name, outcome=ended.outcome, said=str(ended))
     except StoreFailure as failure:
         if name in MAY_BE_HIDDEN:
             return Finding(check=name, outcome="unknown", said=f"can't be seen from here ({failure})")
@@ -344,11 +342,11 @@ async def prepare(store: LeaseStore, seconds: float) -> None:
     """
     if not isinstance(store, AzureBlobLeaseStore):
         return
-    from singleton.operating.container import make
-
     container = store.container
     try:
-        await answered(lambda: make(container), call=seconds, answer=seconds)
+        await answered(
+            lambda: done(container.create_container(), "ContainerAlreadyExists"), call=seconds, answer=seconds
+        )
     except StoreFailure as failure:
         if failure.meaning != "denied" or is_no_answer(failure):
             raise storage_error(container.container_name, failure, what="container") from failure
@@ -362,9 +360,7 @@ async def clean_up(store: LeaseStore, prefix: str, *, container: bool) -> None:
         StoreFailure: something was left behind, and why.
     """
     if container and isinstance(store, AzureBlobLeaseStore):
-        from singleton.operating.container import drop
-
-        await drop(store.container)
+        await done(store.container.delete_container(), "ContainerNotFound", "ContainerBeingDeleted")
         return
     keeping = keeping_of(store)
     for blob in (await keeping.page(prefix)).entries:

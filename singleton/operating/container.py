@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.stores.azure_blob import AzureBlobLeaseStore, done, if_it_is, judged
+from singleton.stores.azure_blob import AzureBlobLeaseStore, if_it_is, judged
 from singleton.stores.lock_keeping import Listed, LockKeeping, Page
 from singleton.stores.protocol import MOST_LISTED, StoreFailure
 from singleton.stores.reply_headers import clock
@@ -70,36 +70,6 @@ def _listed(blob: BlobProperties) -> Listed:
 def _quoted(etag: str) -> str:
     """Return an ETag as conditions have it: a listing leaves its quotes out."""
     return etag if etag.endswith('"') else f'"{etag}"'
-
-
-async def keeps_versions(container: ContainerClient, name: str) -> bool:
-    """Make a blob, and tell whether the account gave it a version."""
-    reply = await judged(container.get_blob_client(name).upload_blob(b"", overwrite=True))
-    return bool(reply.get("version_id"))
-
-
-async def keeps_deleted(container: ContainerClient, name: str) -> int | None:
-    """Delete that blob; return for how many days the account keeps it, or None where it does not."""
-    await judged(container.get_blob_client(name).delete_blob())
-    pages = container.list_blobs(name_starts_with=name, include=["deleted"]).by_page()
-    kept = [blob async for blob in await judged(anext(pages)) if blob.name == name and blob.deleted]
-    return kept[0].remaining_retention_days or 0 if kept else None
-
-
-async def is_hierarchical(container: ContainerClient) -> bool:
-    """Tell whether the account has a hierarchical namespace (Data Lake)."""
-    told = await judged(container.get_account_information())
-    return bool(told.get("is_hns_enabled"))
-
-
-async def make(container: ContainerClient) -> None:
-    """Make the container, if it is not there."""
-    await done(container.create_container(), "ContainerAlreadyExists")
-
-
-async def drop(container: ContainerClient) -> None:
-    """Delete the container, if it is there."""
-    await done(container.delete_container(), "ContainerNotFound", "ContainerBeingDeleted")
 
 
 NO_CONTAINER: Final = "no container"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from singleton.locking.holder import answered
 from singleton.operating.container import keeping_of
@@ -32,16 +32,28 @@ class Finding:
     said: str
 
 
-class CheckFailed(Exception):
-    """The service answers otherwise than locks rely on: outcome ``failed``."""
+class CheckEnded(Exception):
+    """The end of a check with another outcome than ``ok``."""
+
+    outcome: ClassVar[Outcome]
 
 
-class CheckNote(Exception):
-    """Locks work, with a remark on the account: outcome ``note``."""
+class CheckFailed(CheckEnded):
+    """The service answers otherwise than locks rely on."""
+
+    outcome = "failed"
 
 
-class CheckUnknown(Exception):
-    """The property can't be seen from here: outcome ``unknown``."""
+class CheckNote(CheckEnded):
+    """Locks work, with a remark on the account."""
+
+    outcome = "note"
+
+
+class CheckUnknown(CheckEnded):
+    """The property can't be seen from here."""
+
+    outcome = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

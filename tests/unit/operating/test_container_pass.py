@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.operating.container_pass import Pace, Sweep
-from singleton.operating.epoch_lift import Lift
+from singleton.operating.container_pass import Lift, Pace, Sweep
 from tests.support.network import Fate, Network, answered
 from tests.support.world import now, virtual
 

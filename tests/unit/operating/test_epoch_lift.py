@@ -9,7 +9,7 @@ import pytest
 
 from simulator.conformance.lease_table import written
 from singleton.base.errors import StorageDenied, StorageError
-from singleton.operating.epoch_lift import Lift, Lifted, has_tokens
+from singleton.operating.container_pass import Lift, Lifted, has_tokens
 from singleton.stores.lock_keeping import Listed
 from tests.support.network import LOST_REPLY, Fate, Network, answered
 from tests.support.world import foreign_id, held, lock_on, section, virtual

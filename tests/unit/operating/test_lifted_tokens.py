@@ -6,7 +6,7 @@ import pytest
 
 from simulator.conformance.lease_table import written
 from singleton.base.errors import StorageError, StorageUnavailable
-from singleton.operating.epoch_lift import lift_epoch
+from singleton.operating.container_pass import lift_epoch
 from singleton.stores.protocol import BlobState
 from singleton.stores.stamps import EPOCH_KEY, OWNER_KEY, lifted_epoch
 from singleton.testing.storage.memory_store import MemoryLeaseStore
