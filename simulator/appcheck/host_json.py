@@ -11,9 +11,10 @@ from simulator.appcheck.rules import RULES
 from simulator.appcheck.source_lines import place_in_host, place_of_setting
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
+from singleton.base.timespan import FOREVER, parse_timespan
 from singleton.base.words import as_json
 from singleton.settings.hostid import on_flex_consumption
-from singleton.settings.hostjson import check_function_timeout, read_object
+from singleton.settings.hostjson import given_timeout, on_consumption, read_object
 from singleton.settings.options import load_options
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _FILE: Final = "host.json"
 _LONGEST_ID: Final = 32
+_MOST_ON_CONSUMPTION: Final = 600.0
 
 
 def check_host(app: AppSettings) -> Iterator[Finding]:
@@ -45,13 +47,7 @@ def check_host(app: AppSettings) -> Iterator[Finding]:
             f'host.json: "version" is {said}: it must be "2.0", or the host does not start', place=Place(_FILE, 1)
         )
     yield from _options(app)
-    try:
-        check_function_timeout(app.folder, app.values)
-    except ConfigurationError as error:
-        message = str(error)
-        in_file = message.startswith(_FILE)
-        place = place_in_host(app.folder, "functionTimeout") if in_file else _place_of_setting(app, message)
-        yield RULES["function-timeout-refused"].broken(_from_folder(str(error), app), place=place)
+    yield from _function_timeout(app)
     yield from check_queue_options(app)
     yield from _host_id(app)
 
@@ -75,6 +71,26 @@ def _options(app: AppSettings) -> Iterator[Finding]:
             place=place_in_host(app.folder, "singleton", "enabled")
             if where.startswith(_FILE)
             else _place_of_setting(app, where),
+        )
+
+
+def _function_timeout(app: AppSettings) -> Iterator[Finding]:
+    """Yield a value of ``functionTimeout`` with which the host does not start (H-85)."""
+    given, source = given_timeout(app.folder, app.values)
+    consumption = on_consumption(app.values)
+    if given is None or (str(given).strip() == "-1" and not consumption):
+        return
+    try:
+        seconds = parse_timespan(given) if isinstance(given, str) else 0.0
+    except ConfigurationError:
+        seconds = 0.0
+    if not 1.0 <= seconds <= (_MOST_ON_CONSUMPTION if consumption else FOREVER):
+        allowed = "from 1 second to 10 minutes" if consumption else "of at least 1 second, or -1 for no limit"
+        in_file = source.startswith(_FILE)
+        yield RULES["function-timeout-refused"].broken(
+            f'{source}: functionTimeout is {as_json(given)}: give a time span "hh:mm:ss", {allowed}. The host does '
+            "not start",
+            place=place_in_host(app.folder, "functionTimeout") if in_file else _place_of_setting(app, source),
         )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from singleton.base.appsettings import filled, section, setting
 from singleton.base.errors import ConfigurationError
-from singleton.base.timespan import FOREVER, parse_timespan
+from singleton.base.timespan import parse_timespan
 from singleton.base.words import as_json
 from singleton.settings.hostid import on_flex_consumption
 
@@ -33,19 +33,19 @@ _WHOLE: Final = r"(?P<dec>[+-]?[0-9]{1,10})|(?:0x|&h|#)(?P<hex>[0-9a-f]{1,8})"
 class _Object(dict[str, object]):
     """A JSON object that remembers names which were given more than once."""
 
-    entries: list[tuple[str, object]]
+    def __init__(self, entries: list[tuple[str, object]]) -> None:
+        super().__init__(entries)
+        self.entries = entries
 
-
-def _remembering(entries: list[tuple[str, object]]) -> _Object:
-    found = _Object(entries)
-    found.entries = entries
-    return found
+    def named(self, name: str) -> list[object]:
+        """Return all values of a name, whatever its case."""
+        return [value for key, value in self.entries if key.casefold() == name.casefold()]
 
 
 def section_entries(path: Path, name: str) -> list[tuple[str, object]]:
-    """Return the keys and values of a top-level section, a repeated key as often as it stands there.
+    """Return the keys and values of a top-level section: none without the file or the section.
 
-    The section's name is matched whatever its case. Without the file or the section there is nothing.
+    The case of the section's name does not matter. A repeated key is there as often as in the file.
 
     Raises:
         ConfigurationError: the file can't be read, is not JSON, or the section is no object or is there twice.
@@ -54,7 +54,7 @@ def section_entries(path: Path, name: str) -> list[tuple[str, object]]:
 
 
 def _section(root: _Object, path: Path, name: str) -> list[tuple[str, object]]:
-    found = [value for key, value in root.entries if key.casefold() == name.casefold()]
+    found = root.named(name)
     if not found:
         return []
     if len(found) > 1:
@@ -71,7 +71,7 @@ def singleton_entries(path: Path) -> list[tuple[str, object]]:
         ConfigurationError: as there; or it is inside ``extensions``, where the Functions host doesn't read it (H-31).
     """
     root = read_object(path)
-    inside = [value for key, value in root.entries if key.casefold() == "extensions" and isinstance(value, _Object)]
+    inside = [extensions for extensions in root.named("extensions") if isinstance(extensions, _Object)]
     for key in (key for extensions in inside for key in extensions if key.casefold() == "singleton"):
         raise ConfigurationError(
             f'{path} has the section "{key}" inside "extensions", where it has no effect: move it to the top level of '
@@ -106,8 +106,7 @@ def wants_opentelemetry(app: Path | None, settings: Mapping[str, str]) -> bool:
     """
     mode: object = filled(settings, "AzureFunctionsJobHost__telemetryMode")
     if mode is None and app is not None:
-        entries = read_object(app / "host.json").entries
-        mode = next((value for name, value in entries if name.casefold() == "telemetrymode"), None)
+        mode = next(iter(read_object(app / "host.json").named("telemetryMode")), None)
     return isinstance(mode, str) and mode.strip().casefold() == "opentelemetry"
 
 
@@ -145,7 +144,7 @@ def read_object(path: Path) -> _Object:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        return _remembering([])
+        return _Object([])
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} can't be read: {error}") from error
     try:
@@ -162,9 +161,9 @@ def read_object(path: Path) -> _Object:
 
 def _loaded(text: str) -> object:
     try:
-        return json.loads(text, object_pairs_hook=_remembering)
+        return json.loads(text, object_pairs_hook=_Object)
     except json.JSONDecodeError:
-        return json.loads(_plain_json(text), object_pairs_hook=_remembering)
+        return json.loads(_plain_json(text), object_pairs_hook=_Object)
 
 
 def _plain_json(text: str) -> str:
@@ -179,10 +178,8 @@ def _blanks_but_for_strings(match: re.Match[str]) -> str:
 
 
 _SETTING: Final = "AzureFunctionsJobHost__functionTimeout"
-_KEY: Final = "functionTimeout"
 _ON_CONSUMPTION: Final = 300.0
 _ELSEWHERE: Final = 1800.0
-_MOST_ON_CONSUMPTION: Final = 600.0
 
 
 class FunctionTimeout(NamedTuple):
@@ -202,9 +199,9 @@ def function_timeout(app_dir: Path | None, settings: Mapping[str, str]) -> Funct
     Raises:
         ConfigurationError: host.json can't be read.
     """
-    given, source = _given(app_dir, settings)
+    given, source = given_timeout(app_dir, settings)
     if given is None or not str(given).strip():
-        return FunctionTimeout(_ON_CONSUMPTION if _on_consumption(settings) else _ELSEWHERE, "the default of its plan")
+        return FunctionTimeout(_ON_CONSUMPTION if on_consumption(settings) else _ELSEWHERE, "the default of its plan")
     try:
         seconds = parse_timespan(str(given))
     except ConfigurationError:  # "-1", which is no limit, or what keeps the host from starting
@@ -212,15 +209,15 @@ def function_timeout(app_dir: Path | None, settings: Mapping[str, str]) -> Funct
     return FunctionTimeout(seconds, source) if seconds > 0 else None
 
 
-def _given(app_dir: Path | None, settings: Mapping[str, str]) -> tuple[object, str]:
+def given_timeout(app_dir: Path | None, settings: Mapping[str, str]) -> tuple[object, str]:
+    """Return the value of ``functionTimeout``, and the source in words; None: no value."""
     if (text := setting(settings, _SETTING)) is not None:
         return text, f"app setting {_SETTING}"
-    entries = [] if app_dir is None else read_object(app_dir / "host.json").entries
-    found = [value for key, value in entries if key.casefold() == _KEY.casefold()]
+    found = [] if app_dir is None else read_object(app_dir / "host.json").named("functionTimeout")
     return (found[-1] if found else None), "host.json"
 
 
-def _on_consumption(settings: Mapping[str, str]) -> bool:
+def on_consumption(settings: Mapping[str, str]) -> bool:
     """Tell whether the host takes this for the Consumption plan; Flex Consumption has the default of other plans."""
     if on_flex_consumption(settings):
         return False
@@ -228,28 +225,3 @@ def _on_consumption(settings: Mapping[str, str]) -> bool:
         return True
     elsewhere = filled(settings, "WEBSITE_INSTANCE_ID") or filled(settings, "MANAGED_ENVIRONMENT")
     return filled(settings, "CONTAINER_NAME") is not None and elsewhere is None
-
-
-def check_function_timeout(app_dir: Path | None, settings: Mapping[str, str]) -> None:
-    """Refuse a value with which the host does not start (H-85).
-
-    Raises:
-        ConfigurationError: the value stops the host, or host.json can't be read.
-    """
-    given, source = _given(app_dir, settings)
-    if given is None:
-        return
-    consumption = _on_consumption(settings)
-    if str(given).strip() == "-1" and not consumption:
-        return
-    most = _MOST_ON_CONSUMPTION if consumption else FOREVER
-    try:
-        seconds = parse_timespan(given) if isinstance(given, str) else 0.0
-    except ConfigurationError:
-        seconds = 0.0
-    if not 1.0 <= seconds <= most:
-        allowed = "from 1 second to 10 minutes" if consumption else "of at least 1 second, or -1 for no limit"
-        raise ConfigurationError(
-            f'{source}: functionTimeout is {as_json(given)}: give a time span "hh:mm:ss", {allowed}. The host does '
-            "not start"
-        )
