@@ -6,7 +6,6 @@ A request is work for the lock thread. What an operator asks for is imported whe
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -14,7 +13,7 @@ from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.events import Call
 from singleton.base.hold import Hold
 from singleton.base.names import check_blob_name
-from singleton.base.words import quoted
+from singleton.base.words import check_arity, quoted
 from singleton.clients.blocks import Again
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
@@ -434,16 +433,7 @@ def _check_work(work: object) -> None:
     """Refuse work that can't be called with the hold, before its first tick would tell."""
     if not callable(work):
         raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
-    try:
-        inspect.signature(work).bind(None)
-    except TypeError as error:
-        name = getattr(work, "__qualname__", repr(work))
-        raise ConfigurationError(
-            f"work={name} can't be called with the hold alone: {error}. Give a function of one parameter, such as "
-            "`def clean_up(hold): ...`"
-        ) from None
-    except ValueError:  # a builtin that does not tell
-        return
+    check_arity("work", work, "the hold alone", ", such as `def clean_up(hold): ...`")
 
 
 def listing(function: str | None, *, held: bool, older_than: Seconds | None) -> tuple[Wanted, Met]:

@@ -1,14 +1,17 @@
-"""Parts of error messages: a value, a list of names, a near miss.
+"""Parts of error messages: a value, a list of names, a near miss, a function with wrong parameters.
 
 Messages may end up in logs: long values are cut.
 """
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
+from singleton.base.errors import ConfigurationError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 def quoted(value: object, limit: int = 80) -> str:
@@ -53,3 +56,20 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     spelt = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold()[:200], spelt, n=1)
     return f"; did you mean {quoted(spelt[close[0]])}?" if close else ""
+
+
+def check_arity(named: str, function: Callable[..., object], what: str, example: str = "") -> None:
+    """Refuse a function that can't be called with one argument, ``what``, before the first call.
+
+    Raises:
+        ConfigurationError: the function needs another number of arguments.
+    """
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise ConfigurationError(
+            f"{named}={name} can't be called with {what}: {error}. Give a function of one parameter{example}"
+        ) from None
+    except ValueError:  # a builtin that does not tell
+        return

@@ -104,21 +104,18 @@ def _check_scope(given: Arguments) -> None:
         raise ConfigurationError(f"scope_id is {given.scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
 
 
-def _one_of(name: str, words: object) -> Callable[[Arguments], None]:
-    """Return the check of an argument that is one of some words, the parts of a ``Literal``."""
+def _check_word(name: str, value: object, words: object) -> None:
+    """Refuse a value that is no part of a ``Literal``."""
     allowed = get_args(words)
-
-    def check(given: Arguments) -> None:
-        value = getattr(given, name)
-        if value in allowed:
-            return
+    if value not in allowed:
         hint = did_you_mean(str(value), allowed)
         raise ConfigurationError(f"{name} is {quoted(value)}: it must be one of {', '.join(map(repr, allowed))}{hint}")
 
-    return check
 
-
-def _check_on_contention(given: Arguments) -> None:
+def _check_words(given: Arguments) -> None:
+    _check_word("level", given.level, Level)
+    _check_word("mode", given.mode, Mode)
+    _check_word("layout", given.layout, LayoutName)
     if given.on_contention not in ("wait", "skip", "raise"):
         from singleton.functions.contention import check_policy
 
@@ -212,10 +209,7 @@ def _check_mode(given: Arguments) -> None:
 CHECKS: Final[Sequence[Callable[[Arguments], None]]] = (
     _check_unnamed,
     _check_scope,
-    _one_of("level", Level),
-    _one_of("mode", Mode),
-    _one_of("layout", LayoutName),
-    _check_on_contention,
+    _check_words,
     _check_connection,
     _check_name,
     _check_dotnet_name,
@@ -273,7 +267,7 @@ def _check_max_waiting(given: Arguments) -> None:
             "invocation waits. Leave max_waiting out, or give a timeout"
         )
     if given.when_full is not None:
-        _one_of("when_full", WhenFull)(given)
+        _check_word("when_full", given.when_full, WhenFull)
 
 
 def _checked_options(given: Arguments, options: SingletonOptions, laid: Layout) -> SingletonOptions:

@@ -37,49 +37,17 @@ _ANSWER: Final = 10.0
 """Seconds for an answer that should come soon: as for any single attempt."""
 
 
-async def take_seat(
-    registry: Registry,
-    address: Address,
-    attempt: Work[Hold],
-    *,
-    wait: float | None,
-    recovery: float | None,
-    about: Call,
-    owner: str,
-    within: float | None = None,
-) -> Hold:
-    """Return a hold for an invocation, if this process listens; release the hold at the invocation's end.
-
-    The first call for a lock begins this process's candidacy, and every call waits for the outcome of the attempt
-    under way. If the attempt has no time-out, or follows trouble or a lease that ran out, the call waits for ten
-    seconds at most, and gets the outcome known by then. A single attempt (``wait=0``) after trouble is not waited for.
+class Candidacy(Campaign):
+    """A campaign with seats for invocations, on the lock thread, until the registry is closed.
 
     Args:
         registry: where the lock lives; the candidacy ends with it.
         address: the lock.
-        attempt: acquires it.
+        about: what events say of the candidacy.
+        acquire: makes an attempt to acquire the lock.
         wait: seconds of one attempt; None: it has no end.
         recovery: seconds between attempts; None: there is only the first.
-        about: what events say of the candidacy.
-        owner: id of the invocation.
-        within: seconds to wait for an attempt at most; None: without end.
-
-    Raises:
-        LockNotAcquired: another process listens, or the outcome is unknown yet.
-        StorageError: the outcome is unknown, as the storage refuses, or does not answer.
-        LockClosed: this process is ending.
     """
-    candidacy = registry.keepers.get(address)
-    if candidacy is None:
-        candidacy = registry.keepers[address] = Candidacy(
-            registry, address, about, attempt, wait=wait, recovery=recovery
-        )
-    assert isinstance(candidacy, Candidacy)
-    return await candidacy.seat(owner, within)
-
-
-class Candidacy(Campaign):
-    """A campaign with seats for invocations, on the lock thread, until the registry is closed."""
 
     def __init__(
         self,
@@ -127,7 +95,21 @@ class Candidacy(Campaign):
             tell("released", self._about, led)
 
     async def seat(self, owner: str, within: float | None = None) -> Hold:
-        """Return a new hold for an invocation."""
+        """Return a hold for an invocation, if this process listens; release the hold at the invocation's end.
+
+        Every call waits for the outcome of the attempt under way. If the attempt has no time-out, or follows trouble or
+        a lease that ran out, the call waits for ten seconds at most, and gets the outcome known by then. A single
+        attempt (``wait=0``) after trouble is not waited for.
+
+        Args:
+            owner: id of the invocation.
+            within: seconds to wait for an attempt at most; None: without end.
+
+        Raises:
+            LockNotAcquired: another process listens, or the outcome is unknown yet.
+            StorageError: the outcome is unknown, as the storage refuses, or does not answer.
+            LockClosed: this process is ending.
+        """
         if not self._decided.is_set():
             await self._outcome(math.inf if within is None else within)
         hold = self._leads()

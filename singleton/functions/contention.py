@@ -70,32 +70,18 @@ def check_policy(policy: object) -> None:
     Raises:
         ConfigurationError: it is no known word and no plain function.
     """
-    from singleton.base.words import did_you_mean, quoted
+    from singleton.base.words import check_arity, did_you_mean, quoted
 
     if inspect.iscoroutinefunction(policy):
         raise ConfigurationError(f"on_contention is the async function {policy.__name__}: give a plain function (def)")
     if callable(policy) and not isinstance(policy, type):
-        _check_arity(policy)
+        check_arity("on_contention", policy, "one argument, a Contention")
         return
     if policy in POLICIES:
         return
     hint = did_you_mean(str(policy), POLICIES)
     allowed = ", ".join(map(repr, POLICIES))
     raise ConfigurationError(f"on_contention is {quoted(policy)}: it must be one of {allowed}, or a function{hint}")
-
-
-def _check_arity(policy: Callable[..., object]) -> None:
-    """Refuse a function that can't be called with one argument, before a lock is contended."""
-    try:
-        inspect.signature(policy).bind(None)
-    except TypeError as error:
-        name = getattr(policy, "__qualname__", repr(policy))
-        raise ConfigurationError(
-            f"on_contention={name} can't be called with one argument, a Contention: {error}. Give a function of one "
-            "parameter"
-        ) from None
-    except ValueError:  # a builtin that does not tell
-        return
 
 
 def decide(policy: OnContention, contention: Contention) -> Policy:

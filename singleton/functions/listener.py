@@ -158,10 +158,10 @@ class ListenerGuard(Guard):
         return self.options.replace(lock_period=self.period)
 
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
-        from singleton.functions.candidacy import take_seat
+        from singleton.functions.candidacy import Candidacy
 
         about = replace(call, owner="", arguments={})
-        address, recovery = self._address(about), self._recovery
+        address = self._address(about)
         acquire = self._acquiring(about, (address,), self.wait)
         limit, invocation = self._limit, current()
 
@@ -169,16 +169,13 @@ class ListenerGuard(Guard):
             return await acquire(registry, self.wait)
 
         async def seat(registry: Registry, within: float | None) -> Hold:
-            return await take_seat(
-                registry,
-                address,
-                attempt,
-                wait=self.wait,
-                recovery=recovery,
-                about=about,
-                owner=call.owner,
-                within=within,
-            )
+            candidacy = registry.keepers.get(address)
+            if candidacy is None:
+                candidacy = registry.keepers[address] = Candidacy(
+                    registry, address, about, attempt, wait=self.wait, recovery=self._recovery
+                )
+            assert isinstance(candidacy, Candidacy)
+            return await candidacy.seat(call.owner, within)
 
         _ = self._told
         try:

@@ -22,6 +22,7 @@ WebJobs writes scopes unescaped, ``\`` as ``/`` (W-28 to W-30, W-43): there, dif
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -157,21 +158,10 @@ def safe_name(text: str) -> str:
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"text is {quoted(text)}: give a text, of which a name can be made")
-    if _may_stay(text):
-        return text
-    return f"{_readable(text)}~{digest(text)}"
-
-
-def _may_stay(text: str) -> bool:
-    """Tell whether the text is a valid name, and no name that ``safe_name`` makes of another text."""
-    try:
+    with suppress(ConfigurationError):
         check_blob_name(text)
-    except ConfigurationError:
-        return False
-    return len(text) <= LONGEST_NAME and not _HASH.search(text)
-
-
-def _readable(text: str) -> str:
-    """Return a beginning of the name by which a person may know the text."""
+        if len(text) <= LONGEST_NAME and not _HASH.search(text):  # no name that this function makes of another text
+            return text
     kept = _UNSAFE.sub("_", text[: LONGEST_NAME - 41]).split("/")[:100]
-    return "/".join(filter(None, (part.rstrip(".") for part in kept)))
+    readable = "/".join(filter(None, (part.rstrip(".") for part in kept)))
+    return f"{readable}~{digest(text)}"

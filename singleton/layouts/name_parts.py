@@ -16,6 +16,7 @@ scope. Of any other name the whole is given as the scope.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
@@ -90,17 +91,12 @@ def _read_default(name: str, shortest_cut: int = _SHORTEST_CUT) -> NameParts | N
     values = tuple(text or "" for text in texts)
     function, scopes = (values[0], values[1:]) if level == "function" else (None, values)
     parts = NameParts(app=app, function=function, scopes=scopes, level=level, listener=listener, cut=cut)
-    return parts if cut or shortened or _named(parts) == name else None
-
-
-def _named(parts: NameParts) -> str | None:
-    """Return the name of the parts; None: no name."""
-    try:
-        return lock_name(
-            parts.app, parts.function or "", parts.scopes, parts.level or "function", listener=parts.listener
-        )
-    except SingletonError:
-        return None
+    if cut or shortened:
+        return parts
+    with suppress(SingletonError):
+        if lock_name(app, function or "", scopes, level, listener=listener) == name:
+            return parts
+    return None
 
 
 def _decoded(part: str, *, cut: bool) -> str | None:

@@ -194,16 +194,14 @@ def _settings_masked(text: str, subject: str) -> str:
 def _settings_filled(text: str, settings: Mapping[str, str], subject: str) -> str:
     if "%" not in text:
         return text
-    return "".join(
-        _setting_value(part, settings, subject) if index % 2 else part for index, part in enumerate(text.split("%"))
-    )
-
-
-def _setting_value(name: str, settings: Mapping[str, str], subject: str) -> str:
-    value = setting(settings, name)
-    if value is None:
-        raise ConfigurationError(f"{subject}: there is no app setting {name} for %{name}%: set it")
-    return value
+    parts = text.split("%")
+    for index in range(1, len(parts), 2):
+        name = parts[index]
+        value = setting(settings, name)
+        if value is None:
+            raise ConfigurationError(f"{subject}: there is no app setting {name} for %{name}%: set it")
+        parts[index] = value
+    return "".join(parts)
 
 
 def _parse(text: str, subject: str) -> list[str | _Placeholder]:

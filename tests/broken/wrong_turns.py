@@ -36,22 +36,36 @@ def _renamed(call: Any) -> Any:
 
 @broken("overlap", app="listeners")
 def all_hosts_listen(patch: Patch) -> None:
-    async def seat(registry: Any, address: Any, attempt: Any, *, about: Any, owner: str, **_: Any) -> Hold:
-        if address not in registry.__dict__.setdefault("_led", set()):
-            registry._led.add(address)
-            tell("waiting", about)
-            tell("acquired", about, Hold(address.name, token=1))
-        return Hold(address.name, owner=owner, token=1)
+    patch.setattr(candidacy, "Candidacy", _Listens)
 
-    patch.setattr(candidacy, "take_seat", seat)
+
+class _Listens:
+    """A candidacy that leads at once, in each process."""
+
+    def __init__(self, _: Any, address: Any, about: Any, *__: Any, **___: Any) -> None:
+        self._lock = address.name
+        tell("waiting", about)
+        tell("acquired", about, Hold(self._lock, token=1))
+
+    async def seat(self, owner: str, _: Any) -> Hold:
+        return Hold(self._lock, owner=owner, token=1)
+
+    async def end(self) -> None: ...
+
+
+class _Refuses(_Listens):
+    """A candidacy that never leads."""
+
+    def __init__(self, _: Any, address: Any, *__: Any, **___: Any) -> None:
+        self._lock = address.name
+
+    async def seat(self, owner: str, _: Any) -> Hold:
+        raise LockNotAcquired("no", lock=self._lock, owner=owner)
 
 
 @broken("nobody had it", app="listeners")
 def nobody_listens(patch: Patch) -> None:
-    async def seat(registry: Any, address: Any, attempt: Any, *, about: Any, owner: str, **_: Any) -> Hold:
-        raise LockNotAcquired("no", lock=address.name, owner=owner)
-
-    patch.setattr(candidacy, "take_seat", seat)
+    patch.setattr(candidacy, "Candidacy", _Refuses)
 
 
 @broken("nobody had it", "defer", app="defers")
