@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simulator.expected.key import expected_blob
 from singleton import SingletonOptions, singleton
 from singleton.base.errors import ConfigurationError
+from tests.worlds.deployments.blob_names import expected_blob
 from tests.worlds.deployments.deeds import deed, deed_sync
 from tests.worlds.deployments.environment import environment
 from tests.worlds.deployments.places import Expected

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import azure.functions as func
 import pytest
 
-from simulator.expected.key import expected_blob
 from singleton.decorator import guards_of
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, imported
+from tests.worlds.deployments.blob_names import expected_blob
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator.expected.key import Layout
+    from tests.worlds.deployments.blob_names import Layout
 
 HOST = {"singleton": {"hostId": "shop"}}
 BODY = b'{"Id": "k/1", "Order": {"Id": 7}}'

@@ -12,6 +12,7 @@ import pytest
 from simulator.expected import key as module
 from simulator.expected.key import Declared, Delivered, expected_key
 from simulator.expected.values import CantTell, NoKey
+from tests.worlds.deployments import blob_names
 
 SETTINGS = {"REGION": "north", "Orders__Name": "{Zone}", "FIELD": "Id", "EMPTY": "", "PERCENT": "%REGION%"}
 OWN = {
@@ -302,4 +303,4 @@ def test_two_halves_put_together_are_not_the_whole() -> None:
 
 
 def test_the_examples_are_right() -> None:
-    assert doctest.testmod(module) == (0, 4)
+    assert doctest.testmod(module) == doctest.testmod(blob_names) == (0, 2)
