@@ -299,15 +299,22 @@ async def an_expired_lease_can_be_renewed_by_its_owner_only_while_nobody_had_it(
     assert (await outcome(store.renew(name, A))).endswith("lost")
 
 
-def _content(scenario: Scenario) -> Scenario:
-    """List a scenario that begins with a lease under ``A``. It is left out if the store keeps no content."""
+def _where(ability: type[Any], start: Start | None) -> Callable[[Scenario], Scenario]:
+    """List a scenario that begins as ``begins`` has it. It is left out if the store has not this ability."""
 
-    @functools.wraps(scenario)
-    async def if_it_can(fixture: Fixture) -> None:
-        if isinstance(fixture.store, ContentStore):
-            await scenario(fixture)
+    def enlist(scenario: Scenario) -> Scenario:
+        @functools.wraps(scenario)
+        async def if_it_can(fixture: Fixture) -> None:
+            if isinstance(fixture.store, ability):
+                await scenario(fixture)
 
-    return begins("leased", QUICK)(if_it_can)
+        return begins(start, QUICK)(if_it_can)
+
+    return enlist
+
+
+_content = _where(ContentStore, "leased")
+_logs = _where(LogStore, None)
 
 
 @_content
@@ -362,17 +369,6 @@ async def content_is_refused_to_a_lease_that_is_gone(fixture: Fixture) -> None:
     await fixture.store.release(name, A)
     assert await outcome(store.get(name, A, 10)) == "412 lost", "a get under a lease that was given back"
     assert (await store.get(name, None, 10)).body == b"kept"
-
-
-def _logs(scenario: Scenario) -> Scenario:
-    """List a scenario of logs. It is left out if the store has none."""
-
-    @functools.wraps(scenario)
-    async def if_it_can(fixture: Fixture) -> None:
-        if isinstance(fixture.store, LogStore):
-            await scenario(fixture)
-
-    return begins(None, QUICK)(if_it_can)
 
 
 def keeping_logs(store: LeaseStore) -> LogStore:

@@ -10,20 +10,17 @@ from __future__ import annotations
 import asyncio
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
 
 from simulator.virtual.hosts.jobs import Job, message, without_options
 from simulator.virtual.hosts.queue_host import declare, invoke_one
-from simulator.virtual.oracle.evidence import RunningBody
-from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.workloads.leaders import Election, start_election
 from singleton import singleton
-from singleton.base.hold import Hold
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
+from tests.worlds.other_host import Lease, OtherHost, drawn_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
@@ -36,7 +33,6 @@ _MOST_DRIFT: Final = 0.065
 _OLDER: Final = 0.12
 """The share of hosts with an older version."""
 _PERIOD: Final = 15
-_PATIENCE: Final = 2.0
 
 _ASKED: Final = 2
 """Whoever waits asks four times in its failover; and locks of a process that have others wait for one blob, each."""
@@ -129,35 +125,19 @@ async def _work(world: World, machine: Machine, worker: int, plan: list[tuple[fl
 
 
 def _start_older(world: World, machine: Machine, keys: int) -> None:
-    """It is never told to stop: it has no lock thread that would be closed."""
     rng = world.rng_work
-    machine.leaving = True
     world.oracle.signs.strangers.add(machine)
     lock = f"locks/explored/~key-{rng.randrange(keys)}"
     rounds = [(rng.uniform(0.0, 6.0), rng.choice((1.0, 5.0, 10.0))) for _ in range(6)]
-    ids = [str(UUID(int=rng.getrandbits(128), version=4)) for _ in range(1000)]
+    ids = drawn_ids(rng)
     host = _Older(world, machine, lock)
     world.start(machine, host.work(rounds, ids), seconds=sum(pause + seconds + 7.0 for pause, seconds in rounds))
 
 
-class _Belief:
-    """The lease that it believes to have, by its own clock. It renews nothing, and ends in time."""
+class _Older(OtherHost):
+    """A host that renews nothing, and ends in time. It remembers the ETag and the token that it left."""
 
-    def __init__(self, lease_id: str, deadline: float) -> None:
-        self.id = lease_id
-        self.deadline = deadline
-
-    def overdue(self) -> bool:
-        return asyncio.get_running_loop().time() >= self.deadline
-
-
-class _Older:
-    def __init__(self, world: World, machine: Machine, lock: str) -> None:
-        self._world = world
-        self._machine = machine
-        self._lock = lock
-        self._store = NetworkStore(world.network, world.service, machine)
-        self._left: tuple[str, int] = "", 0
+    _left: tuple[str, int] = "", 0
 
     async def work(self, rounds: list[tuple[float, float]], ids: list[str]) -> None:
         for pause, seconds in rounds:
@@ -169,48 +149,27 @@ class _Older:
 
     async def _try(self, lease_id: str, seconds: float) -> bool:
         """Ask once for the lock; work under it if it was granted, and stamped where another had stamped it."""
-        belief = _Belief(lease_id, asyncio.get_running_loop().time() + _PERIOD * 14 / 15)
+        belief = Lease(lease_id, asyncio.get_running_loop().time() + _PERIOD * 14 / 15)
         try:
-            etag = await _asked(self._store.acquire(self._lock, lease_id, _PERIOD))
+            etag = await self._asked(self._store.acquire(self._lock, lease_id, _PERIOD))
             if etag != self._left[0]:
-                state = await _asked(self._store.read(self._lock))
+                state = await self._asked(self._store.read(self._lock))
                 epoch = int(state.metadata.get(EPOCH_KEY, state.modified * 1000)) + 1
                 written = {**state.metadata, EPOCH_KEY: str(epoch)}
-                self._left = await _asked(self._store.write(self._lock, lease_id, written, state.etag)), epoch * 1000
+                etag = await self._asked(self._store.write(self._lock, lease_id, written, state.etag))
+                self._left = etag, epoch * 1000
         except StoreFailure:
-            await self._give_back(lease_id)
+            await self._given_back(lease_id)
             return False
         if not belief.overdue():
             self._left = self._left[0], self._left[1] + 1
             await self._inside(belief, self._left[1], seconds)
-        await self._give_back(lease_id)
+        await self._given_back(lease_id)
         return True
 
-    async def _inside(self, belief: _Belief, token: int, seconds: float) -> None:
+    async def _inside(self, belief: Lease, token: int, seconds: float) -> None:
         oracle, loop = self._world.oracle, asyncio.get_running_loop()
-        hold = Hold(self._lock, owner=f"{self._machine.name}/older", token=token, lease=belief)
         oracle.reached["bodies of an older version"] += 1
-        oracle.enter(RunningBody(self._lock, self._machine, hold, sync=False, since=self._world.loop.now))
+        hold = self._begun(belief, "older", token)
         await asyncio.sleep(min(seconds, belief.deadline - loop.time()))
         oracle.leave(hold)
-
-    async def _give_back(self, lease_id: str) -> None:
-        for _ in range(4):
-            try:
-                await _asked(self._store.release(self._lock, lease_id))
-            except StoreFailure as failure:
-                if failure.status in (404, 409, 412):
-                    return
-                await asyncio.sleep(0.5)
-            else:
-                return
-
-
-async def _asked(request: Awaitable[Any]) -> Any:
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            return await request
-    except StoreFailure:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a fault makes of it
-        raise StoreFailure(detail=f"no answer: {error!r}") from None

@@ -26,6 +26,7 @@ from singleton import AsyncLockClient, LockClosed, SingletonOptions
 from singleton.patterns.outbox import Message, OutboxRelay, StaleClaim
 from singleton.patterns.sql import SqlOutbox, outbox_table
 from tests.worlds.database import Database
+from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,10 +88,9 @@ def _client() -> AsyncLockClient:
 
 
 @dataclass(slots=True)
-class _Post:
+class _Post(Judge):
     """The senders, the relays and the receiver, and what each of them knows."""
 
-    world: World
     stops: bool
     asynchronous: bool = True
     _database: Database = field(init=False)
@@ -264,6 +264,3 @@ class _Post:
         if missing := [other for other in self._before(name) if other not in over]:
             self._blame("sent out of order", f"{name} is sent, and {missing[0]} of its key was not")
         self.world.oracle.reached["messages sent"] += 1
-
-    def _blame(self, check: str, text: str) -> None:
-        self.world.oracle.blame(check, text)

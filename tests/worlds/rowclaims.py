@@ -20,6 +20,7 @@ from sqlalchemy import MetaData, insert, update
 from singleton.patterns.outbox import Claim, StaleClaim
 from singleton.patterns.sql import RowStates, work_table
 from tests.worlds.database import Database
+from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +50,9 @@ def start_rows(world: World) -> None:
 
 
 @dataclass(slots=True)
-class _Work:
+class _Work(Judge):
     """The table, and what is known of each row."""
 
-    world: World
     number: int
     _database: Database = field(init=False)
     _rows: RowStates = field(init=False)
@@ -150,6 +150,3 @@ class _Work:
                     status = connection.execute(_TABLE.select().where(_TABLE.c.id == row)).one().status
                 if status == "Failed":
                     self._failed.add(row)
-
-    def _blame(self, check: str, text: str) -> None:
-        self.world.oracle.blame(check, text)

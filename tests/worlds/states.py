@@ -23,6 +23,7 @@ from simulator.virtual.storage.network import both
 from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockLost, SingletonError, StorageUnavailable
+from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from simulator.virtual.storage.network import NetworkRequest, Passage
@@ -150,10 +151,9 @@ def _hear(task: asyncio.Task[None]) -> None:
 
 
 @dataclass(slots=True)
-class _Ledger:
+class _Ledger(Judge):
     """What was read and written, and acknowledged, of each lock."""
 
-    world: World
     _known: dict[str, _Value] = field(default_factory=lambda: defaultdict(lambda: _NOTHING))
     """The greatest value that somebody was told of."""
     _latest: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -224,6 +224,3 @@ class _Ledger:
 
     def _learn(self, lock: str, value: _Value) -> None:
         self._known[lock] = max(value, self._known[lock])
-
-    def _blame(self, check: str, text: str) -> None:
-        self.world.oracle.blame(check, text)

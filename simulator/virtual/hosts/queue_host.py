@@ -10,7 +10,7 @@ import inspect
 import random
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.historian import read_history
 from simulator.host.app.hostjson import QueueOptions
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.hosts.queue_service import Stored
+    from simulator.virtual.oracle.evidence import Guarded
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
@@ -56,31 +57,7 @@ def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue:
         world.note("world", "function", witnessed=True, **told_of(name, guards[name], queue=queue, is_async=is_async))
 
 
-class Declaration(Protocol):
-    """The facts of a declaration."""
-
-    @property
-    def on_contention(self) -> object:
-        """Its policy."""
-
-    @property
-    def period(self) -> float:
-        """Seconds of its leases."""
-
-    @property
-    def poll(self) -> float:
-        """Seconds between two looks at the lock, at most."""
-
-    @property
-    def wait(self) -> float | None:
-        """Seconds for which its callers wait."""
-
-    @property
-    def mode(self) -> str:
-        """Its mode."""
-
-
-def told_of(name: str, guard: Declaration | None, *, queue: str, is_async: bool) -> dict[str, Any]:
+def told_of(name: str, guard: Guarded | None, *, queue: str, is_async: bool) -> dict[str, Any]:
     """Return what a host's journal says of a function, as far as the verdict needs it."""
     told: dict[str, Any] = {"name": name, "trigger": "queue" if queue else "", "queue": queue, "async": is_async}
     if guard is None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Guarded(Protocol):
-    """What a guarded function was declared with, as far as its callers may count on it."""
+    """What a guarded function was declared with: what its callers may count on, and what a host's journal says."""
 
     @property
     def options(self) -> SingletonOptions:
@@ -38,6 +38,14 @@ class Guarded(Protocol):
     @property
     def period(self) -> float:
         """Seconds of its leases."""
+
+    @property
+    def poll(self) -> float:
+        """Seconds between two looks at the lock, at most."""
+
+    @property
+    def mode(self) -> str:
+        """Its mode."""
 
     @property
     def wait(self) -> float | None:

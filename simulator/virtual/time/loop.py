@@ -23,7 +23,6 @@ host stay in order: asyncio promises that order, and the world does not promise 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import gc
 import heapq
@@ -33,7 +32,7 @@ import threading
 from asyncio import format_helpers
 from bisect import insort
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -42,13 +41,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from simulator.virtual.time.machine import HOST, Callback, Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-
-
-if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Iterator
+    from types import FrameType
 
     from simulator.virtual.time.machine import Machine
 
@@ -60,13 +55,10 @@ _FEW: Final = 16
 _T = TypeVar("_T")
 _SHELVES_A_SECOND = 8
 """A power of two: the shelf of a time is exact."""
-
 _TURNS_A_LOOK = 1_000_000
 """Callbacks between two checks of garbage, and of whether time moves."""
-
 _MOST_TURNS = 2_000_000
 """Callbacks at one instant after which time counts as standing still."""
-
 
 _Due: TypeAlias = "tuple[float, int, Timer]"
 """When a timer is due, its number, and itself; both numbers negative, as the next timer is the last of its list."""
@@ -203,7 +195,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def close_tasks(self) -> None:
         """Close the tasks that have not ended though they were cancelled, before they are collected as others run."""
         for task in self.leftover_tasks():
-            with contextlib.suppress(Exception):  # it ignores this, too, or minds that it is not its own context
+            with suppress(Exception):  # it ignores this, too, or minds that it is not its own context
                 task.get_coro().close()
 
     # --- running ------------------------------------------------------------------------------------------------------
@@ -334,7 +326,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
 
-@contextlib.contextmanager
+@contextmanager
 def _young_garbage_only() -> Iterator[None]:
     """Keep Python from searching all objects for garbage: the cost would grow with the number of hosts."""
     was_on = gc.isenabled()

@@ -99,27 +99,6 @@ class Machine:
     ``rate``: 1.05 gains five seconds in a hundred.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_at_step",
-        "_kept",
-        "_loop",
-        "_steps",
-        "_stopped_until",
-        "_stops_armed",
-        "ahead",
-        "crashed",
-        "index",
-        "leaving",
-        "name",
-        "offset",
-        "rate",
-        "resumed_at",
-        "steady",
-        "stopped_at",
-        "tell",
-    )
-
     def __init__(self, index: int, loop: _Loop, *, rate: float = 1.0, offset: float = 0.0) -> None:
         self.index = index
         self.name = f"host-{index}"

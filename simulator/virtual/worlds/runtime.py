@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from singleton.runtime.call_result import CallResult
     from singleton.runtime.registry import Registry
+    from singleton.settings.accounts import LockContainer
+    from singleton.stores.message_store import MessageStore
+    from singleton.stores.protocol import LeaseStore
 
+    OpenStore = Callable[[Machine, LockContainer, Callable[[], None]], LeaseStore]
+    """Opens a machine's store, which calls the function as soon as it is closed."""
+    OpenQueue = Callable[[Machine, str, Callable[[], None]], MessageStore]
+    """The same for a queue."""
 
 _T = TypeVar("_T")
 
@@ -72,20 +79,6 @@ def stores(network: Network, service: Service, *, sdk: bool) -> OpenStore:
     from simulator.virtual.worlds.sdk import Containers, open_store
 
     return partial(open_store, network, Containers(service))
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from simulator.virtual.time.machine import Machine
-    from singleton.settings.accounts import LockContainer
-    from singleton.stores.message_store import MessageStore
-    from singleton.stores.protocol import LeaseStore
-
-    OpenStore = Callable[[Machine, LockContainer, Callable[[], None]], LeaseStore]
-    """Opens a machine's store, which calls the function as soon as it is closed."""
-    OpenQueue = Callable[[Machine, str, Callable[[], None]], MessageStore]
-    """The same for a queue."""
 
 
 class OpenStores:

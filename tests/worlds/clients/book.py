@@ -30,6 +30,7 @@ from singleton.base.errors import (
 )
 from singleton.locking.semaphore import slot_name
 from tests.worlds.clients.customers import Customer, Use
+from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import RunningBody
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
     from singleton.settings.accounts import LockContainer
     from tests.worlds.clients.customers import Kind
@@ -54,10 +54,9 @@ _CLOSE: Final = _RELEASE + 2.0 + 3.0
 
 
 @dataclass(slots=True)
-class Book:
+class Book(Judge):
     """Who uses which lock by which client."""
 
-    world: World
     limits: dict[str, int] = field(default_factory=dict)
     uses: dict[Use, None] = field(default_factory=dict)
     _customers: list[Customer] = field(default_factory=list)
@@ -340,6 +339,3 @@ class Book:
     def _settle(self, customer: Customer) -> None:
         if customer.closed is not None and customer.done is None and not self._of(customer):
             customer.done = self.world.loop.now
-
-    def _blame(self, check: str, text: str) -> None:
-        self.world.oracle.blame(check, text)

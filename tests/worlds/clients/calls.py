@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import STALE
+from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.world import World
     from singleton.base.errors import StorageUnavailable
     from singleton.base.hold import Hold
     from tests.worlds.clients.customers import Use
@@ -26,10 +26,9 @@ _KEPT: Final = 75.0
 
 
 @dataclass(slots=True)
-class Calls:
+class Calls(Judge):
     """Looks at what calls returned."""
 
-    world: World
     _released: list[tuple[float, Use, Hold]] = field(default_factory=list)
 
     def watch(self) -> None:
@@ -61,6 +60,3 @@ class Calls:
         for _, use, hold in self._released:
             if use.machine.context().run(hold.lost.is_set):
                 self._blame("lost after its release", f"{use.owner} had given {hold.lock} back, and is told of a loss")
-
-    def _blame(self, check: str, text: str) -> None:
-        self.world.oracle.blame(check, text)

@@ -57,6 +57,8 @@ class _Terms:
 
     options: SingletonOptions
     period: float
+    poll: float = 0.0
+    mode: str = "function"
     wait: float | None = None
     on_contention: object = "wait"
 

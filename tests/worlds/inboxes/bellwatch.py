@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.patterns.ordered.bells import bell_in
+from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from simulator.virtual.hosts.queue_service import Queues
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.world import World
     from tests.worlds.inboxes.postbook import Postbook
 
 _BARE: Final = 5.0
@@ -29,10 +29,9 @@ _TROUBLE: Final = 60.0
 
 
 @dataclass(slots=True)
-class BellWatch:
+class BellWatch(Judge):
     """Checks every second."""
 
-    world: World
     book: Postbook
     queues: Queues
     queue: str
@@ -108,6 +107,3 @@ class BellWatch:
             with suppress(ConfigurationError):
                 spots[bell_in(text, self.book.names.inbox).spot] += 1
         return spots
-
-    def _blame(self, check: str, text: str) -> None:
-        self.world.oracle.blame(check, text)

@@ -30,11 +30,11 @@ from simulator.virtual.storage.network import both
 from singleton.patterns.ordered.entries import entries_in
 from singleton.patterns.ordered.protocol import Names, chain_of
 from tests.worlds.inboxes.messages import Key, Send, number_in, state_in
+from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.log_reader import Position
@@ -51,10 +51,9 @@ class _Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class Postbook:
+class Postbook(Judge):
     """Told of sends, of what handlers get and do, and of what the service carries out."""
 
-    world: World
     names: Names
     attempts: int
     keys: dict[str, Key] = field(default_factory=lambda: defaultdict(Key))
@@ -237,6 +236,3 @@ class Postbook:
         for send in self.waiting:
             if not self.keys[self.names.spot(send.key)].kept.stopped:
                 self._blame("message forgotten", f"{send} is neither handled nor put aside")
-
-    def _blame(self, check: str, text: str) -> None:
-        self.world.oracle.blame(check, text)

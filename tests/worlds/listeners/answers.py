@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET
+from tests.worlds.judge import Judge
 from tests.worlds.listeners.app import PATIENCE, WAITS_UNTIL
 
 if TYPE_CHECKING:
     from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.world import World
     from tests.worlds.listeners.app import Work
 
 _NEVER_DROPPED: Final = (
@@ -56,10 +56,9 @@ _ONE_MORE: Final = 1.0
 
 
 @dataclass(slots=True)
-class Invoked:
+class Invoked(Judge):
     """An invocation, and what it answered."""
 
-    world: World
     kind: str
     name: str
     machine: Machine
@@ -147,6 +146,3 @@ class Invoked:
 
     def _age(self) -> float:
         return self.world.loop.now - self.since
-
-    def _blame(self, check: str, text: str) -> None:
-        self.world.oracle.blame(check, text)
