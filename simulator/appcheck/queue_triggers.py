@@ -12,7 +12,7 @@ from singleton.base.timespan import parse_timespan
 from singleton.base.words import as_json
 from singleton.functions.triggers import QUEUE
 from singleton.settings.durations import in_words
-from singleton.settings.hostjson import as_text, queue_values, read_object, whole_number
+from singleton.settings.hostjson import as_text, extension_values, read_object, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -188,7 +188,7 @@ def _in_flight(app: AppSettings) -> int:
 
 def _queue_values(app: AppSettings) -> dict[str, tuple[str, object]]:
     try:
-        return queue_values(app.folder, app.values)
+        return extension_values(app.folder, app.values, "queues")
     except ConfigurationError:  # a finding of its own
         return {}
 

@@ -192,7 +192,10 @@ def judge_accounts(history: History) -> Iterator[Finding]:
     long.
     """
     yield from _not_allowed(history)
-    yield from _tokens(history)
+    bare = Counter(
+        got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
+    )
+    yield from by_function(bare, "hold", "holds", "had no fencing token")
     if not history.rough:
         taken = _taken(history)
         yield from _alone(history, taken)
@@ -349,10 +352,3 @@ def _gaps(spans: list[TimeSpan], start: float, end: float) -> Iterator[TimeSpan]
         if start >= end:
             return
     yield start, end
-
-
-def _tokens(history: History) -> Iterator[Finding]:
-    bare = Counter(
-        got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
-    )
-    yield from by_function(bare, "hold", "holds", "had no fencing token")

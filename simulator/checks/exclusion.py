@@ -175,10 +175,6 @@ def _refused(first: Section, second: Section) -> str:
     return "" if error in OF_THE_LOCK else error
 
 
-def _stale(overlap: Overlap) -> Section:
-    return min(overlap.first, overlap.second, key=lambda body: body.token or 0)
-
-
 def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overlap]) -> Iterator[Finding]:
     """Sum up the overlaps."""
     outlived = {id(each.first): each.first for each in caught if _outlived(history, each.first, each.second)}
@@ -190,7 +186,9 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
             f"{count(len(behind), 'overlap')} that a fault explains: "
             "who lost the lock is told, and has the smaller token"
         )
-    refused = {(stale.host, stale.owner): stale.error for each in caught if each.refused for stale in [_stale(each)]}
+    pairs = [(each.first, each.second) for each in caught if each.refused]
+    stale = [min(pair, key=lambda body: body.token or 0) for pair in pairs]
+    refused = {(body.host, body.owner): body.error for body in stale}
     for error, number in sorted(Counter(refused.values()).items()):
         yield note(f"{count(number, 'stale write')} refused by the token ({error})")
     if outlived:

@@ -21,7 +21,6 @@ from simulator.history.outages import covered
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.faults.effects import Effects
     from simulator.history.facts import Deed, History, Invocation, Message
     from simulator.history.outages import Strike
 
@@ -60,12 +59,12 @@ def leased_until(history: History, deed: Acquisition | Wait, start: float, end: 
     last such moment.
     """
     lease = history.function(deed.function).lease_in(deed.mode)
-    asked = isinstance(deed, Wait)
-    late = [
-        min(span(fault)[1], end + effects_of(fault.kind).after)
-        for fault in _of(history, deed.host)
-        if _may_lease(effects_of(fault.kind), asked=asked) and _meets(fault, start, end)
-    ]
+    late = []
+    for fault in _of(history, deed.host):
+        effects = effects_of(fault.kind)
+        may_lease = effects.unseen if isinstance(deed, Wait) else effects.leases
+        if may_lease and _meets(fault, start, end):
+            late.append(min(span(fault)[1], end + effects.after))
     return max(late) + lease if late else -math.inf
 
 
@@ -85,17 +84,11 @@ def free_later(history: History, lock: str, start: float, end: float) -> float:
     )
 
 
-def _may_lease(effects: Effects, *, asked: bool) -> bool:
-    return effects.unseen if asked else effects.leases
-
-
 def _of(history: History, host: str) -> Iterator[Strike]:
-    yield from (fault for fault in history.faults if host in fault.hosts and not _has_missed(fault))
-
-
-def _has_missed(fault: Strike) -> bool:
-    """Tell whether a fault is over and met nothing: no request, and no connection to reset."""
-    return fault.end < math.inf and not fault.hits and not effects_of(fault.kind).resets
+    """Yield the faults of a host, but for those which are over and met nothing: no request, no connection to reset."""
+    for fault in history.faults:
+        if host in fault.hosts and (fault.end == math.inf or fault.hits or effects_of(fault.kind).resets):
+            yield fault
 
 
 def _meets(fault: Strike, start: float, end: float) -> bool:

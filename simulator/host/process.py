@@ -169,14 +169,11 @@ class FakeHost:
             self._write("host_stopping")
             self._stop_asked.set()
 
-    def _hear_signals(self) -> None:
-        """Have signals wake the loop: one that comes as it goes to sleep, or to another thread, would wait for it."""
+    async def _live(self) -> int:
+        # Signals must wake the loop: one that comes as it goes to sleep, or to another thread, would wait for it.
         with suppress(NotImplementedError):  # on Windows; there they wake it up as it is
             for number in STOPS:
                 self._loop.add_signal_handler(number, self._ask)
-
-    async def _live(self) -> int:
-        self._hear_signals()
         preparing = asyncio.create_task(self._workers.prepared())
         stopped = asyncio.create_task(self._stop_asked.wait())
         await asyncio.wait({preparing, stopped}, return_when=asyncio.FIRST_COMPLETED)

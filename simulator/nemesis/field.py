@@ -128,7 +128,7 @@ class Field(Protocol):
         """Return the time of the journals' clock."""
 
     def working(self) -> list[str]:
-        """Return the hosts that are ready, and do not stand still."""
+        """Return the hosts that are ready, do not stand still, and are not about to end."""
 
     def absent(self) -> int:
         """Return how many hosts have ended or are being started again."""
@@ -143,7 +143,7 @@ class Field(Protocol):
         """Return the blobs of all locks of the run so far."""
 
     def lease(self) -> float:
-        """Return the seconds of a lease of this app."""
+        """Return the seconds of the longest lease of the app's functions."""
 
     def tend(self) -> None:
         """Start again what is to be started again; called all the time."""

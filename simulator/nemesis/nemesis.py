@@ -111,13 +111,10 @@ class Nemesis:
                 return
             if room >= 1 or not fault.disabling:
                 self._plan.remove(fault)
-                self._aiming[self._aiming_at(fault)] = now
-
-    def _aiming_at(self, fault: RealFault) -> Aiming:
-        aiming = Aiming(fault, self._field, self._random)
-        if fault.aim in REQUESTS and not self._field.locking:
-            aiming.lower(fault.easiest)  # hosts without locks send no such requests
-        return aiming
+                aiming = Aiming(fault, self._field, self._random)
+                if fault.aim in REQUESTS and not self._field.locking:
+                    aiming.lower(fault.easiest)  # hosts without locks send no such requests
+                self._aiming[aiming] = now
 
     def _aim(self, aiming: Aiming, now: float, waited: float) -> bool:
         """Strike if it is the moment; tell whether nothing is left to do."""

@@ -302,17 +302,21 @@ class Fleet:
         for record in in_order(records):
             self.board.take(record)
 
-    def kill_one(self, *, wanted: bool) -> bool:
-        """Kill one host that is inside a guarded body, if there is one now.
+    def strike_one(self, what: str, *, wanted: bool) -> bool:
+        """Kill ("kill") one host that is inside a guarded body, if there is one now, or stop it beyond its lease.
 
         Args:
-            wanted: only one that holds a lock which another host waits for, or will surely ask for.
+            what: "kill" or "pause".
+            wanted: only a host that holds a lock which another host waits for, or will surely ask for.
         """
-        return self._strike_one(self.kill, wanted=wanted)
-
-    def pause_one(self, *, wanted: bool) -> bool:
-        """Stop one host that is inside a guarded body for longer than its lease; see ``kill_one``."""
-        return self._strike_one(self._pause, wanted=wanted)
+        strike = self.kill if what == "kill" else self._pause
+        self.look()
+        targets = [(host, hold) for host in self.hosts for hold in self._choices(host)]
+        if not wanted and not targets:
+            return self._stalk(strike)
+        self._random.shuffle(targets)
+        targets.sort(key=lambda target: self._rank(target[1]), reverse=True)
+        return any(self._try(host, strike) for host, hold in targets if not wanted or self._rank(hold))
 
     def wake(self, *, early: bool = False) -> None:
         """Let the hosts go on whose pause is over, or all of them."""
@@ -357,15 +361,6 @@ class Fleet:
         """Return what a host has: what it is inside of, the best first; else what it has not released yet."""
         host = next(host for host in self.hosts if host.name == name)
         return self._choices(host) or [got for got in self.board.held.values() if got.host == name]
-
-    def _strike_one(self, strike: StrikeAction, *, wanted: bool) -> bool:
-        self.look()
-        targets = [(host, hold) for host in self.hosts for hold in self._choices(host)]
-        if not wanted and not targets:
-            return self._stalk(strike)
-        self._random.shuffle(targets)
-        targets.sort(key=lambda target: self._rank(target[1]), reverse=True)
-        return any(self._try(host, strike) for host, hold in targets if not wanted or self._rank(hold))
 
     def stop(self, *, grace: float = GRACE, hurry: Callable[[], bool] = lambda: False) -> None:
         """Stop all hosts, and write down how each of them ended."""

@@ -44,7 +44,7 @@ class Wiring:
 
 
 class RealField(Field):
-    """The fleet, as a nemesis sees it."""
+    """The fleet, as a nemesis sees it. `Field` says what each method does."""
 
     def __init__(self, fleet: Fleet, wiring: Wiring, storage: Storage) -> None:
         """Look at this fleet, whose hosts have these wires."""
@@ -61,25 +61,20 @@ class RealField(Field):
 
     @property
     def wires(self) -> dict[str, Wire]:
-        """The wires of the hosts."""
         return self._wiring.by_host
 
     @property
     def locking(self) -> bool:
-        """Whether the functions are locked at all."""
         return self._fleet.scenario.singleton
 
     def now(self) -> float:
-        """Return the time of the journals' clock."""
         return clock()
 
     def working(self) -> list[str]:
-        """Return the hosts that are ready, not stopped, and not on their way out."""
         leaving = {host.name for host in self._draining}
         return [name for name in self._fleet.board.alive() if name not in leaving and not self._fleet.stands(name)]
 
     def absent(self) -> int:
-        """Return how many hosts have ended or are being started again."""
         starting = sum(self._fleet.board.state(host.name) == "starting" for host in self._fleet.hosts)
         return len(self._ended) + len(self._draining) + starting
 
@@ -99,13 +94,11 @@ class RealField(Field):
         return [Holding(got.host, got.blob or got.lock, self._lease_of(got)) for got in held]
 
     def wantings(self) -> list[Wanting]:
-        """Return who waits for which lock."""
         orphans = self._fleet.board.orphans
         free = {lock: held.t + self._lease_of(held) for lock, held in orphans.items()}
         return [Wanting(wait.host, wait.lock, free.get(wait.lock)) for wait in self._fleet.board.waiting()]
 
     def locks(self) -> frozenset[str]:
-        """Return the blobs of all locks of the run so far."""
         acquisitions = self._fleet.board.history.acquisitions
         if new := acquisitions[self._read :]:
             self._locks |= {got.blob or got.lock for got in new}
@@ -113,7 +106,6 @@ class RealField(Field):
         return self._locks
 
     def lease(self) -> float:
-        """Return the seconds of the longest lease of the app's functions."""
         functions = self._fleet.board.history.functions.values()
         return max((function.lease for function in functions if function.lease), default=LEASE)
 
@@ -133,7 +125,6 @@ class RealField(Field):
                 self._fleet.start_again(name)
 
     def kill(self, host: str, tell: Tell, *, holding: bool) -> bool:
-        """Kill a host, and start it again a little later."""
 
         def strike(victim: Host, holds: list[Deed]) -> None:
             tell()
@@ -143,7 +134,6 @@ class RealField(Field):
         return self._fleet.strike(host, strike, holding=holding)
 
     def pause(self, host: str, seconds: float, tell: Tell, *, holding: bool) -> bool:
-        """Stop a host for so long."""
 
         def strike(victim: Host, holds: list[Deed]) -> None:
             tell()
@@ -152,15 +142,12 @@ class RealField(Field):
         return self._fleet.strike(host, strike, holding=holding)
 
     def stands(self, host: str) -> bool:
-        """Tell whether a host is stopped."""
         return self._fleet.stands(host)
 
     def wake(self, host: str) -> None:
-        """Let a stopped host go on, if it still stands."""
         self._fleet.wake_one(host)
 
     def drain(self, host: str, tell: Tell) -> bool:
-        """Ask a host to end, as a scale-in does; it is started again when it has ended."""
         if host not in self.working():
             return False
         victim = next(each for each in self._fleet.hosts if each.name == host)
@@ -173,11 +160,9 @@ class RealField(Field):
         return True
 
     def is_gone(self, host: str) -> bool:
-        """Tell whether a host that was drained has ended."""
         return all(each.name != host for each in self._draining)
 
     def operate(self, lock: str, action: str, tell: Tell) -> bool:
-        """Break the lease of a lock, or delete its blob; False if nobody has it."""
         if not self._storage.is_leased(lock):
             return False
         tell()
@@ -186,7 +171,6 @@ class RealField(Field):
         return True
 
     def write(self, event: str, /, **fields: object) -> None:
-        """Write a record into the fleet's journal."""
         self._fleet.journal.write(event, **fields)
 
     def _see_out(self, host: Host, *, forced: bool) -> None:

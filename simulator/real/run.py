@@ -200,7 +200,12 @@ class _Course:
         supply = self._supply = Supply(self._app, self._storage, scenario)
         self._undo.callback(supply.stop)
         supply.start()
-        wiring = self._wire() if scenario.struck else None
+        wiring = None
+        if scenario.struck:
+            wires = Wires()
+            self._undo.callback(wires.stop)
+            wires.start()
+            wiring = Wiring(wires, self._connection)
         fleet = self._fleet = Fleet(
             scenario,
             self._folder,
@@ -233,17 +238,10 @@ class _Course:
             plan = scenario.nemesis()
             fleet.journal.write("fault_plan", faults=[fault.to_dict() for fault in plan])
             field = RealField(fleet, wiring, self._storage)
-            every = scenario.fault_every
-            self._nemesis = Nemesis(plan, field, seed=scenario.seed, every=every)
+            self._nemesis = Nemesis(plan, field, seed=scenario.seed, every=scenario.fault_every)
         self._reporter.step(f"Starting {fleet_of(scenario.hosts, same_app=scenario.same_app)}")
         fleet.start(lambda: self._show("starting"), self._signals.held)
         self._started = clock()
-
-    def _wire(self) -> Wiring:
-        wires = Wires()
-        self._undo.callback(wires.stop)
-        wires.start()
-        return Wiring(wires, self._connection)
 
     # -- while it runs -----------------------------------------------------------------------------------
 
@@ -295,9 +293,8 @@ class _Course:
         return True
 
     def _strike(self, what: str, *, wanted: bool) -> bool:
-        strike = self._fleet.kill_one if what == "kill" else self._fleet.pause_one
         with self._signals.held():
-            return strike(wanted=wanted)
+            return self._fleet.strike_one(what, wanted=wanted)
 
     def _settle(self) -> None:
         """Wait until nothing is outstanding, or nothing more will happen."""

@@ -15,7 +15,7 @@ from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json, quoted
 from singleton.settings.connection import DEFAULT_CONNECTION
-from singleton.settings.hostjson import queue_values, whole_number
+from singleton.settings.hostjson import extension_values, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,7 +114,7 @@ def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
 
 
 def _queue_option(name: str, default: object, app_dir: Path | None, settings: Mapping[str, str]) -> tuple[str, object]:
-    return queue_values(app_dir, settings).get(name.casefold(), ("", default))
+    return extension_values(app_dir, settings, "queues").get(name.casefold(), ("", default))
 
 
 def _resolved(text: str, what: str, settings: Mapping[str, str]) -> str:

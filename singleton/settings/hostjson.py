@@ -80,8 +80,8 @@ def singleton_entries(path: Path) -> list[tuple[str, object]]:
     return _section(root, path, "singleton")
 
 
-def queue_values(app: Path | None, settings: Mapping[str, str]) -> dict[str, tuple[str, object]]:
-    """Return source and value of the options in ``extensions.queues``, by name in lower case.
+def extension_values(app: Path | None, settings: Mapping[str, str], extension: str) -> dict[str, tuple[str, object]]:
+    """Return source and value of the options of an extension, such as ``extensions.queues``, by name in lower case.
 
     An app setting stands over the host.json in the folder ``app`` (H-31).
 
@@ -89,11 +89,13 @@ def queue_values(app: Path | None, settings: Mapping[str, str]) -> dict[str, tup
         ConfigurationError: host.json can't be used.
     """
     found: dict[str, tuple[str, object]] = {}
-    for name, queues in [] if app is None else section_entries(app / "host.json", "extensions"):
-        if name.casefold() == "queues" and isinstance(queues, dict):
-            given = {key: value for key, value in queues.items() if value is not None}  # null leaves the default
-            found |= {key.casefold(): (f"host.json: extensions.queues.{key}", value) for key, value in given.items()}
-    for spelt, key, text in section(settings, "AzureFunctionsJobHost__extensions__queues"):
+    for name, options in [] if app is None else section_entries(app / "host.json", "extensions"):
+        if name.casefold() == extension.casefold() and isinstance(options, dict):
+            given = {key: value for key, value in options.items() if value is not None}  # null leaves the default
+            found |= {
+                key.casefold(): (f"host.json: extensions.{extension}.{key}", value) for key, value in given.items()
+            }
+    for spelt, key, text in section(settings, f"AzureFunctionsJobHost__extensions__{extension}"):
         found[key] = f"app setting {spelt}", text
     return found
 

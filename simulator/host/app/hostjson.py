@@ -21,7 +21,7 @@ from singleton.base.timespan import FOREVER, parse_timespan
 from singleton.base.words import as_json, quoted
 from singleton.defer.trigger_queue import Encoding, max_dequeue_count, message_encoding
 from singleton.settings.hostid import in_development
-from singleton.settings.hostjson import as_text, queue_values, read_object, section_entries, whole_number
+from singleton.settings.hostjson import as_text, extension_values, read_object, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +64,7 @@ def queue_options(app: Path, settings: Mapping[str, str]) -> QueueOptions:
     version = found.get("version")
     if found and version != "2.0":  # a missing file is an empty one (H-30)
         raise ConfigurationError(f'host.json: "version" is {as_json(version)}: it must be "2.0"')
-    values = queue_values(app, settings)
+    values = extension_values(app, settings, "queues")
     defaults = QueueOptions()
     longest = _IN_DEVELOPMENT if in_development(settings) else defaults.max_polling_interval
     batch_size = _integer(values, "batchSize", defaults.batch_size, 1, 32)
@@ -159,7 +159,7 @@ class BusOptions:
 
 def route_prefix(app: Path, settings: Mapping[str, str]) -> str:
     """Return what comes before the routes of HTTP triggers: ``api`` unless host.json says something else."""
-    where, value = _values(app, settings, "http").get("routeprefix", ("", _PREFIX))
+    where, value = extension_values(app, settings, "http").get("routeprefix", ("", _PREFIX))
     text = as_text(value)
     if text is None:
         raise ConfigurationError(f"{where} is {as_json(value)}: give a text, such as {_PREFIX!r}, or an empty one")
@@ -172,30 +172,15 @@ def bus_options(app: Path, settings: Mapping[str, str]) -> BusOptions:
     Raises:
         ConfigurationError: a value can't be used.
     """
-    values = _values(app, settings, "servicebus")
+    values = extension_values(app, settings, "serviceBus")
     defaults = BusOptions()
-    where, calls = values.get("maxconcurrentcalls", ("", defaults.max_concurrent_calls))
-    number = whole_number(calls)
-    if number is None or number < 1:
-        raise ConfigurationError(f"{where} is {as_json(calls)}: give a whole number, 1 or more")
+    number = _integer(values, "maxConcurrentCalls", defaults.max_concurrent_calls, 1, _MOST)
     where, span = values.get("maxautolockrenewalduration", ("", None))
     try:
         renewal = defaults.max_renewal if span is None else parse_timespan(span if isinstance(span, str) else "")
     except ValueError as error:
         raise ConfigurationError(f'{where} is {as_json(span)}: give a time span "hh:mm:ss"') from error
     return BusOptions(max_concurrent_calls=number, max_renewal=renewal)
-
-
-def _values(app: Path, settings: Mapping[str, str], extension: str) -> dict[str, tuple[str, object]]:
-    """Return where each option of an extension stands, and its value, by its name in lower case."""
-    found: dict[str, tuple[str, object]] = {}
-    for name, options in section_entries(app / "host.json", "extensions"):
-        if name.casefold() == extension and isinstance(options, dict):
-            given = {key: value for key, value in options.items() if value is not None}
-            found |= {key.casefold(): (f"host.json: extensions.{name}.{key}", value) for key, value in given.items()}
-    for spelt, key, text in section(settings, f"AzureFunctionsJobHost__extensions__{extension}"):
-        found[key] = f"app setting {spelt}", text
-    return found
 
 
 _FOREVER: Final = -1

@@ -82,7 +82,8 @@ def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
     if not config.singleton:
         fixed["AzureFunctionsJobHost__singleton__enabled"] = "false"
     for name, value in fixed.items():
-        _drop(environment, name)
+        for spelt in [spelt for spelt in environment if normalised(spelt) == normalised(name)]:
+            del environment[spelt]
         environment[name] = value
 
 
@@ -145,12 +146,6 @@ def is_disabled(function: str, settings: Mapping[str, str]) -> bool:
         if (setting(settings, name) or "").strip().lower() in {"true", "1"}:
             return True
     return False
-
-
-def _drop(environment: MutableMapping[str, str], name: str) -> None:
-    wanted = normalised(name)
-    for spelt in [spelt for spelt in environment if normalised(spelt) == wanted]:
-        del environment[spelt]
 
 
 def _text(file: str, name: str, value: object) -> str:

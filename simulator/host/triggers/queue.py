@@ -302,19 +302,17 @@ class QueueListener:
             messages = await self._service.receive(self.queue, self._options.batch_size, self._visibility)
         except StoreFailure as failure:
             # A listener does not create its queue; it looks for it again (H-45).
-            if failure.code not in QUEUE_GONE and str(failure) != self._trouble:
-                self._tell_trouble(str(failure))
+            reason = str(failure)
+            if failure.code not in QUEUE_GONE and reason != self._trouble:
+                if not self._trouble:
+                    self._write("queue_unreachable", queue=self.queue, function=self._function, reason=reason)
+                self._trouble = reason
+                _log.warning("queue %s can't be polled: %s", self.queue, reason)
             return []
         if self._trouble:
             self._trouble = ""
             self._write("queue_reached", queue=self.queue, function=self._function)
         return messages
-
-    def _tell_trouble(self, reason: str) -> None:
-        if not self._trouble:
-            self._write("queue_unreachable", queue=self.queue, function=self._function, reason=reason)
-        self._trouble = reason
-        _log.warning("queue %s can't be polled: %s", self.queue, reason)
 
     async def _room(self) -> None:
         """Wait until few enough messages are in flight for the next request (H-34, H-42)."""

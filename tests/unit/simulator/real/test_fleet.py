@@ -79,7 +79,7 @@ def lock_events(folder: Path, host: str) -> list[Record]:
 @pytest.mark.parametrize("attempt", range(4))
 def test_a_host_is_killed_only_while_it_is_inside_a_body(fleet: Fleet, folder: Path, attempt: int) -> None:
     end = time.monotonic() + 60
-    while not fleet.kill_one(wanted=False):
+    while not fleet.strike_one("kill", wanted=False):
         assert time.monotonic() < end
     (kill,) = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "kill"]
     (hold,) = kill.get("holds")
@@ -92,7 +92,7 @@ def test_a_host_is_killed_only_while_it_is_inside_a_body(fleet: Fleet, folder: P
     before = len(lock_events(folder, survivor))
     time.sleep(0.2)
     assert len(lock_events(folder, survivor)) > before
-    assert not fleet.kill_one(wanted=False)  # somebody must survive
+    assert not fleet.strike_one("kill", wanted=False)  # somebody must survive
 
 
 @pytest.mark.process
@@ -101,13 +101,13 @@ def test_a_host_is_paused_inside_a_body_past_its_lease_and_goes_on(
 ) -> None:
     monkeypatch.setattr("simulator.real.fleet.PAST_LEASE", (0.1, 0.2))
     end = time.monotonic() + 60
-    while not fleet.pause_one(wanted=False):
+    while not fleet.strike_one("pause", wanted=False):
         assert time.monotonic() < end
     (pause,) = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "pause"]
     stopped = lock_events(folder, pause.host)
     assert stopped[-1].get("kind") == "body_started"
-    assert not fleet.pause_one(wanted=False)  # somebody must go on
-    assert not fleet.kill_one(wanted=False)
+    assert not fleet.strike_one("pause", wanted=False)  # somebody must go on
+    assert not fleet.strike_one("kill", wanted=False)
     time.sleep(0.3)
     fleet.wake()
     assert fleet.asleep
@@ -124,7 +124,7 @@ def test_a_host_is_paused_inside_a_body_past_its_lease_and_goes_on(
 @pytest.mark.process
 def test_a_paused_host_is_woken_to_be_stopped(fleet: Fleet, folder: Path) -> None:
     end = time.monotonic() + 60
-    while not fleet.pause_one(wanted=False):
+    while not fleet.strike_one("pause", wanted=False):
         assert time.monotonic() < end
     fleet.stop(grace=10)
     exits = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "host_exited"]
@@ -136,7 +136,7 @@ def test_a_host_that_holds_nothing_is_not_killed(folder: Path) -> None:
     fleet = make(folder, "out")
     fleet.start(lambda: None, nullcontext)
     try:
-        assert not any(fleet.kill_one(wanted=False) for _ in range(20))
+        assert not any(fleet.strike_one("kill", wanted=False) for _ in range(20))
         assert len(fleet.board.alive()) == 2
     finally:
         fleet.end_at_once()
