@@ -41,23 +41,6 @@ class LockNow:
     orphaned: float | None
 
 
-@dataclass(slots=True, kw_only=True)
-class FaultNow:
-    """A fault of the nemesis: its words, the hosts that are struck, and the times.
-
-    Attributes:
-        planned: the planned end; None if there is none.
-        until: the end; infinity while the fault lasts.
-    """
-
-    kind: str
-    hosts: tuple[str, ...]
-    what: str
-    t: float
-    planned: float | None
-    until: float = math.inf
-
-
 class Board(Historian):
     """A history up to now, in which some things are under way; `events` has the lines for people."""
 
@@ -68,22 +51,22 @@ class Board(Historian):
         self.events: deque[BoardEvent] = deque(maxlen=EVENTS)
         self.told = 0
         self.orphans: dict[str, Held] = {}
-        self.overlaps = 0
         self.overlapped: list[tuple[float, str, str]] = []  # when, who entered, and who was inside
         self.taken: list[tuple[float, str]] = []  # when somebody took a dead host's lock, and who
         self.ended: dict[str, float] = {}  # when a host was killed, stopped or crashed
-        self.drained: list[tuple[float, str]] = []
         self.restarted: dict[str, tuple[float, str]] = {}  # when a host was started, and in place of which
-        self.struck: list[FaultNow] = []
-        self.faults: dict[int, FaultNow] = {}  # those under way
         self._poisoned: Counter[str] = Counter()
 
     def take(self, record: Record) -> None:
         """Take the next record, and tell of it."""
         super().take(record)
-        teller = getattr(self, f"_tell_{record.event}", None)
-        if teller is not None:
-            teller(record)
+        self._tell_of_strikes(record)
+        self._tell_of_hosts(record)
+        match record.event:
+            case "message_poisoned":
+                self._tell_poisoned(record)
+            case "lock":
+                self._tell_lock(record)
 
     def state(self, host: str) -> HostState:
         """Return what a host is doing; an unknown host is starting."""
@@ -154,101 +137,77 @@ class Board(Historian):
         self.events.append(BoardEvent(record.t, text, tone))
         self.told += 1
 
-    # -- the fleet's records -------------------------------------------------------------------------
+    def _tell_of_strikes(self, record: Record) -> None:
+        history = self.history
+        match record.event:
+            case "kill":
+                holds = history.kills[-1].holds
+                locked = history.setup.get("singleton", True)
+                where = f"{'while it held' if locked else 'inside'} {_first(record)}"
+                more = f" and {len(holds) - 1} more" if len(holds) > 1 else ""
+                if not self._struck:  # else its fault is told
+                    self.tell(record, f"{record.host} (pid {record.get('pid')}) killed {where}{more}", "bad")
+                if locked:
+                    self.orphans.update({hold.lock: hold for hold in holds})
+                self._end(record, "killed")
+            case "pause" if not self._struck:
+                self.tell(record, f"{record.host} stopped while it held {_first(record)}", "bad")
+            case "resume":
+                self.tell(record, f"{record.host} goes on", "faint")
+            case "fault":
+                self.tell(record, printable(record.text("what")), "bad")
+            case "fault_ended":
+                fault = next((fault for fault in history.faults if fault.id == record.get("id")), None)
+                if fault is not None and fault.kind not in {"kill", "pause"} and fault.end > fault.start:
+                    who = f" of {', '.join(fault.hosts)}" if fault.hosts else ""
+                    hits = count(fault.hits, "request")
+                    self.tell(record, f"the {fault.kind}{who} is over: it hit {hits}", "faint")
+            case "healed":
+                self.tell(record, "all faults are undone: now everybody must get their turn", "good")
 
-    def _tell_kill(self, record: Record) -> None:
-        holds = self.history.kills[-1].holds
-        locked = self.history.setup.get("singleton", True)
-        where = "while it held" if locked else "inside"
-        more = f" and {len(holds) - 1} more" if len(holds) > 1 else ""
-        if not self._struck:  # else its fault is told
-            self.tell(record, f"{record.host} (pid {record.get('pid')}) killed {where} {_first(record)}{more}", "bad")
-        if locked:
-            self.orphans.update({hold.lock: hold for hold in holds})
-        self._end(record, "killed")
-
-    def _tell_pause(self, record: Record) -> None:
-        if not self._struck:
-            self.tell(record, f"{record.host} stopped while it held {_first(record)}", "bad")
-
-    def _tell_resume(self, record: Record) -> None:
-        self.tell(record, f"{record.host} goes on", "faint")
-
-    def _tell_host_exited(self, record: Record) -> None:
-        if record.get("expected"):
-            self._end(record, "stopped")
-        elif self.state(record.host) != "killed":
-            self.tell(record, f"{record.host} ended by itself with exit code {record.get('code')}", "bad")
-            self._end(record, "failed")
+    def _tell_of_hosts(self, record: Record) -> None:
+        host = record.host
+        match record.event:
+            case "host_started":
+                self.state(host)
+            case "host_restarted":
+                after = record.text("after")
+                self.restarted[host] = record.t, after
+                self.state(host)
+                self.tell(record, f"{after} is started again as {host}", "faint")
+            case "host_ready":
+                self.hosts[host] = "ready"
+                if host in self.restarted:
+                    self.tell(record, f"{host} is ready", "faint")
+                elif set(self.hosts.values()) == {"ready"}:
+                    self.tell(record, f"{count(len(self.hosts), 'host')} ready", "faint")
+            case "http_port":
+                functions = count(len(record.get("functions") or ()), "HTTP function")
+                self.tell(record, f"{host} serves {functions} on {record.text('url')}", "faint")
+            case "worker_exited":
+                cut, why = (
+                    count(self.history.worker_ends[-1].cut, "guarded body", "guarded bodies"),
+                    record.text("reason"),
+                )
+                self.tell(record, f"a worker of {host} ended with {cut} inside, and is started again: {why}", "bad")
+            case "host_error":
+                self.hosts[host] = "failed"
+                self.tell(record, f"{host}: {record.text('message')}", "bad")
+            case "host_stopping" if self.state(host) == "ready":
+                self.hosts[host] = "stopping"
+            case "host_stopped":
+                self._end(record, "stopped")
+            case "host_exited" if record.get("expected"):
+                self._end(record, "stopped")
+            case "host_exited" if self.state(host) != "killed":
+                self.tell(record, f"{host} ended by itself with exit code {record.get('code')}", "bad")
+                self._end(record, "failed")
 
     def _end(self, record: Record, state: HostState) -> None:
         self.hosts[record.host] = state
         self.ended.setdefault(record.host, record.t)
 
-    def _tell_host_restarted(self, record: Record) -> None:
-        after = record.text("after")
-        self.restarted[record.host] = record.t, after
-        self.state(record.host)
-        self.tell(record, f"{after} is started again as {record.host}", "faint")
-
-    def _tell_host_draining(self, record: Record) -> None:
-        self.drained.append((record.t, record.host))
-
-    def _tell_fault(self, record: Record) -> None:
-        seconds, kind = record.get("seconds"), record.text("kind")
-        planned = None if seconds is None else record.t + float(seconds)
-        hosts, what = tuple(record.get("hosts") or ()), printable(record.text("what"))
-        fault = FaultNow(kind=kind, hosts=hosts, what=what, t=record.t, planned=planned)
-        self.struck.append(fault)
-        self.faults[int(record.get("id") or 0)] = fault
-        self.tell(record, what, "bad")
-
-    def _tell_fault_ended(self, record: Record) -> None:
-        fault = self.faults.pop(int(record.get("id") or 0), None)
-        if fault is None:
-            return
-        fault.until = record.t
-        if fault.kind not in {"kill", "pause"} and record.t > fault.t:
-            hits = count(int(record.get("hits") or 0), "request")
-            who = f" of {', '.join(fault.hosts)}" if fault.hosts else ""
-            self.tell(record, f"the {fault.kind}{who} is over: it hit {hits}", "faint")
-
-    def _tell_healed(self, record: Record) -> None:
-        self.tell(record, "all faults are undone: now everybody must get their turn", "good")
-
-    # -- the hosts' records --------------------------------------------------------------------------
-
-    def _tell_host_started(self, record: Record) -> None:
-        self.state(record.host)
-
-    def _tell_worker_exited(self, record: Record) -> None:
-        cut = count(self.history.worker_ends[-1].cut, "guarded body", "guarded bodies")
-        reason = record.text("reason")
-        self.tell(record, f"a worker of {record.host} ended with {cut} inside, and is started again: {reason}", "bad")
-
-    def _tell_host_ready(self, record: Record) -> None:
-        self.hosts[record.host] = "ready"
-        if record.host in self.restarted:
-            self.tell(record, f"{record.host} is ready", "faint")
-        elif set(self.hosts.values()) == {"ready"}:
-            self.tell(record, f"{count(len(self.hosts), 'host')} ready", "faint")
-
-    def _tell_http_port(self, record: Record) -> None:
-        functions = count(len(record.get("functions") or ()), "HTTP function")
-        self.tell(record, f"{record.host} serves {functions} on {record.text('url')}", "faint")
-
-    def _tell_host_stopping(self, record: Record) -> None:
-        if self.state(record.host) == "ready":
-            self.hosts[record.host] = "stopping"
-
-    def _tell_host_stopped(self, record: Record) -> None:
-        self._end(record, "stopped")
-
-    def _tell_host_error(self, record: Record) -> None:
-        self.hosts[record.host] = "failed"
-        self.tell(record, f"{record.host}: {record.text('message')}", "bad")
-
-    def _tell_message_poisoned(self, record: Record) -> None:
+    def _tell_poisoned(self, record: Record) -> None:
         queue = record.text("queue")
         self._poisoned[queue] += 1
         many = self._poisoned[queue]
@@ -273,7 +232,6 @@ class Board(Historian):
         """Tell of one more inside than may, but for who stood still or is held for too long, and expects company."""
         others = [each for each in self.inside() if each is not entered and self._is_beside(each, entered)]
         if len(others) >= self.history.function(entered.function).at_once:
-            self.overlaps += 1
             self.overlapped.append((record.t, record.host, others[0].host))
             where = f"entered {_named(entered.lock)} with {others[0].host} inside"
             self.tell(record, f"OVERLAP: {record.host} {where}", "bad")

@@ -7,6 +7,7 @@ It never has more lines than the terminal, and no line is wider.
 from __future__ import annotations
 
 import io
+import math
 from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, TextIO, TypeVar
@@ -20,7 +21,7 @@ from rich.spinner import Spinner
 from rich.table import Column, Table
 from rich.text import Text
 
-from simulator.checks.findings import count, fleet_of, label
+from simulator.checks.findings import count, fleet_of, label, printable
 from simulator.history.journal import clock
 from simulator.report.strip import AROUND, LOOKALIKE, lanes, middle, one_line, strip
 from simulator.report.words import Line, Reporter, fine_print, headline, summary
@@ -133,10 +134,6 @@ class TerminalReporter(Reporter):
         for each in below:
             self._console.print(each, soft_wrap=True)  # so a path that is wrapped can be copied
 
-    def redraw(self) -> None:
-        """Draw at the next occasion, however short ago the last was."""
-        self._next = 0.0
-
     def close(self) -> None:
         """Remove the live view."""
         self._begin.stop()
@@ -215,7 +212,7 @@ def _title(board: Board, progress: Progress, width: int) -> list[RenderableType]
         "stopping": "the hosts stop",
     }
     hosts = fleet_of(here, same_app=bool(board.history.setup.get("same_app")))
-    overlaps = (count(board.overlaps, "overlap"), "bold red" if board.overlaps else "green")
+    overlaps = (count(len(board.overlapped), "overlap"), "bold red" if board.overlapped else "green")
     bodies = count(len(board.history.sections), "body", "bodies")
     now = f"{max(progress.now - board.history.start, 0):4.0f} s"
     phase = middle(words[progress.phase], max(width // 2, 1))
@@ -233,13 +230,13 @@ def _title(board: Board, progress: Progress, width: int) -> list[RenderableType]
 
 
 def _faults(board: Board, now: float) -> list[RenderableType]:
-    under_way = sorted(board.faults.values(), key=lambda fault: fault.t, reverse=True)
+    under_way = [fault for fault in reversed(board.history.faults) if fault.end == math.inf]
     lines: list[RenderableType] = []
     for number, fault in enumerate(under_way[:_FAULTS], 1):
-        left = "" if fault.planned is None else f"{max(fault.planned - now, 0):.0f} s left"
+        left = "" if fault.seconds is None else f"{max(fault.start + fault.seconds - now, 0):.0f} s left"
         if number == _FAULTS and len(under_way) > _FAULTS:
             left += f"; {len(under_way) - _FAULTS} more"
-        what = Text.assemble(("!", "bold yellow"), (f" {fault.what}", "yellow"))
+        what = Text.assemble(("!", "bold yellow"), (f" {printable(fault.what)}", "yellow"))
         lines.append(_sides(what, Text(left.lstrip("; "), style="dim")))
     return lines
 

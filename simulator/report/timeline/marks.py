@@ -42,31 +42,28 @@ def read_marks(
     history: History, records: Sequence[Record], leases: Iterable[Lease], faults: Sequence[Mark]
 ) -> tuple[Mark, ...]:
     """Return all marks of a run. ``faults`` are those that its records don't tell of."""
-    struck = [*faults, *_faults(history, records)]
+    struck = [*faults, *_faults(history)]
     marks = [*struck, *(mark for mark in _strikes(history, records) if not _is_told(mark, struck))]
     marks += [*_losses(records), *_deadlines(history, leases)]
     return tuple(sorted(marks, key=lambda mark: mark.at))
 
 
-def _faults(history: History, records: Iterable[Record]) -> Iterator[Mark]:
+def _faults(history: History) -> Iterator[Mark]:
     """Yield the faults that the fleet caused, each with its end and how many requests it hit."""
-    ends = {record.get("id"): record for record in records if record.event == "fault_ended"}
-    for record in records:
-        if record.event == "healed":
-            yield _mark(record, "healed", "from here on everybody must get their turn")
-        if record.event != "fault" or record.get("id") is None:
-            continue
-        end = ends.get(record.get("id"))
+    if history.healed is not None:
+        what = "from here on everybody must get their turn"
+        yield Mark(kind="healed", at=history.healed, end=history.healed, what=what)
+    for fault in history.faults:
         yield Mark(
             kind="fault",
-            fault=record.text("kind"),
-            id=int(record.get("id") or 0),
-            at=record.t,
-            end=history.end if end is None else end.t,
-            what=record.text("what") or record.text("kind"),
-            hosts=tuple(map(str, record.get("hosts") or ())),
-            lock=record.text("lock"),
-            hits=int((end.get("hits") if end is not None else 0) or 0),
+            fault=fault.kind,
+            id=fault.id,
+            at=fault.start,
+            end=min(fault.end, history.end),
+            what=fault.what or fault.kind,
+            hosts=fault.hosts,
+            lock=fault.lock,
+            hits=fault.hits,
         )
 
 

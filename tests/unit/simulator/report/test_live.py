@@ -95,14 +95,17 @@ def test_no_line_is_too_many_or_too_wide(hosts: int, width: int, height: int, en
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_a_terminal_shows_the_lines_that_were_drawn_and_does_not_scroll(width: int, height: int) -> None:
+def test_a_terminal_shows_the_lines_that_were_drawn_and_does_not_scroll(
+    width: int, height: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simulator.report.terminal.FRAME", 0.0)
+    monkeypatch.setattr("simulator.report.terminal.SHARE", 0)
     screen = pyte.Screen(width, height)
     stream = io.StringIO()
     console = Console(file=stream, width=width, height=height, force_terminal=True, highlight=False)
     reporter = TerminalReporter(stream, console)
     now = board(rough_story(5))
     for at in (30, 31, 32):
-        reporter.redraw()
         reporter.show(now, progress(at))
     pyte.Stream(screen).feed(stream.getvalue().replace("\n", "\r\n"))  # as a terminal's driver does
     expected = [line.rstrip() for line in drawn(view(now, progress(32), width, height), width, height)]
