@@ -1,8 +1,4 @@
-"""Read single records: waits, bodies and invocations; and strikes from outside.
-
-Strikes are pauses, leases that operators ended, and the faults of a nemesis.
-
-And what the lock says of itself is replaced by what the hosts saw.
+"""Read single records, and replace what the lock says of itself by what the hosts saw.
 
 A body lasts as long as its host saw it run. The lock of a body is the lock of its expected key: declaration and message
 say what must exclude each other, independent of the name that the product gave to the lock.
@@ -10,16 +6,15 @@ say what must exclude each other, independent of the name that the product gave 
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.faults.real import KINDS
-from simulator.history.facts import Drain, Function, Held, Mode, Section
+from simulator.history.facts import Function, Held, Mode, Section
 from simulator.history.journal import Record
-from simulator.history.outages import PauseSpan, Strike
+from simulator.history.outages import Strike
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -71,66 +66,18 @@ def semaphore_of(slot: str) -> str:
     return _SLOT.sub("", slot)
 
 
-class Strikes:
-    """Reads the fleet's records of strikes into a history."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-
-    def take(self, record: Record) -> None:
-        """Take a record; those that are about something else are skipped."""
-        getattr(self, f"_on_{record.event}", lambda _: None)(record)
-
-    def _on_pause(self, record: Record) -> None:
-        self._history.pauses.append(PauseSpan(host=record.host, start=record.t))
-
-    def _on_resume(self, record: Record) -> None:
-        for pause in self._history.pauses:
-            if pause.host == record.host and pause.end == math.inf:
-                pause.end = record.t
-
-    def _on_operator(self, record: Record) -> None:
-        self._history.operated.append((record.t, record.text("lock")))
-
-    def _on_fault(self, record: Record) -> None:
-        if record.get("id") is None:
-            return  # one of a virtual world: there any fault excuses what it may cause (`History.rough`)
-        kind = record.text("kind")
-        told: dict[str, Any] = {name: record.text(name) for name in ("lock", "way", "aim", "meant", "what")}
-        fault = Strike(
-            id=int(record.get("id")),
-            kind=kind if kind in KINDS else "unknown",
-            hosts=tuple(record.get("hosts") or ()),
-            start=record.t,
-            seconds=record.get("seconds"),
-            **told,
-        )
-        self._history.faults.append(fault)
-
-    def _on_fault_ended(self, record: Record) -> None:
-        number, hits = int(record.get("id") or 0), int(record.get("hits") or 0)
-        faults = self._history.faults
-        for place, fault in enumerate(faults):
-            if fault.id == number:
-                faults[place] = replace(fault, end=record.t, hits=hits)
-
-    def _on_queue_unreachable(self, record: Record) -> None:
-        self._history.unreachable.setdefault((record.host, record.text("queue")), record.t)
-
-    def _on_queue_reached(self, record: Record) -> None:
-        self._history.unreachable.pop((record.host, record.text("queue")), None)
-
-    def _on_host_stopping(self, record: Record) -> None:
-        self._history.stopping[record.host] = record.t
-
-    def _on_healed(self, record: Record) -> None:
-        self._history.healed = record.t
-
-    def _on_host_restarted(self, record: Record) -> None:
-        self._history.restarted[record.host] = record.text("after")
-
-    def _on_host_draining(self, record: Record) -> None:
-        self._history.drains.append(Drain(t=record.t, host=record.host, holds=holds_of(record)))
+def strike_of(record: Record) -> Strike:
+    """Return the fault of a nemesis that begins with a record."""
+    kind = record.text("kind")
+    told: dict[str, Any] = {name: record.text(name) for name in ("lock", "way", "aim", "meant", "what")}
+    return Strike(
+        id=int(record.get("id")),
+        kind=kind if kind in KINDS else "unknown",
+        hosts=tuple(record.get("hosts") or ()),
+        start=record.t,
+        seconds=record.get("seconds"),
+        **told,
+    )
 
 
 def holds_of(record: Record) -> tuple[Held, ...]:

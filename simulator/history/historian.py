@@ -5,11 +5,12 @@ If no record tells the end of something, the end is the death of its host, or th
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.history.deeds import (
-    Strikes,
     about_of,
     bear_witness,
     began,
@@ -18,9 +19,11 @@ from simulator.history.deeds import (
     holds_of,
     of_a_guard,
     semaphore_of,
+    strike_of,
 )
 from simulator.history.facts import (
     Acquisition,
+    Drain,
     Ending,
     History,
     Invocation,
@@ -33,7 +36,7 @@ from simulator.history.facts import (
     WorkerEnd,
 )
 from simulator.history.journal import Record, in_order
-from simulator.history.outages import standstill
+from simulator.history.outages import PauseSpan, standstill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -108,14 +111,13 @@ class Historian:
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
         self._leases = Leases()
-        self._strikes = Strikes(self.history)
 
     def take(self, record: Record) -> None:
         """Take the next record. Events that mean nothing to the checks are skipped."""
         self.history.end = record.t
         self.history.traffic.take(record)
-        self._strikes.take(record)
-        getattr(self, f"_on_{record.event}", lambda _: None)(record)
+        for part in (self._take_call, self._take_message, self._take_host, self._take_run, self._take_strike):
+            part(record)
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
         """Yield what has not ended: its end is infinity."""
@@ -123,91 +125,116 @@ class Historian:
             for several in things.values():
                 yield from several
 
-    # -- the fleet ----------------------------------------------------------------------------------
+    def _take_run(self, record: Record) -> None:
+        history = self.history
+        match record.event:
+            case "run_started":
+                history.start = record.t
+                history.setup = dict(record.fields)
+            case "run_ended":
+                history.interrupted = bool(record.get("interrupted"))
+            case "queue_left":
+                history.ready_left[record.text("queue")] = set(record.get("ids") or ())
+                history.invisible_left[record.text("queue")] = int(record.get("invisible") or 0)
+            case "queue_unreachable":
+                history.unreachable.setdefault((record.host, record.text("queue")), record.t)
+            case "queue_reached":
+                history.unreachable.pop((record.host, record.text("queue")), None)
+            case "note":
+                history.notes[record.text("message")] = None
+            case "function":
+                history.witnessed |= bool(record.get("witnessed"))
+                history.functions.setdefault(record.text("name"), function_of(record))
+            case "tick":
+                history.ticks.append((record.t, record.host, record.text("function")))
 
-    def _on_run_started(self, record: Record) -> None:
-        self.history.start = record.t
-        self.history.setup = dict(record.fields)
-
-    def _on_run_ended(self, record: Record) -> None:
-        self.history.interrupted = bool(record.get("interrupted"))
-
-    def _on_message_sent(self, record: Record) -> None:
-        message = self._message(record)
-        message.sent = record.t
-        message.key = record.text("key")
-        message.session = record.text("session")
-        message.queue = record.text("queue")
-
-    def _on_kill(self, record: Record) -> None:
-        told: dict[str, Any] = {"pid": int(record.get("pid") or 0), "holds": holds_of(record)}
-        self.history.kills.append(Kill(t=record.t, host=record.host, **told))
-        self._bury(record, "killed")
-
-    def _on_host_exited(self, record: Record) -> None:
-        if record.get("expected"):
-            self.history.exits[record.host] = record.t
-            # Nothing is left to end, unless it did not stop; what a drained host still does is cut, as by a kill.
-            if any(drain.host == record.host for drain in self.history.drains):
+    def _take_strike(self, record: Record) -> None:
+        history = self.history
+        match record.event:
+            case "kill":
+                pid, holds = int(record.get("pid") or 0), holds_of(record)
+                history.kills.append(Kill(t=record.t, host=record.host, pid=pid, holds=holds))
                 self._bury(record, "killed")
-            else:
-                self._end_all(record, "open")
-        elif record.host not in self.history.deaths:
-            self.history.crashes.append((record.host, record.text("code")))
-            self._bury(record, "crashed")
+            case "pause":
+                history.pauses.append(PauseSpan(host=record.host, start=record.t))
+            case "resume":
+                for pause in history.pauses:
+                    if pause.host == record.host and pause.end == math.inf:
+                        pause.end = record.t
+            case "operator":
+                history.operated.append((record.t, record.text("lock")))
+            case "fault" if record.get("id") is not None:
+                history.faults.append(strike_of(record))  # without an id: of a virtual world (`History.rough`)
+            case "fault_ended":
+                number, hits = int(record.get("id") or 0), int(record.get("hits") or 0)
+                for place, fault in enumerate(history.faults):
+                    if fault.id == number:
+                        history.faults[place] = replace(fault, end=record.t, hits=hits)
+            case "healed":
+                history.healed = record.t
 
-    def _on_queue_left(self, record: Record) -> None:
-        self.history.ready_left[record.text("queue")] = set(record.get("ids") or ())
-        self.history.invisible_left[record.text("queue")] = int(record.get("invisible") or 0)
+    def _take_host(self, record: Record) -> None:
+        history, host = self.history, record.host
+        match record.event:
+            case "lease_request":
+                self._leases.take(record, self.held.values())
+            case "loop_stood":
+                history.standstills.append(standstill(record))
+            case "host_started":
+                history.hosts[host] = int(record.get("pid") or 0)
+                history.witnessed |= bool(record.get("witness"))
+            case "host_restarted":
+                history.restarted[host] = record.text("after")
+            case "host_ready":
+                history.hosts.setdefault(host, 0)
+                history.ready.add(host)
+                history.began[host] = record.t
+            case "host_error":
+                history.errors.append((host, record.text("message")))
+            case "host_stopping":
+                history.stopping[host] = record.t
+            case "host_draining":
+                history.drains.append(Drain(t=record.t, host=host, holds=holds_of(record)))
+            case "host_exited" if record.get("expected"):
+                history.exits[host] = record.t
+                # Nothing is left to end, unless it did not stop; what a drained host still does is cut, as by a kill.
+                if any(drain.host == host for drain in history.drains):
+                    self._bury(record, "killed")
+                else:
+                    self._end_all(record, "open")
+            case "host_exited" if host not in history.deaths:
+                history.crashes.append((host, record.text("code")))
+                self._bury(record, "crashed")
+            case "worker_exited":
+                worker, timeout = int(record.get("worker") or 0), bool(record.get("timeout"))
+                cut = sum((body.host, body.worker) == (host, worker) for each in self.bodies.values() for body in each)
+                about: dict[str, Any] = {"worker": worker, "cut": cut, "timeout": timeout}
+                history.worker_ends.append(WorkerEnd(t=record.t, host=host, reason=record.text("reason"), **about))
+                whole = (self.bodies, self.waits, self._sights)  # what was called in it is ended by its host
+                self._end_of(record, "crashed", whole, lambda thing: thing.worker == worker)
 
-    # -- the hosts ----------------------------------------------------------------------------------
-
-    def _on_host_started(self, record: Record) -> None:
-        self.history.hosts[record.host] = int(record.get("pid") or 0)
-        self.history.witnessed |= bool(record.get("witness"))
-
-    def _on_worker_exited(self, record: Record) -> None:
-        worker = int(record.get("worker") or 0)
-        cut = sum(
-            (body.host, body.worker) == (record.host, worker) for bodies in self.bodies.values() for body in bodies
-        )
-        told: dict[str, Any] = {"reason": record.text("reason"), "timeout": bool(record.get("timeout"))}
-        self.history.worker_ends.append(WorkerEnd(t=record.t, host=record.host, worker=worker, cut=cut, **told))
-        # What was called in it is ended by its host.
-        self._end_of(record, "crashed", [self.bodies, self.waits, self._sights], lambda thing: thing.worker == worker)
-
-    def _on_host_ready(self, record: Record) -> None:
-        self.history.hosts.setdefault(record.host, 0)
-        self.history.ready.add(record.host)
-        self.history.began[record.host] = record.t
-
-    def _on_host_error(self, record: Record) -> None:
-        self.history.errors.append((record.host, record.text("message")))
-
-    def _on_note(self, record: Record) -> None:
-        self.history.notes[record.text("message")] = None
-
-    def _on_function(self, record: Record) -> None:
-        self.history.witnessed |= bool(record.get("witnessed"))
-        self.history.functions.setdefault(record.text("name"), function_of(record))
-
-    def _on_tick(self, record: Record) -> None:
-        self.history.ticks.append((record.t, record.host, record.text("function")))
-
-    def _on_message_received(self, record: Record) -> None:
-        message = self._message(record)
-        message.receipts.append((record.t, record.host))
-        message.most_dequeued = max(message.most_dequeued, int(record.get("dequeue_count") or 0))
-        message.digests |= {record.text("digest")} - {""}
-
-    def _on_message_completed(self, record: Record) -> None:
-        message = self._message(record)
-        call = self._settled(message, record)
-        if call is None or call.ending != "deferred":  # then it is only the original of a copy
-            message.completed.append(record.host)
-
-    def _on_message_returned(self, record: Record) -> None:
-        self._settled(self._message(record), record)
+    def _take_message(self, record: Record) -> None:
+        match record.event:
+            case "message_sent":
+                message = self._message(record)
+                message.sent = record.t
+                message.key = record.text("key")
+                message.session = record.text("session")
+                message.queue = record.text("queue")
+            case "message_received":
+                message = self._message(record)
+                message.receipts.append((record.t, record.host))
+                message.most_dequeued = max(message.most_dequeued, int(record.get("dequeue_count") or 0))
+                message.digests |= {record.text("digest")} - {""}
+            case "message_completed":
+                message = self._message(record)
+                call = self._settled(message, record)
+                if call is None or call.ending != "deferred":  # then it is only the original of a copy
+                    message.completed.append(record.host)
+            case "message_returned":
+                self._settled(self._message(record), record)
+            case "message_poisoned":
+                self._message(record).poisoned = True
 
     def _settled(self, message: Message, record: Record) -> Invocation | None:
         """Return the invocation after which a host says what happened to a message."""
@@ -217,19 +244,43 @@ class Historian:
             call.settled = True
         return call
 
-    def _on_message_poisoned(self, record: Record) -> None:
-        self._message(record).poisoned = True
+    def _take_call(self, record: Record) -> None:
+        match record.event:
+            case "lock":
+                self._take_lock(record)
+            case "body_entered":
+                self._enter(record)
+            case "body_left":
+                worker = str(int(record.get("worker") or 1))
+                for sight in self._sights.pop((record.host, worker, record.text("run")), ()):
+                    sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
+                    sight.error, sight.saw_loss = record.text("error"), record.get("lost")
+                    sight.left_running = tuple(record.get("left_running") or ())
+            case "invocation_started":
+                told: dict[str, Any] = {name: record.text(name) for name in ("function", "message", "request")}
+                call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, **told)
+                self.history.invocations.append(call)
+                self._calls[record.host, "", call.id].append(call)
+                if call.message:
+                    self._message_called(call.message).invocations.append(call)
+            case "invocation_ended":
+                self._end_call(record, record.text("invocation"))
+            case "asked_to_end":
+                self.history.asked.setdefault((record.host, record.text("invocation")), []).append(record.t)
+            case "call_raised":
+                for call in self._called(record):
+                    call.raised = record.text("error")
+            case "result_replaced":
+                for call in self._called(record):
+                    call.replaced = True
+            case "expected":
+                for call in self._called(record):
+                    call.keys = record.get("keys") or {}
 
-    def _on_invocation_started(self, record: Record) -> None:
-        told: dict[str, Any] = {name: record.text(name) for name in ("function", "message", "request")}
-        call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, **told)
-        self.history.invocations.append(call)
-        self._calls[record.host, "", call.id].append(call)
-        if call.message:
-            self._message_called(call.message).invocations.append(call)
+    def _called(self, record: Record) -> Iterable[Invocation]:
+        return self._calls.get((record.host, "", record.text("invocation")), ())
 
-    def _on_invocation_ended(self, record: Record) -> None:
-        owner = record.text("invocation")
+    def _end_call(self, record: Record, owner: str) -> None:
         for call in self._calls.pop((record.host, "", owner), ()):
             succeeded: Ending = "deferred" if (record.host, owner) in self._deferring else "ok"
             call.end = record.t
@@ -239,25 +290,7 @@ class Historian:
         for key in [key for key in self.waits if (key[0], key[2]) == (record.host, owner)]:
             end(self.waits.pop(key), record, "error")
 
-    def _on_call_raised(self, record: Record) -> None:
-        for call in self._calls.get((record.host, "", record.text("invocation")), ()):
-            call.raised = record.text("error")
-
-    def _on_result_replaced(self, record: Record) -> None:
-        for call in self._calls.get((record.host, "", record.text("invocation")), ()):
-            call.replaced = True
-
-    def _on_asked_to_end(self, record: Record) -> None:
-        self.history.asked.setdefault((record.host, record.text("invocation")), []).append(record.t)
-
-    def _on_loop_stood(self, record: Record) -> None:
-        self.history.standstills.append(standstill(record))
-
-    def _on_expected(self, record: Record) -> None:
-        for call in self._calls.get((record.host, "", record.text("invocation")), ()):
-            call.keys = record.get("keys") or {}
-
-    def _on_body_entered(self, record: Record) -> None:
+    def _enter(self, record: Record) -> None:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "invocation")}
         worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
         sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
@@ -267,17 +300,7 @@ class Historian:
         self.history.sights.append(sight)
         self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
 
-    def _on_body_left(self, record: Record) -> None:
-        worker = str(int(record.get("worker") or 1))
-        for sight in self._sights.pop((record.host, worker, record.text("run")), ()):
-            sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
-            sight.error, sight.saw_loss = record.text("error"), record.get("lost")
-            sight.left_running = tuple(record.get("left_running") or ())
-
-    def _on_lease_request(self, record: Record) -> None:
-        self._leases.take(record, self.held.values())
-
-    def _on_lock(self, record: Record) -> None:
+    def _take_lock(self, record: Record) -> None:
         if not of_a_guard(record):
             return
         about = about_of(record)
@@ -341,7 +364,9 @@ class Historian:
     def _end_all(self, record: Record, ending: Ending) -> None:
         self._end_of(record, ending, [self.bodies, self.waits, self._calls, self._sights], lambda _: True)
 
-    def _end_of(self, record: Record, ending: Ending, whole: list[dict[Key, Any]], of: Callable[[Any], bool]) -> None:
+    def _end_of(
+        self, record: Record, ending: Ending, whole: Iterable[dict[Key, Any]], of: Callable[[Any], bool]
+    ) -> None:
         for things in whole:
             for key in [key for key in things if key[0] == record.host]:
                 several = things.pop(key)

@@ -171,10 +171,10 @@ def test_the_live_view_shows_who_listens_and_sees_no_overlap_within_its_host() -
     story.run("host-1", 2.0, None, "a")
     story.run("host-1", 3.0, None, "b")
     board = board_after(story.records)
-    assert board.overlaps == 0
+    assert board.overlapped == []
     assert [(now.holder, now.waiting) for now in board.locks() if now.lock == LOCK] == [("host-1", 2)]
     story.run("host-2", 4.0, None, "c")
-    assert board_after(story.records).overlaps == 1
+    assert len(board_after(story.records).overlapped) == 1
 
 
 def test_the_live_view_shows_a_listener_between_its_bodies_too_and_its_take_over() -> None:

@@ -54,7 +54,7 @@ def test_the_board_tells_of_one_too_many_and_of_no_other() -> None:
         board = Board()
         for record in sorted(three_inside(a_story(at_once=limit)).records, key=lambda record: record.t):
             board.take(record)
-        assert board.overlaps == told
+        assert len(board.overlapped) == told
 
 
 def test_whoever_is_refused_while_others_have_the_other_slots_shows_no_late_take_over() -> None:
