@@ -13,6 +13,7 @@ from singleton.stores.reply_headers import clock, date
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from singleton.stores.http.answers import Headers
     from singleton.stores.lock_keeping import Page
     from singleton.stores.log_store import Tail
     from singleton.stores.wire import Wire
@@ -165,7 +166,7 @@ class DirectBlobStore:
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    async def _break(self, name: str, after: int | None, etag: str | None) -> Mapping[str, str]:
+    async def _break(self, name: str, after: int | None, etag: str | None) -> Headers:
         headers = {"x-ms-lease-action": "break"}
         if after is not None:
             headers["x-ms-lease-break-period"] = str(after)
@@ -203,7 +204,7 @@ class DirectBlobStore:
         return f"{self._container}/{_quoted(name, '~/')}"
 
 
-def _seen(headers: Mapping[str, str]) -> BlobState:
+def _seen(headers: Headers) -> BlobState:
     return BlobState(
         etag=_etag(headers),
         lease=cast("LeaseState", _needed(headers, "x-ms-lease-state")),
@@ -220,27 +221,27 @@ def _quoted(text: str, safe: str) -> str:
         raise _unsendable(f"{text!a}") from None
 
 
-def _etag(headers: Mapping[str, str]) -> str:
+def _etag(headers: Headers) -> str:
     """Return the ETag of an answer. Without it and a date of the blob it is not the service's, whatever its status."""
     _modified(headers)
     return _needed(headers, "ETag")
 
 
-def _modified(headers: Mapping[str, str]) -> int:
+def _modified(headers: Headers) -> int:
     try:
-        return int(date(headers.get("Last-Modified") or ""))
+        return int(date(headers.lowered.get("last-modified", "")))
     except ValueError:
         raise _nonsense("Last-Modified") from None
 
 
-def _needed(headers: Mapping[str, str], name: str) -> str:
-    value = headers.get(name)
+def _needed(headers: Headers, name: str) -> str:
+    value = headers.lowered.get(name.lower())
     if not value or not value.isascii():
         raise _nonsense(name)
     return value
 
 
-def _number(headers: Mapping[str, str], name: str) -> int:
+def _number(headers: Headers, name: str) -> int:
     try:
         return int(_needed(headers, name))
     except ValueError:
@@ -251,7 +252,7 @@ def _nonsense(name: str) -> StoreFailure:
     return StoreFailure(detail=f"an answer without {name}: it is not from the storage service")
 
 
-def _metadata(headers: Mapping[str, str]) -> dict[str, str]:
+def _metadata(headers: Headers) -> dict[str, str]:
     return {key[len(_META) :]: value for key, value in headers.items() if key[: len(_META)].lower() == _META}
 
 

@@ -11,11 +11,10 @@ An error names the host and never the URL, which may hold a signature. No frame 
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from singleton.stores.access import Access
-    from singleton.stores.http.answers import Headers
+    from singleton.stores.http.answers import Answer
 
 VERSION: Final = "2021-12-02"
 """Version of the service's interface. Locks need nothing newer."""
@@ -37,13 +36,6 @@ _NO_BODY: Final = 16_384
 _CODE: Final = re.compile(rb"<Code>(\w{1,80})</Code>")
 _ID: Final = "x-ms-client-request-id"
 """The header with the id of a request, in the request and in its answer."""
-
-
-class Reply(NamedTuple):
-    """An answer with the expected status."""
-
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class Wire:
@@ -69,7 +61,7 @@ class Wire:
         *,
         most: int = 0,
         body: bytes = b"",
-    ) -> Reply:
+    ) -> Answer:
         """Send a request once, with this body; return the answer if the answer has this status.
 
         ``most``: bytes of the answer's body, at most. An answer with a longer body is a failure.
@@ -77,14 +69,42 @@ class Wire:
         Raises:
             StoreFailure: another status, or no answer; or the request was not sent, for want of a key or token.
         """
+        named = f"{self._prefix}{next(self._numbers)}"
+        request = Request(method, path, query, {**headers, _ID: named, "x-ms-version": VERSION}, len(body))
+        granted = False
         try:
-            answer = await self._exchange(method, path, query, headers, status, most, body)
+            await self._access.grant(request)
+            granted = True
+            answer = await self._way.send(
+                method,
+                f"{path}?{request.query}" if request.query else path,
+                request.headers,
+                body,
+                most or _NO_BODY,
+                _ID,
+            )
+        except Unanswered as error:
+            failure = StoreFailure(detail=f"{error}: {self._host}")
+        except StoreFailure as error:
+            failure = error.with_traceback(None)
+        except Exception as error:  # noqa: BLE001 - the text may show the URL, or a secret of the credential
+            source = f": {self._host}" if granted else " from the account's credential"
+            failure = StoreFailure(detail=f"{type(error).__name__}{source}")
         except BaseException as error:
             error.__traceback__ = None  # of a cancellation: the frames beneath have the secrets
             raise
-        if isinstance(answer, StoreFailure):
-            raise answer
-        return answer
+        else:
+            if answer.status != status:
+                failure = _refusal(*answer)
+                if answer.status == 401:
+                    self._access.refused()
+            elif most and len(answer.body) > most:  # half of a body is no use
+                failure = StoreFailure(detail=f"an answer longer than {most} bytes: {self._host}")
+            else:
+                return answer
+        finally:
+            del request  # or the traceback of the failure would have the secrets
+        raise failure
 
     async def aclose(self) -> None:
         """Close connections. Later requests are not sent."""
@@ -92,42 +112,6 @@ class Wire:
             await self._access.aclose()  # the caller's credential may fail
         finally:
             await self._way.aclose()
-
-    async def _exchange(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], expected: int, most: int, sent: bytes
-    ) -> Reply | StoreFailure:
-        """Send a request, read its answer. A failure is returned: raising would keep this frame with the secrets."""
-        named = f"{self._prefix}{next(self._numbers)}"
-        request = Request(method, path, query, {**headers, _ID: named, "x-ms-version": VERSION}, len(sent))
-        try:
-            await self._access.grant(request)
-        except StoreFailure as failure:
-            return failure.with_traceback(None)
-        except Exception as error:  # noqa: BLE001 - from the caller's credential, and it may show what is secret
-            return StoreFailure(detail=f"{type(error).__name__} from the account's credential")
-        target = f"{path}?{request.query}" if request.query else path
-        check = functools.partial(_check, asked=named)
-        try:
-            answer = await self._way.send(method, target, request.headers, sent, most or _NO_BODY, check)
-        except Unanswered as error:
-            return StoreFailure(detail=f"{error}: {self._host}")
-        except Exception as error:  # noqa: BLE001 - whatever it is: it may show the URL, so it is told and not chained
-            return StoreFailure(detail=f"{type(error).__name__}: {self._host}")
-        status, answered, body = answer
-        if status == expected:
-            if most and len(body) > most:  # half of a body is no use
-                return StoreFailure(detail=f"an answer longer than {most} bytes: {self._host}")
-            return Reply(answered, body)
-        if status == 401:
-            self._access.refused()
-        return _refusal(status, answered, body)
-
-
-def _check(headers: Headers, asked: str) -> None:
-    """Raise if the headers are of an answer to another request."""
-    named = headers.lowered.get(_ID)
-    if named is not None and named != asked:
-        raise Unanswered("an answer to another request")
 
 
 def proxy_for(scheme: str, host: str) -> str | None:

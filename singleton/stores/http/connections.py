@@ -21,9 +21,9 @@ from urllib.parse import unquote, urlsplit
 from singleton.stores.http.answers import Nonsense, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from singleton.stores.http.answers import Answer, Headers
+    from singleton.stores.http.answers import Answer
 
     Connecting = asyncio.Task[tuple[asyncio.BaseTransport, "_Connection"]]
 
@@ -82,12 +82,12 @@ class Connections:
         headers: Mapping[str, str],
         body: bytes,
         most: int,
-        check: Callable[[Headers], None],
+        echoed: str,
     ) -> Answer:
         """Send a request once and return its answer.
 
-        ``most``: bytes of the body after which reading stops. ``check`` gets the answer's headers, and raises if the
-        answer is to another request.
+        ``most``: bytes of the body after which reading stops. ``echoed``: the header, in lower case, which an answer
+        repeats, if the answer has it.
 
         Raises:
             Unanswered: no answer came, or what came is no HTTP answer.
@@ -99,7 +99,8 @@ class Connections:
             if trouble := await connection.ask(data, reader):
                 raise Unanswered(trouble)  # noqa: TRY301 - the connection is closed below
             answer = reader.answer()
-            check(answer.headers)
+            if answer.headers.lowered.get(echoed, headers.get(echoed)) != headers.get(echoed):
+                raise Unanswered("an answer to another request")  # noqa: TRY301
         except BaseException:
             connection.abort()
             raise

@@ -19,7 +19,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.listing_page import read_page
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.wire import Reply, _refusal
+from singleton.stores.wire import _refusal
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer
 
 if TYPE_CHECKING:
@@ -231,6 +231,14 @@ REPLIES = st.dictionaries(
 )
 
 
+class Told(dict[str, str]):
+    """Headers with whatever names and values."""
+
+    @property
+    def lowered(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.items()}
+
+
 class Replying:
     """In the place of the wire: each request has the same answer."""
 
@@ -239,8 +247,8 @@ class Replying:
     def __init__(self, headers: dict[str, str]) -> None:
         self._headers = headers
 
-    async def ask(self, *_: object, **__: object) -> Reply:
-        return Reply(self._headers, b"")
+    async def ask(self, *_: object, **__: object) -> SimpleNamespace:
+        return SimpleNamespace(headers=Told(self._headers), body=b"")
 
 
 @example(headers={"ETag": "1", "Last-Modified": TIMES[0]})

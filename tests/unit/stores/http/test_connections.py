@@ -14,20 +14,16 @@ from singleton.stores.http.connections import Connections, Unanswered
 from tests.support.raw_server import OK, Peer, RawServer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from singleton.stores.http.answers import Answer
 
     Script = Callable[[Peer], Awaitable[object]]
 
 
-def ours(_: Mapping[str, str]) -> None:
-    """Take each answer for ours."""
-
-
 async def ask(client: Connections, method: str = "PUT", target: str = "/a", **more: Any) -> Answer:
-    given = {"headers": {}, "body": b"", "most": 1000, "check": ours, **more}
-    return await client.send(method, target, given["headers"], given["body"], given["most"], given["check"])
+    given = {"headers": {}, "body": b"", "most": 1000, "echoed": "x-id", **more}
+    return await client.send(method, target, given["headers"], given["body"], given["most"], given["echoed"])
 
 
 @asynccontextmanager
@@ -251,14 +247,12 @@ async def test_a_connection_is_not_used_again_after_an_answer_that_was_its_last(
 
 
 async def test_nor_after_an_answer_to_another_request() -> None:
-    def check(_: Mapping[str, str]) -> None:
-        raise Unanswered("not ours")
-
-    async with served(Peer.serve) as (client, server):
-        await ask(client)
-        with pytest.raises(Unanswered, match="not ours"):
-            await ask(client, check=check)
-        await ask(client)
+    first = OK.replace(b"\r\n\r\n", b"\r\nX-Id: 1\r\n\r\n")
+    async with served(saying(first, first), Peer.serve) as (client, server):
+        await ask(client, headers={"x-id": "1"})
+        with pytest.raises(Unanswered, match="an answer to another request"):
+            await ask(client, headers={"x-id": "2"})
+        await ask(client, headers={"x-id": "3"})
         assert [len(peer.requests) for peer in server.peers] == [2, 1]
 
 
