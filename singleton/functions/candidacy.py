@@ -19,7 +19,7 @@ from singleton.base.invocation import log as _log
 from singleton.locking.campaign import Campaign
 from singleton.locking.line import HERE
 from singleton.locking.section import Section
-from singleton.runtime.hold_end import release_if_dropped
+from singleton.runtime.hold_end import ReleaseOfDropped
 
 if TYPE_CHECKING:
     from singleton.base.events import Call
@@ -118,9 +118,9 @@ class Candidacy(Campaign):
         seat = hold.shared(owner)
         record = seat.record
         self._seats[record] = current()
-        seat.concerns(self._seats[record])
+        seat.lease.whose = self._seats[record]
         record.ended.add_done_callback(lambda _: self._vacate(record))
-        release_if_dropped(seat)
+        seat.dropped = ReleaseOfDropped()
         return seat
 
     async def _outcome(self, within: float) -> None:
@@ -217,7 +217,7 @@ class Candidacy(Campaign):
         record.settle()
         del self._seats[record]
         if isinstance(self._hold, Section):
-            self._hold.concerns(next(reversed(self._seats.values()), None))
+            self._hold.lease.whose = next(reversed(self._seats.values()), None)
 
     async def _drained(self, within: float) -> bool:
         """Wait some seconds for the bodies to end; tell whether they did."""

@@ -108,13 +108,39 @@ class Acquisition:
             StoreFailure: the lease is not ours, or was given back because stamping failed (B6), or took so long that
                 the hold would be over soon.
         """
-        doubt, began = self._unknown, asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        doubt, began = self._unknown, loop.time()
         self._unknown, self.unusable = True, None
+        guess, self._guess = self._guess, None
+        etag = ""
         try:
-            lease, etag = await self._acquire(owner)
+            if created := guess is not None and guess.missing:
+                await self._create(owner, guess)
+            while True:
+                sent = loop.time()  # the lease's clock starts before the sending (B4)
+                try:
+                    async with asyncio.timeout_at(sent + _CALL):
+                        etag = await self._store.acquire(self._name, self._id, round(self._period))
+                        break
+                except StoreFailure as failure:
+                    if created or failure.meaning != "missing":
+                        raise
+                created = True
+                await self._create(owner, guess)
+        except TimeoutError:
+            raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
         except StoreFailure as failure:
             self._unknown = doubt or failure.meaning == "transient"
             raise
+        lease = Lease(
+            self._store,
+            self._name,
+            self._id,
+            sent=sent,
+            period=self._period,
+            renewal=self._renewal,
+            renewals=self._renewals,
+        )
         try:
             if (fencing := self._fencing) is not None:
                 await self._stamp(fencing, lease, etag, owner)
@@ -138,7 +164,7 @@ class Acquisition:
         if not fencing.spares_stamp(etag, owner):
             await within(_CALL, fencing.stamp_anew(lease.id, etag, owner))
         if fencing.counts:
-            lease.when_renewed(fencing.sign)
+            lease.when_renewed = fencing.sign
 
     @property
     def in_doubt(self) -> bool:
@@ -177,47 +203,14 @@ class Acquisition:
         now = asyncio.get_running_loop().time()
         return now if done else max(now, lease.lapses)
 
-    async def _acquire(self, owner: str) -> tuple[Lease, str]:
-        """Ask for the lease; make a missing blob once.
-
-        The lease's clock starts before the request is sent (B4).
-        """
-        guess, self._guess, created = self._guess, None, False
-        if guess is not None and guess.missing:
-            created = True
-            guess.learn(await self._create(owner))
-        while True:
-            sent = asyncio.get_running_loop().time()
-            try:
-                async with asyncio.timeout_at(sent + _CALL):
-                    etag = await self._store.acquire(self._name, self._id, round(self._period))
-            except TimeoutError:
-                raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
-            except StoreFailure as failure:
-                if created or failure.meaning != "missing":
-                    raise
-            else:
-                return self._leased(sent), etag
-            made, created = await self._create(owner), True
-            if guess is not None:
-                guess.learn(made)
-
-    async def _create(self, owner: str) -> bool:
-        """Make the blob; tell whether the blob was missing."""
+    async def _create(self, owner: str, guess: Guess | None) -> None:
+        """Make the blob, unless the blob is there; the guess learns whether it was missing."""
         if self._fencing is not None:
-            return await within(_CALL, self._fencing.create(owner))
-        return await within(_CALL, self._store.create(self._name)) is not None
-
-    def _leased(self, sent: float) -> Lease:
-        return Lease(
-            self._store,
-            self._name,
-            self._id,
-            sent=sent,
-            period=self._period,
-            renewal=self._renewal,
-            renewals=self._renewals,
-        )
+            made = await within(_CALL, self._fencing.create(owner))
+        else:
+            made = await within(_CALL, self._store.create(self._name)) is not None
+        if guess is not None:
+            guess.learn(made)
 
     async def _release(self, lease_id: str) -> bool:
         """Release by id, trying for a few seconds; tell if it is. Gone or somebody else's is as good (W-78)."""

@@ -112,7 +112,7 @@ class FencingCounter:
         self._begin(max(epoch, given))
         if epoch <= given:  # deleted within the second: these tokens were given
             self._section = SECTIONS
-        self._clocks = self._difference()
+        self._steady()
         return True
 
     async def stamp(self, lease_id: str, etag: str, owner: str) -> None:
@@ -267,7 +267,7 @@ class FencingCounter:
         epoch = self._epoch + 1
         self.touched = await self._put(lease_id, owner, epoch)
         self._begin(epoch)
-        self._clocks = self._difference()
+        self._steady()
 
     def _begin(self, epoch: int) -> None:
         self._epoch, self._section, self._told_of_a_long_hold = epoch, 0, False
@@ -328,8 +328,5 @@ class FencingCounter:
 
     def _steady(self) -> bool:
         """Compare the clocks: false if this process may be a copy, from a restored image of its machine."""
-        before, self._clocks = self._clocks, self._difference()
+        before, self._clocks = self._clocks, self._wall() - asyncio.get_running_loop().time()
         return abs(self._clocks - before) <= _STEADY
-
-    def _difference(self) -> float:
-        return self._wall() - asyncio.get_running_loop().time()

@@ -46,10 +46,16 @@ class Lease(Renewable):
     """A lease that was acquired by a request sent at ``sent`` (the loop's time, seconds).
 
     Create the object on the loop that renews the lease. Call ``stop`` before the release.
+
+    Attributes:
+        whose: the invocation in whose name the fate of the lease is logged.
+        owner, began: of the present section.
+        when_renewed: called as ``when_renewed(lease id, owner, seconds)`` after a renewal, until one call is answered,
+            once for each section. ``seconds`` is how long the section has lasted. So a section that ends before the
+            first renewal is not written.
     """
 
     __slots__ = (
-        "_after",
         "_deadline",
         "_granted",
         "_interval",
@@ -72,6 +78,7 @@ class Lease(Renewable):
         "lost",
         "name",
         "owner",
+        "when_renewed",
         "whose",
     )
 
@@ -101,7 +108,7 @@ class Lease(Renewable):
         self._period = period
         self._stopped = False
         self._watchers: tuple[Callable[[LossReason], None], ...] = ()
-        self._after: Callable[[str, str, float], Awaitable[None]] | None = None
+        self.when_renewed: Callable[[str, str, float], Awaitable[None]] | None = None
         self._written: float | None = None
         self._loop = asyncio.get_running_loop()
         self._touched = -math.inf
@@ -138,21 +145,10 @@ class Lease(Renewable):
         else:
             watcher(self.lost)
 
-    def begin_section(self, owner: str) -> None:
-        """Note that a section of this owner begins."""
-        self.owner, self.began = owner, self._loop.time()
-
     @property
     def served(self) -> float:
         """For how many seconds the section has lasted."""
         return self._loop.time() - self.began
-
-    def when_renewed(self, write: Callable[[str, str, float], Awaitable[None]]) -> None:
-        """Call ``write(lease id, owner, seconds)`` after a renewal, until one call is answered, once for each section.
-
-        ``seconds`` is how long the section has lasted. So a section that ends before the first renewal is not written.
-        """
-        self._after = write
 
     def touched(self, sent: float, good: float) -> None:
         """A touch that was sent at ``sent`` has succeeded: the hold is good for ``good`` seconds from then."""
@@ -212,7 +208,8 @@ class Lease(Renewable):
         for each in requests:
             each.withdraw()
         for each in requests:
-            await self._renewals.join(each)
+            if each.task is not None:
+                await self._renewals.join(each, each.task)
 
     def _extend(self, sent: float) -> None:
         """Move the deadline: a request sent at ``sent`` was granted."""
@@ -270,8 +267,8 @@ class Lease(Renewable):
         else:
             self._renewed(sent, replied)
             self._pause = self._interval
-            if self._after is not None and self._written != self.began and self.alive():
-                await self._write(self._after)
+            if self.when_renewed is not None and self._written != self.began and self.alive():
+                await self._write(self.when_renewed)
         return sent + self._pause
 
     async def _write(self, write: Callable[[str, str, float], Awaitable[None]]) -> None:

@@ -56,12 +56,6 @@ class Waiter:
         """The time-out in WebJobs' words: ``within 0:00:05`` (W-65)."""
         return "at once" if self.once else f"within {format_timespan(self.deadline - self.since)}"
 
-    def take(self) -> Section:
-        """Return the granted hold, once."""
-        hold, self.hold = self.hold, None
-        assert hold is not None
-        return hold
-
     def refuse(self, error: SingletonError) -> None:
         """End the wait with a copy of the error, unless the wait has ended."""
         if not self.granted.done():
@@ -145,7 +139,9 @@ class Line:
         serve()
         try:
             await waiter.granted
-            return waiter.take()
+            hold, waiter.hold = waiter.hold, None
+            assert hold is not None
+            return hold
         except asyncio.CancelledError:
             if waiter.hold is not None:
                 waiter.hold.record.end()

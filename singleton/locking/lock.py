@@ -230,11 +230,12 @@ class Lock:
     async def _win(self) -> Lease | None:
         """Poll until this process has the lease, or the line is empty."""
         loop = asyncio.get_running_loop()
-        pause, longest = self._timing.poll_min, self._timing.longest_pause
+        pause = self._timing.poll_min
         try:
             if self._state.back_off():
                 await self._line.sleep_until(self._state.aside_until)
-            await self._wait_for_section()
+            if self.guard.inside is not None:
+                await self._wait_for_section()
             self._state.begin()
             while (first := self._line.first()) is not None:
                 speak_of(first.invocation)
@@ -253,7 +254,7 @@ class Lock:
                     return lease
                 due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
                 await self._line.sleep_until(due if self._takeover is None else min(due, self.next_look))
-                pause = min(pause * 2, longest)
+                pause = min(pause * 2, self._timing.longest_pause)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)
         finally:
@@ -275,23 +276,21 @@ class Lock:
             while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:
                 if section and self._state.had_its_run:
                     break
-                if (
-                    self.guard.inside is not None
-                ):  # a section of another lock has outlived its lease, or our lease was broken
-                    break
+                if self.guard.inside is not None:
+                    break  # a section of another lock has outlived its lease, or our lease was broken
                 section += 1
-                self._state.use()
+                self._state.used = True
                 self._settle()
                 speak_of(waiter.invocation)
                 hold = self._begin(waiter, lease)
-                record = self._record = hold.record
-                self.guard.enter(record)
+                record = self._record = self.guard.entered = hold.record
                 self._line.grant(waiter, hold)
                 del waiter, hold  # the caller has the hold now, and may drop it (M-37)
                 if section == 1:
                     self._line.entered()
                 await record.until_ended()
-                await record.unused()
+                if record.uses:
+                    await record.until_unused()
                 record.lost.freeze()
                 if self._line.first() is not None and self._stamps_again:
                     await self._acquisition.stamp_again(lease)
@@ -313,8 +312,7 @@ class Lock:
         token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
         hold = Section(self.name, waiter.owner, token, lease)
         hold.fencing = self._fencing
-        hold.concerns(waiter.invocation)
-        lease.begin_section(waiter.owner)
+        lease.whose, lease.owner, lease.began = waiter.invocation, waiter.owner, self._state.loop.time()
         return hold
 
     @property

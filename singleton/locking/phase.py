@@ -88,6 +88,7 @@ class PhaseMachine:
 
     Attributes:
         phase: the phase; changed by the moves below only.
+        used: whether a waiter of this process got the lock under the present lease; set by the lock.
         asked: time of the last request; set by the lock. The knowledge of the last answer stays.
     """
 
@@ -101,11 +102,11 @@ class PhaseMachine:
         "_seen_taken",
         "_stood_behind",
         "_timing",
-        "_used",
         "_what",
         "asked",
         "loop",
         "phase",
+        "used",
     )
 
     def __init__(self, what: str, timing: Timing) -> None:
@@ -121,7 +122,7 @@ class PhaseMachine:
         self._run_since = -math.inf
         self._free_since = self._given_back = -math.inf
         self._free = 0.0
-        self._used = False
+        self.used = False
 
     # --- moves --------------------------------------------------------------------------------------------------------
 
@@ -172,13 +173,9 @@ class PhaseMachine:
         if self._others_had_theirs:
             self._run_since, self._free = self.loop.time(), 0.0
         else:
-            self._free += self._free_now
-        self._used = False
+            self._free += max(0.0, self.loop.time() - self._free_since)
+        self.used = False
         self._go(Phase.HELD)
-
-    def use(self) -> None:
-        """Note that a waiter of this process gets the lock."""
-        self._used = True
 
     def give_back(self) -> None:
         """Note the begin of the release."""
@@ -187,7 +184,7 @@ class PhaseMachine:
     def given_back(self, free_since: float) -> None:
         """Note the end of the release: the lock is free since ``free_since``. A used lease means contention."""
         self._free_since = free_since
-        if self._used:
+        if self.used:
             self._given_back = free_since
 
     def granted_unusable(self, since: float, free_since: float) -> None:
@@ -235,7 +232,7 @@ class PhaseMachine:
 
         A lease which came too late for its waiter was never used, and is no evidence.
         """
-        return self.phase is Phase.BEHIND or (self._used and self.phase in _OURS)
+        return self.phase is Phase.BEHIND or (self.used and self.phase in _OURS)
 
     @property
     def in_use(self) -> bool:
@@ -266,12 +263,8 @@ class PhaseMachine:
         if self.phase in _OURS:
             return False
         now = self.loop.time()
-        return now >= self.aside_until or self._free + self._free_now >= _MOSTLY * (now - self._run_since)
-
-    @property
-    def _free_now(self) -> float:
-        """Seconds since the lock became free."""
-        return max(0.0, self.loop.time() - self._free_since)
+        free = self._free + max(0.0, now - self._free_since)
+        return now >= self.aside_until or free >= _MOSTLY * (now - self._run_since)
 
     @property
     def aside_until(self) -> float:

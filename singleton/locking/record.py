@@ -38,6 +38,7 @@ class SectionRecord:
         lost: the loss signal of the hold.
         over, settled: whether the section has reached its two ends.
         given_up: time of the user's end of the section, by ``now``; None before.
+        uses: number of requests under way by which the section uses the lock's blob.
     """
 
     __slots__ = (
@@ -46,13 +47,13 @@ class SectionRecord:
         "_ending",
         "_loop",
         "_told",
-        "_used",
-        "_uses",
+        "_unused",
         "_waiting",
         "given_up",
         "lost",
         "over",
         "settled",
+        "uses",
     )
 
     def __init__(self, lost: LossSignal, about: About) -> None:
@@ -65,8 +66,8 @@ class SectionRecord:
         self._ending: asyncio.Future[None] | None = None
         self.given_up: float | None = None
         self._told: list[Told] = []
-        self._uses = 0
-        self._used: asyncio.Future[None] | None = None
+        self.uses = 0
+        self._unused: asyncio.Future[None] | None = None
 
     @property
     def ended(self) -> asyncio.Future[None]:
@@ -102,38 +103,38 @@ class SectionRecord:
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
 
-    async def until_ended(self) -> None:
-        """Wait for the caller's end, once. A cancellation of the wait does not touch ``ended``."""
-        if not self.over:
-            self._waiting = self._loop.create_future()
-            await self._waiting
+    def until_ended(self) -> asyncio.Future[None]:
+        """Return a future of the caller's end, for one wait. A cancellation of the wait does not touch ``ended``."""
+        self._waiting = self._loop.create_future()
+        if self.over:
+            self._waiting.set_result(None)
+        return self._waiting
 
     def begin_use(self) -> bool:
         """Let the section use the lock's blob; False: the section is over. Call on the lock's loop."""
         if self.over:
             return False
-        self._uses += 1
+        self.uses += 1
         return True
 
     def end_use(self) -> None:
         """Note the end of a use of the blob."""
-        self._uses -= 1
-        if not self._uses and self._used is not None:
-            if not self._used.done():  # closing the lock cancelled the wait
-                self._used.set_result(None)
-            self._used = None
+        self.uses -= 1
+        if not self.uses and self._unused is not None:
+            if not self._unused.done():  # closing the lock cancelled the wait
+                self._unused.set_result(None)
+            self._unused = None
 
-    async def unused(self) -> None:
+    async def until_unused(self) -> None:
         """Wait until the ended section uses the blob no longer."""
-        if self._uses:
-            self._used = self._loop.create_future()
-            await self._used
+        self._unused = self._loop.create_future()
+        await self._unused
 
     def when_settled(self, call: Callable[[], object]) -> None:
         """Call ``call`` in the present context when the section is settled; at once if settled. Use on any thread."""
         self._told.append((contextvars.copy_context(), call))
         if self.settled:
-            self._tell()
+            self.settle()
 
     async def until_settled(self) -> None:
         """Wait until the section is settled."""
@@ -143,12 +144,8 @@ class SectionRecord:
             await waiting
 
     def settle(self) -> None:
-        """Note the lock's end of the section: handed on, or released."""
+        """Note the lock's end of the section: handed on, or released. Two threads may do this at the same time."""
         self.settled = True
-        self._tell()
-
-    def _tell(self) -> None:
-        """Make every call once; two threads may do this at the same time."""
         while self._told:
             try:
                 context, call = self._told.pop(0)
@@ -181,24 +178,21 @@ class BlobGuard:
         reading: the last read of the holder.
         asking: task of the present read, which stores the answer.
         highest: the highest epoch in which this process may have given tokens.
+        entered: the record of the last section, or None.
     """
 
-    __slots__ = ("__weakref__", "_record", "asking", "highest", "reading")
+    __slots__ = ("__weakref__", "asking", "entered", "highest", "reading")
 
     def __init__(self) -> None:
         self.reading: Reading | None = None
         self.asking: asyncio.Task[None] | None = None
         self.highest = Highest()
-        self._record: SectionRecord | None = None
+        self.entered: SectionRecord | None = None
 
     @property
     def inside(self) -> SectionRecord | None:
         """The record of the running section, or None."""
-        return None if self._record is None or self._record.over else self._record
-
-    def enter(self, record: SectionRecord) -> None:
-        """Note the begin of a section."""
-        self._record = record
+        return None if self.entered is None or self.entered.over else self.entered
 
     def holder(self, since: float = math.inf) -> Holder | None:
         """Return the known holder, or None; a read before ``since`` counts only if it is recent."""

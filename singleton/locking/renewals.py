@@ -91,12 +91,11 @@ class Renewals:
         heappush(self._queue, (deadline, self._numbers, renewable))
         self._send_soon()
 
-    async def join(self, renewable: Renewable) -> None:
+    async def join(self, renewable: Renewable, task: asyncio.Task[None]) -> None:
         """Cancel the request under way, and wait for its end."""
-        if (task := renewable.task) is not None:
-            task.cancel()
-            await asyncio.wait({task})
-            self._is_over(renewable)
+        task.cancel()
+        await asyncio.wait({task})
+        self._is_over(renewable)
 
     def _send_soon(self) -> None:
         """Send requests after the timers and answers of this turn of the loop, when the due requests are queued."""

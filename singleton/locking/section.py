@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.errors import LockLost
-    from singleton.base.invocation import Invocation
     from singleton.base.state import Keeper
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
@@ -30,12 +29,13 @@ class Section(Hold):
         record: the lock's record of the section.
         lease: the lease of the section.
         fencing: writer of the lock's blob; None for a shared hold, which may not write.
+        dropped: called, on any thread, if the hold is collected before the end of its section.
     """
 
-    __slots__ = ("_dropped", "fencing", "lease", "record")
+    __slots__ = ("dropped", "fencing", "lease", "record")
 
     def __init__(self, lock: str, owner: str, token: int | None, lease: Lease) -> None:
-        self._dropped: Dropped | None = None
+        self.dropped: Dropped | None = None
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self.lease = lease
         asking = current()
@@ -44,12 +44,8 @@ class Section(Hold):
 
     def __del__(self) -> None:
         """Report a dropped hold (M-37). The collector runs on any thread: take no mutex."""
-        if self._dropped is not None and not self.record.over and self.lost.reason != "closed":
-            self._dropped(self.lock, self.record)
-
-    def when_dropped(self, tell: Dropped) -> None:
-        """Call ``tell``, on any thread, if the hold is collected before the end of its section."""
-        self._dropped = tell
+        if self.dropped is not None and not self.record.over and self.lost.reason != "closed":
+            self.dropped(self.lock, self.record)
 
     def keeper(self) -> Keeper:
         """See ``Hold.keeper``."""
@@ -60,10 +56,6 @@ class Section(Hold):
         from singleton.locking.section_state import SectionState
 
         return SectionState(self, self.fencing, self.lease)
-
-    def concerns(self, invocation: Invocation | None) -> None:
-        """Log the further fate of the lease in the name of the invocation, the present holder."""
-        self.lease.whose = invocation
 
     def shared(self, owner: str) -> Section:
         """Return a further hold with the lease and token of this hold, for a caller who settles its record."""

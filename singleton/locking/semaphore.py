@@ -278,6 +278,6 @@ class Semaphore:
         hold.owner = first.owner
         if self.limit > 1:
             hold.fencing = None  # a semaphore keeps no state: it has several holders
-        hold.concerns(first.invocation)
+        hold.lease.whose = first.invocation
         self._line.grant(first, hold)
         self._stand_by(number)

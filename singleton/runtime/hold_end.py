@@ -22,16 +22,10 @@ if TYPE_CHECKING:
     from singleton.locking.record import SectionRecord
 
 
-def release_if_dropped(hold: Hold) -> None:
-    """Release the lock if ``hold`` is collected without a release. Call on the lock's loop."""
-    if isinstance(hold, Section):
-        hold.when_dropped(_Collected())
+class ReleaseOfDropped:
+    """Releases the lock of a dropped hold. Made on the lock's loop, and called by ``Section`` on any thread.
 
-
-class _Collected:
-    """Callback of a dropped hold, on the thread which drops it or collects garbage. In a fork the loop does not run.
-
-    Small: every held lock has an instance.
+    In a fork the loop does not run. Small: every held lock has an instance.
     """
 
     __slots__ = ("_context", "_loop")
@@ -41,6 +35,7 @@ class _Collected:
         self._context = contextvars.copy_context()
 
     def __call__(self, lock: str, record: SectionRecord) -> None:
+        """Release the lock."""
         with suppress(RuntimeError):  # the loop is closed: the lease expires
             self._loop.call_soon_threadsafe(_end, lock, record, context=self._context)
 

@@ -153,13 +153,13 @@ def ask_for_nobody() -> None:
     _asker.set(None)
 
 
-def refuse_reentry(name: str, owner: str, record: SectionRecord | None) -> None:
+def refuse_reentry(name: str, owner: str, record: SectionRecord) -> None:
     """Check a caller before its wait for a lock, on the lock thread; ``record``: the running section in this process.
 
     Raises:
         LockNotAcquired: the caller certainly would wait for a block of its own.
     """
-    each, caller = None if record is None else _nesting.get(), _asker.get()
+    each, caller = _nesting.get(), _asker.get()
     while each is not None:
         hold = each.section
         if hold is not None and hold.record is record and each.caller == caller:

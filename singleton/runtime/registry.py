@@ -20,7 +20,7 @@ from singleton.locking.record import BlobGuard
 from singleton.locking.renewals import Renewals
 from singleton.locking.section import Section, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
-from singleton.runtime.hold_end import give_back, lose_after, release_if_dropped, until_lost
+from singleton.runtime.hold_end import ReleaseOfDropped, give_back, lose_after, until_lost
 from singleton.runtime.holders import LongWait, WhoHas
 from singleton.runtime.reentry import refuse_reentry
 from singleton.runtime.waiter_count import WaiterCount
@@ -203,12 +203,14 @@ class Registry:
             hold = await self._lock(address).acquire(timeout=timeout, owner=owner)
         else:
             lock = self._lock(address)
-            refuse_reentry(address.name, owner, lock.guard.inside)
+            if (record := lock.guard.inside) is not None:
+                refuse_reentry(address.name, owner, record)
             with self.long_wait(address, owner):
                 hold = await lock.acquire(timeout=timeout, owner=owner)
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
-        release_if_dropped(hold)
+        if isinstance(hold, Section):
+            hold.dropped = ReleaseOfDropped()
         return self.kept(hold, at_least, max_hold) if at_least or max_hold is not None else hold
 
     def kept(self, hold: Hold, at_least: float, max_hold: float | None) -> Hold:

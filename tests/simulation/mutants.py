@@ -65,8 +65,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline counted from the acquire's reply",
         file=ACQUISITION,
-        old="return self._leased(sent), etag",
-        new="return self._leased(asyncio.get_running_loop().time()), etag",
+        old="            sent=sent,\n",
+        new="            sent=asyncio.get_running_loop().time(),\n",
         breaks="the deadline is later than the service's by the time that the reply took",
     ),
     Mutant(
@@ -186,7 +186,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="renewer not joined",
         file=RENEWALS_FILE,
-        old="            await asyncio.wait({task})\n",
+        old="        await asyncio.wait({task})\n",
         new="",
         breaks="a renewal may be on its way when the lease is released (B22)",
         by=("tests/unit/locking/test_lease_stop.py",),
@@ -330,8 +330,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="missing blob not made",
         file=ACQUISITION,
-        old='                if created or failure.meaning != "missing":\n                    raise\n',
-        new="                raise\n",
+        old='                    if created or failure.meaning != "missing":\n                        raise\n',
+        new="                    raise\n",
         breaks="a lock that was never used can't be acquired",
     ),
     Mutant(
@@ -580,7 +580,7 @@ MUTANTS: tuple[Mutant, ...] = (
         name="cancellation swallowed by the lock",
         file=LINE,
         old="                waiter.hold.record.end()\n            raise\n",
-        new="                waiter.hold.record.end()\n            return waiter.take()\n",
+        new="                waiter.hold.record.end()\n            return waiter.hold\n",
         breaks="a cancelled caller goes on with a hold that was released",
         by=("tests/unit/locking/test_lock_cancel.py",),
         why="the runtime releases what it acquires for a caller that has left",
@@ -588,14 +588,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="polling without pause",
         file=LOCK,
-        old="                pause = min(pause * 2, longest)\n",
+        old="                pause = min(pause * 2, self._timing.longest_pause)\n",
         new="                pause = self._timing.poll_min / 10\n",
         breaks="waiters flood the service",
     ),
     Mutant(
         name="polls ever more seldom",
         file=LOCK,
-        old="                pause = min(pause * 2, longest)\n",
+        old="                pause = min(pause * 2, self._timing.longest_pause)\n",
         new="                pause *= 2\n",
         breaks="nobody asks for a free lock",
     ),
@@ -611,8 +611,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="ended holds not settled",
         file=LOCK,
-        old="                self._state.use()\n                self._settle()\n",
-        new="                self._state.use()\n",
+        old="                self._state.used = True\n                self._settle()\n",
+        new="                self._state.used = True\n",
         breaks="a release that handed the lease on never returns",
     ),
     Mutant(

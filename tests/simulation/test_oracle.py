@@ -626,7 +626,7 @@ async def _(host: Host) -> None:
     Hold.__init__(hold, LOCK, token=1, lease=belief)
     await host.until(2.0)
     hold.lease, hold.record = cast("Lease", belief), SectionRecord(hold.lost, (LOCK, "me", 1, ""))
-    hold.when_dropped(lambda *_: None)
+    hold.dropped = lambda *_: None
     crowd.got(first, (hold,))
 
 

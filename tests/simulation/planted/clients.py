@@ -178,8 +178,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a gate opens for who comes",
         file="singleton/locking/record.py",
-        old="        return None if self._record is None or self._record.over else self._record",
-        new="        return None if self._record is None or self._record.lost.is_set() else self._record",
+        old="        return None if self.entered is None or self.entered.over else self.entered",
+        new="        return None if self.entered is None or self.entered.lost.is_set() else self.entered",
         breaks="a section that outlives its lease is joined by another of its process",
         among="skip",  # others stand still, which takes ten seconds to notice
     ),

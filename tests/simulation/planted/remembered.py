@@ -26,8 +26,8 @@ REMEMBERED: tuple[Mutant, ...] = (
     Mutant(
         name="a look at the clocks leaves nothing behind",
         file=FENCING,
-        old="        before, self._clocks = self._clocks, self._difference()\n",
-        new="        before, self._clocks = self._difference(), self._difference()\n",
+        old="        before, self._clocks = self._clocks, self._wall",
+        new="        before = self._clocks = self._wall",
         breaks="a restored image of a process goes by what the process remembered",
         among="images",
     ),

@@ -56,7 +56,7 @@ STATES: tuple[Mutant, ...] = (
     Mutant(
         name="lock handed on while state is written",
         file="singleton/locking/lock.py",
-        old="                await record.unused()\n",
+        old="                if record.uses:\n                    await record.until_unused()\n",
         new="",
         breaks="a section's write is carried out in the next one",
         among="state",

@@ -143,7 +143,7 @@ OTHERS: list[Killed] = [
         Mutant(
             "renewals that are not joined",
             "locking.renewals",
-            "task.cancel()\n            await asyncio.wait({task})",
+            "task.cancel()\n        await asyncio.wait({task})",
             "await asyncio.sleep(0)",
         ),
         stop.test_the_lease_is_given_back_only_when_a_renewal_that_is_slow_to_stop_has_stopped,

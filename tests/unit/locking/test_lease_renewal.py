@@ -321,7 +321,7 @@ async def test_a_renewal_that_was_cut_off_leaves_nothing_behind_that_cuts_off_an
         await asyncio.sleep(2.0)
         wrote.append(now())
 
-    lease.when_renewed(write)
+    lease.when_renewed = write
     network.plan("renew", LOST_REQUEST)
     network.plan("renew", LOST_REQUEST)
     await until(60.0)

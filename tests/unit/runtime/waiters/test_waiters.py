@@ -96,7 +96,7 @@ def test_a_lock_whose_state_is_still_to_be_written_is_not_handed_on(
         runtime().call(lambda _: in_order.acquire())  # as another request for its blob has it
         writer = threading.Thread(target=hold.state.write, args=(1,))
         writer.start()
-        eventually(lambda: record._uses == 1)
+        eventually(lambda: record.uses == 1)
 
         async def go_on(_: Registry) -> None:
             in_order.release()
