@@ -106,14 +106,9 @@ class SpeakingOf:
         _current.reset(self._token)
 
 
-def speak_of(invocation: Invocation | None) -> Token[Invocation | None]:
-    """Log in the name of this invocation from now on; return what ``speak_no_more`` needs."""
-    return _current.set(invocation or _NOBODY)
-
-
-def speak_no_more(token: Token[Invocation | None]) -> None:
-    """Log in the name of the invocation before ``speak_of``."""
-    _current.reset(token)
+def speak_of(invocation: Invocation | None) -> None:
+    """Log in the name of this invocation from now on."""
+    _current.set(invocation or _NOBODY)
 
 
 def whose() -> Invocation | None:

@@ -20,6 +20,7 @@ from singleton.base.hold import Hold, LossSignal
 from singleton.base.several import all_or_none, none_lost
 from singleton.locking.acquisition import storage_error
 from singleton.locking.section import Section
+from singleton.runtime.holders import LongWait
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
@@ -52,8 +53,11 @@ async def acquire_by_attempts(
     def attempt() -> Coroutine[Any, Any, Hold]:
         return registry.acquire(address, timeout=0, owner=owner, at_least=at_least, max_hold=max_hold)
 
-    with registry.long_wait(address, owner):
+    waiting = LongWait(registry, address, owner)
+    try:
         return await repeated(attempt, attempts, registry.rng, timeout=timeout, within=within)
+    finally:
+        waiting.end()
 
 
 async def acquire_both(

@@ -122,13 +122,13 @@ class Acquisition:
                     async with asyncio.timeout_at(sent + _CALL):
                         etag = await self._store.acquire(self._name, self._id, round(self._period))
                         break
+                except TimeoutError:
+                    raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
                 except StoreFailure as failure:
                     if created or failure.meaning != "missing":
                         raise
                 created = True
                 await self._create(owner, guess)
-        except TimeoutError:
-            raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
         except StoreFailure as failure:
             self._unknown = doubt or failure.meaning == "transient"
             raise

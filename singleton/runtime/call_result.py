@@ -23,14 +23,16 @@ class CallResult(Generic[_T]):
 
     Attributes:
         cancelled: the caller waits no longer.
+        task: the work on the other thread, once begun.
     """
 
-    __slots__ = ("_callbacks", "_error", "_is_done", "_undecided", "_value", "_waited_for", "cancelled")
+    __slots__ = ("_callbacks", "_error", "_is_done", "_undecided", "_value", "_waited_for", "cancelled", "task")
 
     _value: _T
 
     def __init__(self) -> None:
         self.cancelled = False
+        self.task: asyncio.Task[_T] | None = None
         self._error: BaseException | None = None
         self._is_done = False
         self._undecided = threading.Lock()  # taken for good by the deciding thread

@@ -16,11 +16,12 @@ from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in
 from singleton.locking.section import CLOSED
 from singleton.runtime.call_result import CallResult
-from singleton.runtime.reentry import Asking
+from singleton.runtime.reentry import asking_context
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
+    from contextvars import Context
 
     from singleton.base.hold import Hold
     from singleton.runtime.registry import Registry
@@ -121,17 +122,20 @@ class Calls:
 
     def _ask(self, work: Work[_T], answer: CallResult[_T]) -> None:
         """Start the work of a caller. Cancelling the answer cancels the work; holds of a late result are released."""
-        coro = work(self.registry)
-        with self._door, Asking():
+        coro, context = work(self.registry), asking_context()
+        with self._door:
             if self.phase is Lifetime.OPEN:
-                self._soon(partial(self._begin, coro, answer, undo=self._give_back))
+                self._soon(partial(self._begin, coro, answer, undo=self._give_back), context)
                 return
         coro.close()
         raise self._refusal()
 
     def _abandon(self, answer: CallResult[Any]) -> None:
         """Cancel the work of a caller who has gone, or release the holds of its result."""
-        if not answer.cancel() and answer.error() is None:
+        if answer.cancel():
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and no task runs
+                self._soon(partial(self._loop.call_soon, _cancel, answer))  # after the first step of the work
+        elif answer.error() is None:
             for hold in holds_in(answer.result()):
                 self._release(hold, dropped=True)
 
@@ -148,7 +152,7 @@ class Calls:
         with self._door:
             if self.phase is Lifetime.OVER:
                 return None
-            self._soon(partial(self._loop.call_soon, begin))  # after work of earlier calls, which starts as tasks
+            self._soon(partial(self._loop.call_soon, begin))  # after the first step of the work of earlier calls
         return given_back
 
     def _move(self, before: Lifetime, after: Lifetime, then: Callable[[], None] = lambda: None) -> bool:
@@ -180,13 +184,8 @@ class Calls:
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         """Run the coroutine on the loop, and answer with its result."""
-        task = self._begun(coro)
-        answer.when_done(lambda: self._cancel(task) if answer.cancelled else None)
-        task.add_done_callback(partial(self._ended, answer, undo))
-
-    def _cancel(self, task: asyncio.Task[Any]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task runs
-            self._soon(task.cancel)
+        answer.task = self._begun(coro)
+        answer.task.add_done_callback(partial(self._ended, answer, undo))
 
     def _ended(
         self,
@@ -216,13 +215,18 @@ class Calls:
         finally:
             del answer  # the error's traceback has this frame
 
-    def _soon(self, callback: Callable[[], object]) -> None:
-        """Call the callback on the loop."""
-        self._loop.call_soon_threadsafe(callback)
+    def _soon(self, callback: Callable[[], object], context: Context | None = None) -> None:
+        """Call the callback on the loop, in the context or else in a copy of the caller's."""
+        self._loop.call_soon_threadsafe(callback, context=context)
 
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Start the coroutine as a task, on the loop."""
         return self._loop.create_task(coro)
+
+
+def _cancel(answer: CallResult[Any]) -> None:
+    if answer.task is not None:
+        answer.task.cancel()
 
 
 class LockRuntime(Protocol):

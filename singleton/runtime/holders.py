@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.holder import fields_of
@@ -39,56 +39,42 @@ _CALL: Final = 5.0
 
 
 class LongWait:
-    """A block around a wait, which logs a long wait.
+    """The log lines of a wait for a lock, or for a slot of a semaphore with a limit: from its making until ``end``."""
 
-    Args:
-        what: the lock or semaphore, in words.
-        owner: owner of the waiting call.
-        who: returns the look-up of the holder; or words in place of a look-up.
-        accompany: keeps a task until the closing of the registry.
-    """
-
-    def __init__(
-        self,
-        what: str,
-        owner: str,
-        who: Callable[[], WhoHas] | str,
-        accompany: Callable[[asyncio.Task[None]], None],
-    ) -> None:
-        self._what = what
+    def __init__(self, registry: HolderLookup, address: Address, owner: str, limit: int | None = None) -> None:
+        self._registry = registry
+        self._address = address
         self._owner = owner
-        self._who = who
-        self._accompany = accompany
-        self._timer: asyncio.TimerHandle | None = None
+        self._limit = limit
+        self._timer = asyncio.get_running_loop().call_later(LONG, self._begin)
         self._telling: asyncio.Task[None] | None = None
 
-    def __enter__(self) -> Self:
-        self._timer = asyncio.get_running_loop().call_later(LONG, self._begin)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def end(self) -> None:
+        """Log no further line: the wait is over."""
+        self._timer.cancel()
         if self._telling is not None:
             self._telling.cancel()
 
     def _begin(self) -> None:
-        self._telling = asyncio.get_running_loop().create_task(self._tell(), name=f"long wait for {self._what}")
-        self._accompany(self._telling)
+        self._telling = asyncio.get_running_loop().create_task(self._tell(), name=f"long wait for {self._address.name}")
+        self._registry.accompany(self._telling)
 
     async def _tell(self) -> None:
         loop, waited = asyncio.get_running_loop(), LONG
         since = loop.time() - waited
         while True:
-            words, known = (self._who, {}) if isinstance(self._who, str) else await self._who().told()
+            if self._limit is None:
+                what = "lock"
+                words, known = await self._registry.who_has(self._address).told()
+            else:
+                what, words, known = "semaphore", f"all of its {self._limit} slots are taken", {}
             asking = current()
             function = None if asking is None else asking.function or None
             _log.warning(
-                "%s: %s has waited for %g s; %s",
-                *(self._what, repr(self._owner) if self._owner else "somebody", waited, words),
+                "%s %s: %s has waited for %g s; %s",
+                *(what, self._address.name, repr(self._owner) if self._owner else "somebody", waited, words),
                 extra={
-                    "lock": self._what.partition(" ")[2],
+                    "lock": self._address.name,
                     "owner": self._owner or None,
                     "function": function,
                     "waited": waited,
@@ -178,6 +164,9 @@ class HolderLookup(Protocol):
 
     def who_has(self, address: Address) -> WhoHas:
         """See ``Registry.who_has``."""
+
+    def accompany(self, task: asyncio.Task[None]) -> None:
+        """See ``Registry.accompany``."""
 
 
 def patience(timeout: float | None, *, skips: bool = False) -> float:

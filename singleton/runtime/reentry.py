@@ -11,12 +11,12 @@ import asyncio
 import threading
 import weakref
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.invocation import speak_no_more, speak_of, whose
+from singleton.base.invocation import speak_of, whose
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
@@ -134,18 +134,12 @@ def enter_again(lock: Hashable) -> tuple[Hold, Entry] | None:
     return None
 
 
-class Asking:
-    """A block which starts work on the lock thread: the work knows its caller and the caller's invocation."""
-
-    __slots__ = ("_asker", "_invocation")
-
-    def __enter__(self) -> None:
-        self._asker = _asker.set(this_caller())
-        self._invocation = speak_of(whose())
-
-    def __exit__(self, *_: object) -> None:
-        speak_no_more(self._invocation)
-        _asker.reset(self._asker)
+def asking_context() -> Context:
+    """Return a context for work on the lock thread: the work knows its caller and the caller's invocation."""
+    context = copy_context()
+    context.run(_asker.set, this_caller())
+    context.run(speak_of, whose())
+    return context
 
 
 def ask_for_nobody() -> None:

@@ -10,7 +10,6 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.invocation import log as _log
@@ -205,8 +204,11 @@ class Registry:
             lock = self._lock(address)
             if (record := lock.guard.inside) is not None:
                 refuse_reentry(address.name, owner, record)
-            with self.long_wait(address, owner):
+            waiting = LongWait(self, address, owner)
+            try:
                 hold = await lock.acquire(timeout=timeout, owner=owner)
+            finally:
+                waiting.end()
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
         if isinstance(hold, Section):
@@ -232,14 +234,11 @@ class Registry:
         semaphore = self._semaphore(address, limit)
         if timeout == 0:
             return await semaphore.acquire(timeout=timeout, owner=owner)
-        taken = f"all of its {limit} slots are taken"
-        with LongWait(f"semaphore {address.name}", owner, taken, self.accompany):
+        waiting = LongWait(self, address, owner, limit)
+        try:
             return await semaphore.acquire(timeout=timeout, owner=owner)
-
-    def long_wait(self, address: Address, owner: str) -> LongWait:
-        """Return a block for a wait, which logs a long wait."""
-        what, who = f"lock {address.name}", partial(self.who_has, address)
-        return LongWait(what, owner, who, self.accompany)
+        finally:
+            waiting.end()
 
     def who_has(self, address: Address) -> WhoHas:
         """Return the look-up of a lock's holder, which sends at most one request a minute."""

@@ -57,12 +57,11 @@ class VirtualRuntime(Calls):
     def _wait(self, answer: CallResult[_T]) -> _T:
         return Baton.wait(answer.awaited())
 
-    def _soon(self, callback: Callable[[], object]) -> None:
-        self._there().run(super()._soon, callback)
-
-    def _there(self) -> contextvars.Context:
-        """Return the caller's context, on its machine's lock part."""
-        return self._machine.context("locks")
+    def _soon(self, callback: Callable[[], object], context: contextvars.Context | None = None) -> None:
+        """Call the callback in the context, or the caller's, on the machine's lock part."""
+        make = self._machine.context
+        there = make("locks") if context is None else context.run(make, "locks")
+        there.run(super()._soon, callback)
 
 
 def prepare_process() -> None:
