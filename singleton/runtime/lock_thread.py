@@ -29,7 +29,6 @@ from singleton.runtime.registry import Registry
 from singleton.stores.request_count import counted
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
 
     from singleton.runtime.calls import LockRuntime
@@ -91,10 +90,6 @@ _Args = TypeVarTuple("_Args")
 
 _LOOK_UP = 1.0
 """Longest sleep, seconds: select() does not count the time that a machine is suspended."""
-_WAKE_UPS = 4096
-"""Wake-ups read at a time, as in asyncio."""
-_IN_A_ROW = 4
-"""Rounds of ready callbacks before the next look at sockets."""
 
 
 class _AttentiveSelector(selectors.DefaultSelector):
@@ -105,39 +100,10 @@ class _AttentiveSelector(selectors.DefaultSelector):
 class LockLoop(asyncio.SelectorEventLoop):
     """An asyncio loop on a clock that counts suspended time."""
 
-    # Attributes of asyncio's class, equal in 3.11 and 3.13.
-    _debug: bool
-    _ready: deque[Any]
-    _scheduled: list[Any]
-    _stopping: bool
-
     def __init__(self) -> None:
         # An attribute in place of a method: read dozens of times for a lock, on any thread.
         self.time = suspend_aware_clock()  # type: ignore[method-assign]
         super().__init__(_AttentiveSelector())
-
-    def _run_once(self) -> None:
-        """Run ready callbacks for some rounds, then one round of asyncio, which looks at sockets and timers first.
-
-        A due timer does not wait. In debug mode asyncio runs everything: it reports slow callbacks.
-        """
-        ready, scheduled = self._ready, self._scheduled
-        for _ in range(_IN_A_ROW):
-            if not ready or self._debug or (scheduled and scheduled[0]._when <= self.time()):  # noqa: SLF001
-                break
-            for _ in range(len(ready)):
-                handle = ready.popleft()
-                if not handle._cancelled:  # noqa: SLF001
-                    handle._run()  # noqa: SLF001
-                del handle  # may be part of a circle of references
-            if self._stopping:
-                return
-        super()._run_once()  # type: ignore[misc]
-
-    def _read_from_self(self) -> None:
-        """Read wake-ups, once: the rest wakes the loop again. asyncio reads until the socket is empty."""
-        with suppress(BlockingIOError, InterruptedError):
-            self._ssock.recv(_WAKE_UPS)  # type: ignore[attr-defined]
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
         """Run ``func`` on a pool's thread, or on this thread when the interpreter ends and starts no more threads.
