@@ -14,7 +14,6 @@ from singleton.base.events import Call
 from singleton.base.hold import Hold
 from singleton.base.names import check_blob_name
 from singleton.base.words import check_arity, quoted
-from singleton.clients.blocks import Again
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.clients.request_events import acquire_all, told, told_while_asking
@@ -300,18 +299,6 @@ class BaseClient:
         return self._through(
             ", ".join(given), lambda registry: acquire_all(registry, addresses, timeout=patience, owner=owner)
         )
-
-    def _again(self, name: str, at_least: Seconds) -> Again:
-        """Say how a block shares the hold of a block around it: it may have it kept for longer."""
-        lock, kept = (self._place, name), seconds(at_least, "at_least")
-
-        def first(hold: Hold) -> Work[None]:
-            async def keep(registry: Registry) -> None:
-                registry.keep(hold, kept)
-
-            return keep
-
-        return Again(lock, first if kept else None)
 
     def _holder(self, name: str) -> Work[Holder | None]:
         address = self._address(name)

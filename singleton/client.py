@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from singleton.base.words import listed
 from singleton.baseclient import BaseClient, checked_hold, is_nothing, listing
-from singleton.clients.blocks import AsyncBlock, AsyncTryBlock, Block, TryBlock
+from singleton.clients.blocks import Again, AsyncBlock, AsyncTryBlock, Block, TryBlock
 from singleton.locking.semaphore import checked_limit
 from singleton.runtime.lock_thread import runtime
+from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -70,7 +71,7 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
             ConfigurationError: the name or the time-out is wrong.
         """
-        again = self._again(name, at_least) if reentrant else None
+        again = Again((self._place, name), seconds(at_least, "at_least")) if reentrant else None
         return self._block(name, partial(self._acquire, name, timeout, owner, None, at_least, max_hold), again)
 
     def semaphore(

@@ -10,7 +10,6 @@ from singleton.base.clock import now
 from singleton.base.events import going
 
 if TYPE_CHECKING:
-    from singleton.base.events import Call
     from singleton.base.kinds import LossReason, Use
 
 
@@ -90,19 +89,15 @@ def holds() -> Holds:
     waiting: list[WaitingFor] = []
     moment, clock = datetime.now(UTC), now()
     for call in going():
-        _add(call, held, waiting, moment, clock)
+        times = call.times
+        got = times.got  # read once: the lock thread may change it meanwhile
+        begun = times.asked if got is None else times.acquired
+        seconds = 0.0 if begun is None else max(0.0, clock - begun)
+        about: dict[str, Any] = {"function": times.function, "owner": call.owner, "mode": call.mode}
+        about |= {"since": moment - timedelta(seconds=seconds), "seconds": seconds}
+        if got is None:
+            waiting.append(WaitingFor(lock=call.lock, **about))
+        else:
+            lock, token, lost = got
+            held.append(HeldLock(lock=lock, token=token, lost=lost.reason, **about))
     return Holds(held=tuple(held), waiting=tuple(waiting))
-
-
-def _add(call: Call, held: list[HeldLock], waiting: list[WaitingFor], moment: datetime, clock: float) -> None:
-    times = call.times
-    got = times.got  # read once: the lock thread may change it meanwhile
-    begun = times.asked if got is None else times.acquired
-    seconds = 0.0 if begun is None else max(0.0, clock - begun)
-    about: dict[str, Any] = {"function": times.function, "owner": call.owner, "mode": call.mode}
-    about |= {"since": moment - timedelta(seconds=seconds), "seconds": seconds}
-    if got is None:
-        waiting.append(WaitingFor(lock=call.lock, **about))
-    else:
-        lock, token, lost = got
-        held.append(HeldLock(lock=lock, token=token, lost=lost.reason, **about))

@@ -20,51 +20,38 @@ from singleton.runtime.reentry import Entry, enter, enter_again, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Iterator
-    from contextlib import AbstractAsyncContextManager, AbstractContextManager
-    from types import TracebackType
     from typing import Self
 
     from singleton.runtime.calls import LockRuntime, Work
     from singleton.runtime.reentry import Nesting
+    from singleton.runtime.registry import Registry
 
-_SKIPPED = "%s skipped: somebody else has lock %s"
 
-
-def guarded(
-    function: Callable[..., Any],
-    name: str,
-    block: Callable[[], AbstractContextManager[Any]],
-    *,
-    skips: bool = False,
-) -> Callable[..., Any]:
-    """Return the function with a new block around each call.
-
-    Args:
-        function: what is called.
-        name: what the blocks ask for, in words.
-        block: makes a new block.
-        skips: whether a block without a hold skips the call.
+def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with a block as this one around each call. A block without a hold skips the call.
 
     Raises:
         ConfigurationError: a block of this kind can't hold the lock around ``function``.
     """
-    _check(name, function, is_async=False)
+    _check(block.name, function, is_async=False)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with block() as got:
-            if skips and got is None:
-                return _skip(function, name)
+        with block.another() as got:
+            if got is None:
+                return _skip(function, block.name)
             holds = holds_in(got)
             with _current(holds):
                 _raise_if_lost(holds)
                 result = function(*args, **kwargs)
             if inspect.iscoroutine(result):
                 result.close()
-                raise _refused(name, function, "returned a coroutine, which would run without the lock")
+                raise _refused(block.name, function, "returned a coroutine, which would run without the lock")
             if isinstance(result, (ContextDecorator, AsyncContextDecorator)):  # as @contextmanager makes them
                 raise _refused(
-                    name, function, "returned a context manager, whose block would run without the lock: take it inside"
+                    block.name,
+                    function,
+                    "returned a context manager, whose block would run without the lock: take it inside",
                 )
             _raise_if_lost(holds)
             return result
@@ -72,21 +59,15 @@ def guarded(
     return call
 
 
-def guarded_async(
-    function: Callable[..., Any],
-    name: str,
-    block: Callable[[], AbstractAsyncContextManager[Any]],
-    *,
-    skips: bool = False,
-) -> Callable[..., Any]:
-    """Return the coroutine function with a block around each call. See ``guarded``."""
-    _check(name, function, is_async=True)
+def _guarded_async(block: AsyncBlock[Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the coroutine function with a block around each call. See ``_guarded``."""
+    _check(block.name, function, is_async=True)
 
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
-        async with block() as got:
-            if skips and got is None:
-                return _skip(function, name)
+        async with block.another() as got:
+            if got is None:
+                return _skip(function, block.name)
             holds = holds_in(got)
             with _current(holds), ExitStack() as watched:
                 for hold in holds:
@@ -119,7 +100,8 @@ def _raise_if_lost(holds: tuple[Hold, ...]) -> None:
 
 
 def _skip(function: Callable[..., Any], lock: str) -> None:
-    _log.info(_SKIPPED, getattr(function, "__qualname__", repr(function)), lock, extra={"lock": lock})
+    called = getattr(function, "__qualname__", repr(function))
+    _log.info("%s skipped: somebody else has lock %s", called, lock, extra={"lock": lock})
 
 
 def _check(lock: str, function: object, *, is_async: bool) -> None:
@@ -151,15 +133,10 @@ _P = ParamSpec("_P")
 
 
 class Again(NamedTuple):
-    """How a block shares the hold of a block around it.
-
-    Attributes:
-        lock: which lock it is.
-        first: what is done on the lock thread before it begins; None: nothing.
-    """
+    """A lock whose hold a block shares with a block around it, and for how many seconds from then the lock is kept."""
 
     lock: Hashable
-    first: Callable[[Hold], Work[None]] | None
+    at_least: float
 
 
 class _Held(Generic[_T]):
@@ -199,7 +176,12 @@ class _Held(Generic[_T]):
         if self._again is None or (found := enter_again(self._again.lock)) is None:
             return None
         hold, self._entry = found
-        return hold, None if self._again.first is None else self._again.first(hold)
+        at_least = self._again.at_least
+
+        async def keep(registry: Registry) -> None:
+            registry.keep(hold, at_least)
+
+        return hold, keep if at_least else None
 
     def _got(self, got: _T) -> _T:
         self._holds = holds_in(got)
@@ -237,13 +219,11 @@ class Block(_Held[_T]):
                 self._locks.call(first)
             hold.raise_if_lost()
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return got
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         holds = self._end()
         if len(holds) == 1:
             self._locks.release(holds[0])
@@ -260,7 +240,7 @@ class Block(_Held[_T]):
         Raises:
             ConfigurationError: it is no function, or a coroutine function, a generator, or a class.
         """
-        return guarded(function, self.name, self.another)
+        return _guarded(self, function)
 
 
 class TryBlock(Block["Hold | None"]):
@@ -274,7 +254,7 @@ class TryBlock(Block["Hold | None"]):
         Raises:
             ConfigurationError: as for ``Block``.
         """
-        return guarded(function, self.name, self.another, skips=True)
+        return _guarded(self, function)
 
 
 class AsyncBlock(_Held[_T]):
@@ -295,13 +275,11 @@ class AsyncBlock(_Held[_T]):
                 await self._locks.call_async(first)
             hold.raise_if_lost()
         except BaseException:
-            await self.__aexit__(None, None, None)
+            await self.__aexit__()
             raise
         return got
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         holds = self._end()
         if len(holds) == 1:
             await self._locks.release_async(holds[0])
@@ -318,7 +296,7 @@ class AsyncBlock(_Held[_T]):
         Raises:
             ConfigurationError: it is no coroutine function.
         """
-        return guarded_async(function, self.name, self.another)
+        return _guarded_async(self, function)
 
 
 class AsyncTryBlock(AsyncBlock["Hold | None"]):
@@ -334,4 +312,4 @@ class AsyncTryBlock(AsyncBlock["Hold | None"]):
         Raises:
             ConfigurationError: it is no coroutine function.
         """
-        return guarded_async(function, self.name, self.another, skips=True)
+        return _guarded_async(self, function)

@@ -69,7 +69,11 @@ class Running:
     # --- on an event loop -------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run here, until ``stop``."""
+        """Run on this event loop, until ``stop``. A cancellation cancels async work, and gives the lock back.
+
+        Raises:
+            LockClosed: the client was closed.
+        """
         self._begin()
         await self._run()
 
@@ -169,14 +173,6 @@ class PeriodicWorker(Running):
             Whether the worker has ended.
         """
         return self._end(partial(self._halt, cancel=cancel), timeout)
-
-    async def run(self) -> None:
-        """Run on this event loop, until ``stop``. A cancellation cancels async work, and gives the lock back.
-
-        Raises:
-            LockClosed: the client was closed.
-        """
-        await super().run()
 
     async def _run(self) -> None:
         loop, stopped = asyncio.get_running_loop(), self._prepare()

@@ -38,7 +38,10 @@ class Said(Exception):
 
 
 class AzureBlobLeaseStore:
-    """A ``LeaseStore`` on the blobs of one container. Its loop is the loop of its making."""
+    """A ``LeaseStore``, ``ContentStore``, ``LogStore`` and ``NoteStore`` on the blobs of one container.
+
+    Its loop is the loop of its making. The contract of each request is told by those protocols.
+    """
 
     def __init__(self, container: ContainerClient, *, close_with: tuple[Any, ...] = ()) -> None:
         self._container = container
@@ -46,7 +49,6 @@ class AzureBlobLeaseStore:
         self._client: Callable[[str], BlobClient] = lru_cache(_CLIENTS)(container.get_blob_client)
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
-        """See ``LeaseStore.acquire``."""
         lease = self._lease(name, lease_id)
         await judged(lease.acquire(lease_duration=duration))
         return str(lease.etag)
@@ -58,29 +60,23 @@ class AzureBlobLeaseStore:
         return str(lease.id)
 
     async def release(self, name: str, lease_id: str) -> None:
-        """See ``LeaseStore.release``."""
         await judged(self._lease(name, lease_id).release())
 
     async def break_(self, name: str, etag: str | None = None) -> None:
-        """See ``LeaseStore.break_``."""
         await judged(self._lease(name, None).break_lease(lease_break_period=0, **if_it_is(etag)))
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
-        """See ``LeaseStore.create``."""
         return await self._with_container(lambda: self._upload(name, metadata))
 
     async def read(self, name: str) -> BlobState:
-        """See ``LeaseStore.read``."""
         return _seen(await judged(self._client(name).get_blob_properties()))
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
-        """See ``LeaseStore.write``."""
         request = self._client(name).set_blob_metadata(dict(metadata), lease=lease_id, **if_it_is(etag))
         reply = await judged(request)
         return str(reply["etag"])
 
     async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
-        """See ``ContentStore.put``."""
         lease = self._lease(name, lease_id)
         request = self._client(name).upload_blob(
             body, overwrite=True, metadata=dict(metadata), lease=lease, **if_it_is(etag)
@@ -88,7 +84,6 @@ class AzureBlobLeaseStore:
         return str((await judged(request))["etag"])
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
-        """See ``ContentStore.get``."""
         told: list[float | None] = [None]
 
         def note_clock(response: Any) -> None:
@@ -100,7 +95,6 @@ class AzureBlobLeaseStore:
         return Content(_seen(reply.properties), await judged(reply.readall()), told[-1])
 
     async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """See ``LogStore.start_log``."""
         from azure.core import MatchConditions
 
         def made() -> Awaitable[object]:
@@ -118,11 +112,9 @@ class AzureBlobLeaseStore:
         return True
 
     async def append(self, name: str, block: bytes) -> int:
-        """See ``LogStore.append``."""
         return int(str((await judged(self._client(name).append_block(block)))["blob_append_offset"]))
 
     async def tail(self, name: str, start: int, most: int) -> Tail:
-        """See ``LogStore.tail``."""
         try:
             reply = await judged(self._client(name).download_blob(start, most))
         except StoreFailure as failure:
@@ -136,28 +128,22 @@ class AzureBlobLeaseStore:
         return Tail(str(told.etag), dict(told.metadata or {}), blocks, blocks >= MOST_BLOCKS, body)
 
     async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
-        """See ``LogStore.label``."""
         return str((await judged(self._client(name).set_blob_metadata(dict(metadata), **if_it_is(etag))))["etag"])
 
     async def drop(self, name: str, etag: str) -> None:
-        """See ``LogStore.drop``."""
         await judged(self._client(name).delete_blob(**if_it_is(etag)))
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
-        """See ``NoteStore.note``."""
         await judged(self._container.get_blob_client(name).upload_blob(b"", overwrite=True, metadata=dict(metadata)))
 
     async def noted(self, name: str) -> Mapping[str, str]:
-        """See ``NoteStore.noted``."""
         properties = await judged(self._container.get_blob_client(name).get_blob_properties())
         return dict(properties.metadata or {})
 
     async def remove(self, name: str) -> None:
-        """See ``NoteStore.remove``."""
         await judged(self._container.get_blob_client(name).delete_blob())
 
     async def aclose(self) -> None:
-        """See ``LeaseStore.aclose``."""
         for closable in self._close_with:
             await closable.close()
 

@@ -27,11 +27,9 @@ class AzureMessageStore:
         self._close_with = (client, *close_with)
 
     async def create(self) -> None:
-        """See ``MessageStore.create``."""
         await done(self._client.create_queue(), "QueueAlreadyExists")
 
     async def now(self) -> float:
-        """See ``MessageStore.now``."""
         replies: list[PipelineResponse[Any, Any]] = []
         await judged(self._client.get_queue_properties(raw_response_hook=replies.append))
         now = clock(replies[0].http_response.headers)
@@ -40,12 +38,10 @@ class AzureMessageStore:
         return now
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
-        """See ``MessageStore.hide``."""
         reply = await judged(self._client.update_message(id, receipt, visibility_timeout=seconds))
         return Hidden(str(reply.pop_receipt), _seconds(reply.next_visible_on))
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
-        """See ``MessageStore.send``."""
         until = -1 if life is None else life
         reply = await judged(
             self._client.send_message(
@@ -55,11 +51,9 @@ class AzureMessageStore:
         return Sent(str(reply.id), str(reply.pop_receipt), _seconds(reply.inserted_on))
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
-        """See ``MessageStore.delete``."""
         await judged(self._client.delete_message(id, receipt))
 
     async def take(self, most: int, seconds: int) -> list[Taken]:
-        """See ``MessageSource.take``."""
         asking = self._client.receive_messages(messages_per_page=most, max_messages=most, visibility_timeout=seconds)
 
         async def first_page() -> list[Any]:
@@ -71,7 +65,6 @@ class AzureMessageStore:
         return [Taken(str(m.id), str(m.pop_receipt), str(m.content), int(m.dequeue_count or 1)) for m in received]
 
     async def aclose(self) -> None:
-        """See ``MessageStore.aclose``."""
         for closable in self._close_with:
             await closable.close()
 

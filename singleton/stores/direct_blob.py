@@ -28,7 +28,10 @@ _LONGEST_PAGE: Final = 64 * 2**20
 
 
 class DirectBlobStore:
-    """A ``LeaseStore`` on the blobs of one container, and a ``LockKeeping`` of the container, on one event loop."""
+    """A ``LeaseStore``, ``ContentStore``, ``LogStore``, ``NoteStore`` and ``LockKeeping`` on blobs of one container.
+
+    Its methods run on one event loop. The contract of each request is told by those protocols.
+    """
 
     def __init__(self, wire: Wire, container: str) -> None:
         self._wire = wire
@@ -38,7 +41,6 @@ class DirectBlobStore:
     # --- what locks ask -----------------------------------------------------------------------------------------------
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
-        """See ``LeaseStore.acquire``."""
         headers = {
             "x-ms-lease-action": "acquire",
             "x-ms-lease-duration": str(duration),
@@ -47,47 +49,38 @@ class DirectBlobStore:
         return _etag((await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 201)).headers)
 
     async def renew(self, name: str, lease_id: str) -> str:
-        """See ``LeaseStore.renew``."""
         headers = {"x-ms-lease-action": "renew", "x-ms-lease-id": lease_id}
         replied = (await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 200)).headers
         _etag(replied)
         return _needed(replied, "x-ms-lease-id")
 
     async def release(self, name: str, lease_id: str) -> None:
-        """See ``LeaseStore.release``."""
         headers = {"x-ms-lease-action": "release", "x-ms-lease-id": lease_id}
         _etag((await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 200)).headers)
 
     async def break_(self, name: str, etag: str | None = None) -> None:
-        """See ``LeaseStore.break_``."""
         await self._break(name, 0, etag)
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
-        """See ``LeaseStore.create``."""
         return await self._with_container(lambda: self._make(name, metadata))
 
     async def read(self, name: str) -> BlobState:
-        """See ``LeaseStore.read``."""
         return _seen((await self._wire.ask("HEAD", self._path(name), "", {}, 200)).headers)
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
-        """See ``LeaseStore.write``."""
         headers = {"x-ms-lease-id": lease_id, "If-Match": etag, **_as_headers(metadata)}
         return _etag((await self._wire.ask("PUT", self._path(name), "comp=metadata", headers, 200)).headers)
 
     async def aclose(self) -> None:
-        """See ``LeaseStore.aclose``."""
         await self._wire.aclose()
 
     # --- what state in a lock's blob asks -----------------------------------------------------------------------------
 
     async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
-        """See ``ContentStore.put``."""
         headers = {"x-ms-blob-type": "BlockBlob", "x-ms-lease-id": lease_id, "If-Match": etag, **_as_headers(metadata)}
         return _etag((await self._wire.ask("PUT", self._path(name), "", headers, 201, body=body)).headers)
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
-        """See ``ContentStore.get``."""
         headers = {} if lease_id is None else {"x-ms-lease-id": lease_id}
         reply = await self._wire.ask("GET", self._path(name), "", headers, 200, most=most)
         return Content(_seen(reply.headers), reply.body, clock(reply.headers))
@@ -95,16 +88,13 @@ class DirectBlobStore:
     # --- what logs ask ------------------------------------------------------------------------------------------------
 
     async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """See ``LogStore.start_log``."""
         return await self._with_container(lambda: self._make(name, metadata, "AppendBlob")) is not None
 
     async def append(self, name: str, block: bytes) -> int:
-        """See ``LogStore.append``."""
         reply = await self._wire.ask("PUT", self._path(name), "comp=appendblock", {}, 201, body=block)
         return _number(reply.headers, "x-ms-blob-append-offset")
 
     async def tail(self, name: str, start: int, most: int) -> Tail:
-        """See ``LogStore.tail``."""
         from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
 
         headers = {"x-ms-range": f"bytes={start}-{start + most - 1}"}
@@ -119,33 +109,27 @@ class DirectBlobStore:
         return Tail(_etag(told), _metadata(told), blocks, blocks >= MOST_BLOCKS, reply.body)
 
     async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
-        """See ``LogStore.label``."""
         headers = {"If-Match": etag, **_as_headers(metadata)}
         return _etag((await self._wire.ask("PUT", self._path(name), "comp=metadata", headers, 200)).headers)
 
     async def drop(self, name: str, etag: str) -> None:
-        """See ``LogStore.drop``."""
         await self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202)
 
     # --- what messages that were put back ask -------------------------------------------------------------------------
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
-        """See ``NoteStore.note``."""
         headers = {"x-ms-blob-type": "BlockBlob", **_as_headers(metadata)}
         _etag((await self._wire.ask("PUT", self._path(name), "", headers, 201)).headers)
 
     async def noted(self, name: str) -> Mapping[str, str]:
-        """See ``NoteStore.noted``."""
         return _metadata((await self._wire.ask("HEAD", self._path(name), "", {}, 200)).headers)
 
     async def remove(self, name: str) -> None:
-        """See ``NoteStore.remove``."""
         await self._wire.ask("DELETE", self._path(name), "", {}, 202)
 
     # --- what operators ask -------------------------------------------------------------------------------------------
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
-        """See ``LockKeeping.page``."""
         from singleton.stores.listing_page import read_page
 
         asked = {"include": "metadata", "prefix": prefix, "marker": marker or "", "maxresults": str(most)}
@@ -157,11 +141,9 @@ class DirectBlobStore:
         return read_page(reply.body, reply.headers)
 
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
-        """See ``LockKeeping.shorten``."""
         return _number(await within(_PATIENCE, self._break(name, after, etag)), "x-ms-lease-time")
 
     async def erase(self, name: str, etag: str) -> None:
-        """See ``LockKeeping.erase``."""
         await within(_PATIENCE, self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202))
 
     # ------------------------------------------------------------------------------------------------------------------

@@ -170,41 +170,33 @@ class VirtualQueue:
     _closed: Callable[[], None] = lambda: None
 
     async def receive(self, count: int, seconds: int) -> list[QueueMessage]:
-        """See ``HostQueue.receive``."""
         receive = partial(self._queues.receive, self._name, count, seconds, self._machine)
         return await self._send("queue receive", receive)
 
     async def create(self) -> None:
-        """See ``MessageStore.create``."""
         await self._send("queue create", partial(self._queues.make, self._name))
 
     async def now(self) -> float:
-        """See ``MessageStore.now``."""
         return await self._send("queue time", lambda: self._queues.loop.now)
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
-        """See ``MessageStore.hide``."""
         return await self._send("queue update", partial(self._queues.hide, self._name, id, receipt, seconds), id)
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
-        """See ``MessageStore.send``."""
         by_locks = self._machine if PART.get() == "locks" else None
         send = partial(self._queues.send_for, self._name, text, delay, life, by_locks)
         return await self._send("queue send", send, text)
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
-        """See ``MessageStore.delete``."""
         await self._send("queue delete", partial(self._queues.delete, self._name, id, receipt), id)
 
     async def take(self, most: int, seconds: int) -> list[Taken]:
-        """See ``MessageSource.take``."""
         return [
             Taken(each.id, each.pop_receipt, each.text, each.dequeue_count)
             for each in await self.receive(most, seconds)
         ]
 
     async def aclose(self) -> None:
-        """See ``MessageStore.aclose``."""
         self._closed()
 
     async def _send(self, call: str, execute: Callable[[], _T], message: str = "") -> _T:

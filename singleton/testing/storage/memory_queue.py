@@ -46,22 +46,18 @@ class MemoryMessageStore:
         self._numbers = itertools.count(1)
 
     async def create(self) -> None:
-        """See ``MessageStore.create``."""
         self._begin("create")
 
     async def now(self) -> float:
-        """See ``MessageStore.now``."""
         return self._begin("now")
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
-        """See ``MessageStore.hide``."""
         now = self._begin("hide")
         message = self._owned(id, receipt)
         message.visible, message.receipt = now + seconds, self._number("receipt")
         return Hidden(message.receipt, message.visible)
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
-        """See ``MessageStore.send``."""
         self._begin("send")
         if life is not None and delay >= life:
             raise StoreFailure(400, "OutOfRangeQueryParameterValue", f"a delay of {delay} s in a life of {life} s")
@@ -70,13 +66,11 @@ class MemoryMessageStore:
         return Sent(message.id, message.receipt, message.inserted)
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
-        """See ``MessageStore.delete``."""
         self._begin("delete")
         self._owned(id, receipt)
         del self._messages[id]
 
     async def take(self, most: int, seconds: int) -> list[Taken]:
-        """See ``MessageSource.take``."""
         self._begin("take")
         received = [self.receive(seconds) for _ in range(most)]
         return [Taken(each.id, each.receipt, each.text, each.dequeued) for each in received if each is not None]

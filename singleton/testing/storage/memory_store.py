@@ -48,6 +48,11 @@ class _Blob:
         return "leased" if now < self.expires else "expired"
 
 
+def _refuse_held(blob: _Blob, now: float) -> None:
+    if blob.state(now) in HELD:
+        raise StoreFailure(412, IN_USE)
+
+
 def _check_lease(blob: _Blob, lease_id: str, now: float) -> None:
     """Refuse what is done under a lease that the blob has not."""
     state = blob.state(now)
@@ -60,7 +65,9 @@ def _check_lease(blob: _Blob, lease_id: str, now: float) -> None:
 
 
 class MemoryLeaseStore:
-    """A ``LeaseStore`` without a network. Several locks, clients or simulated hosts may share one.
+    """A ``LeaseStore``, ``ContentStore``, ``LogStore``, ``NoteStore`` and ``LockKeeping`` without a network.
+
+    Several locks, clients or simulated hosts may share one. The contract of each request is told by those protocols.
 
     ``calls`` counts requests by name, for tests that hold a lock to its number of requests. ``most_blocks``: of a log.
     """
@@ -73,7 +80,6 @@ class MemoryLeaseStore:
         self._etags = itertools.count(1)
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
-        """See ``LeaseStore.acquire``."""
         now = self._begin("acquire")
         if not (15 <= duration <= 60 or duration == -1):
             raise StoreFailure(400, "InvalidHeaderValue", f"lease duration {duration}: 15 to 60 s, or -1 without end")
@@ -91,7 +97,6 @@ class MemoryLeaseStore:
         return blob.etag
 
     async def renew(self, name: str, lease_id: str) -> str:
-        """See ``LeaseStore.renew``."""
         now = self._begin("renew")
         blob = self._owned(name, lease_id)
         if blob.state(now) in ("breaking", "broken"):
@@ -100,20 +105,15 @@ class MemoryLeaseStore:
         return lease_id
 
     async def release(self, name: str, lease_id: str) -> None:
-        """See ``LeaseStore.release``."""
         self._begin("release")
         blob = self._owned(name, lease_id)
         blob.lease_id, blob.breaks = None, None
 
     async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> None:
         """See ``LeaseStore.break_``. An operator may let the lease go on ``after`` seconds, or (None) to its end."""
-        self._shorten(name, after, etag)
+        await self.shorten(name, after, etag)
 
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
-        """See ``LockKeeping.shorten``."""
-        return self._shorten(name, after, etag)
-
-    def _shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
         now = self._begin("break")
         if after is not None and not 0 <= after <= LONGEST_BREAK:
             raise StoreFailure(400, "InvalidHeaderValue", f"break period {after}: 0 to {LONGEST_BREAK} s")
@@ -129,15 +129,13 @@ class MemoryLeaseStore:
         return math.ceil(max(0.0, blob.breaks - now))
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
-        """See ``LeaseStore.create``."""
         now = self._begin("create")
         if name in self._blobs:
             return None
-        blob = self._blobs[name] = _Blob(self._etag(), int(now), dict(metadata))
-        return BlobState(etag=blob.etag, lease="available", modified=blob.modified, metadata=dict(metadata))
+        self._blobs[name] = _Blob(self._etag(), int(now), dict(metadata))
+        return self._seen(name, now)
 
     async def read(self, name: str) -> BlobState:
-        """See ``LeaseStore.read``."""
         now = self._begin("read")
         return self._seen(name, now)
 
@@ -146,20 +144,16 @@ class MemoryLeaseStore:
         now = self._begin("write")
         blob = self._as_known(name, etag)
         _check_lease(blob, lease_id, now)
-        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
-        return blob.etag
+        return self._write(blob, metadata, now)
 
     async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
-        """See ``ContentStore.put``. The condition is judged first, as of ``write``."""
         now = self._begin("put")
         blob = self._as_known(name, etag)
         _check_lease(blob, lease_id, now)
         blob.body = body
-        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
-        return blob.etag
+        return self._write(blob, metadata, now)
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
-        """See ``ContentStore.get``."""
         now = self._begin("get")
         blob = self._blob(name)
         if lease_id is not None:
@@ -169,7 +163,6 @@ class MemoryLeaseStore:
         return Content(self._seen(name, now), blob.body, now)
 
     async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """See ``LogStore.start_log``."""
         now = self._begin("start_log")
         if name in self._blobs:
             return False
@@ -177,11 +170,9 @@ class MemoryLeaseStore:
         return True
 
     async def append(self, name: str, block: bytes) -> int:
-        """See ``LogStore.append``."""
         now = self._begin("append")
         blob = self._blob(name)
-        if blob.state(now) in HELD:
-            raise StoreFailure(412, IN_USE)
+        _refuse_held(blob, now)
         if blob.blocks is None:
             raise StoreFailure(409, NO_LOG)
         if not 0 < len(block) <= LONGEST_BLOCK:
@@ -190,11 +181,10 @@ class MemoryLeaseStore:
             raise StoreFailure(409, FULL)
         at = len(blob.body)
         blob.body, blob.blocks = blob.body + block, blob.blocks + 1
-        blob.etag, blob.modified = self._etag(), int(now)
+        self._write(blob, blob.metadata, now)
         return at
 
     async def tail(self, name: str, start: int, most: int) -> Tail:
-        """See ``LogStore.tail``."""
         self._begin("tail")
         blob = self._blob(name)
         if start and start >= len(blob.body):
@@ -204,16 +194,12 @@ class MemoryLeaseStore:
         return Tail(blob.etag, dict(blob.metadata), blocks, full, blob.body[start : start + most])
 
     async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
-        """See ``LogStore.label``. The condition is judged first, as of ``write``."""
         now = self._begin("label")
         blob = self._as_known(name, etag)
-        if blob.state(now) in HELD:
-            raise StoreFailure(412, IN_USE)
-        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
-        return blob.etag
+        _refuse_held(blob, now)
+        return self._write(blob, metadata, now)
 
     async def drop(self, name: str, etag: str) -> None:
-        """See ``LogStore.drop``."""
         self._erase(name, etag, self._begin("drop"))
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
@@ -224,15 +210,13 @@ class MemoryLeaseStore:
         return Page(entries=entries, marker=entries[-1].name if len(names) > most else None, at=now)
 
     async def erase(self, name: str, etag: str) -> None:
-        """See ``LockKeeping.erase``. The condition is judged before the lease."""
         self._erase(name, etag, self._begin("erase"))
 
     def _erase(self, name: str, etag: str, now: float) -> None:
         blob = self._blob(name)
         if blob.etag != etag:
             raise StoreFailure(412, "ConditionNotMet")
-        if blob.state(now) in HELD:
-            raise StoreFailure(412, IN_USE)
+        _refuse_held(blob, now)
         self.delete(name)
 
     async def aclose(self) -> None:
@@ -242,24 +226,19 @@ class MemoryLeaseStore:
         """Replace the metadata without a lease, as an operator would; a lease that has ended is gone then."""
         now = self._begin("edit")
         blob = self._blob(name)
-        if blob.state(now) in HELD:
-            raise StoreFailure(412, "LeaseIdMissing")
+        _refuse_held(blob, now)
         blob.lease_id, blob.breaks = None, None
-        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
-        return blob.etag
+        return self._write(blob, metadata, now)
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
-        """See ``NoteStore.note``."""
         now = self._begin("note")
         self._blobs[name] = _Blob(self._etag(), int(now), dict(metadata))
 
     async def noted(self, name: str) -> Mapping[str, str]:
-        """See ``NoteStore.noted``."""
         self._begin("noted")
         return dict(self._blob(name).metadata)
 
     async def remove(self, name: str) -> None:
-        """See ``NoteStore.remove``."""
         self._begin("remove")
         self._blob(name)
         self.delete(name)
@@ -302,6 +281,10 @@ class MemoryLeaseStore:
         if name not in self._blobs or self._blobs[name].etag != etag:
             raise StoreFailure(412, "ConditionNotMet")
         return self._blobs[name]
+
+    def _write(self, blob: _Blob, metadata: Mapping[str, str], now: float) -> str:
+        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
+        return blob.etag
 
     def _owned(self, name: str, lease_id: str) -> _Blob:
         blob = self._blob(name)
