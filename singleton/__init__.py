@@ -9,7 +9,7 @@ _NAMES = {
     ),
     "singleton.base.events": "EventKind LockEvent subscribe",
     "singleton.base.hold": "Hold LossSignal current_hold",
-    "singleton.base.holder": "Holder",
+    "singleton.base.holder_record": "Holder",
     "singleton.base.holds": "HeldLock Holds WaitingFor holds",
     "singleton.base.kinds": "LayoutName Level LossReason Mode Seconds Use WhenFull",
     "singleton.base.state": "Json State",

@@ -15,7 +15,7 @@ from singleton.base.errors import (
 )
 from singleton.base.events import EventKind as EventKind, LockEvent as LockEvent, subscribe as subscribe
 from singleton.base.hold import Hold as Hold, LossSignal as LossSignal, current_hold as current_hold
-from singleton.base.holder import Holder as Holder
+from singleton.base.holder_record import Holder as Holder
 from singleton.base.holds import HeldLock as HeldLock, Holds as Holds, WaitingFor as WaitingFor, holds as holds
 from singleton.base.kinds import (
     LayoutName as LayoutName,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from azure.storage.blob.aio import ContainerClient
 
-    from singleton.base.holder import Holder
+    from singleton.base.holder_record import Holder
     from singleton.base.kinds import Level, Seconds, Use
     from singleton.operating.container_pass import Lifted
     from singleton.operating.lease_break import Broken

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from singleton.base.hold import Hold
-    from singleton.base.holder import Holder
+    from singleton.base.holder_record import Holder
     from singleton.base.kinds import Seconds
     from singleton.operating.container_pass import Lifted
     from singleton.operating.lease_break import Broken

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from singleton.base.holder import Holder
+    from singleton.base.holder_record import Holder
 
 
 class SingletonError(Exception):

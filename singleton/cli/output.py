@@ -22,7 +22,7 @@ from singleton.base.words import quoted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.base.holder import Holder
+    from singleton.base.holder_record import Holder
     from singleton.operating.locks import LockInfo
 
 _INDENT: Final = 4

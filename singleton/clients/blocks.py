@@ -16,7 +16,7 @@ from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.lock_thread import runtime
-from singleton.runtime.reentry import Entry, enter, enter_again, leave
+from singleton.runtime.reentry import SharedBlock, enter, enter_again, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Iterator
@@ -154,7 +154,7 @@ class _Held(Generic[_T]):
         self.name = name
         self._asks = asks
         self._again = again
-        self._entry: Entry | None = None
+        self._entry: SharedBlock | None = None
         self._work: Work[_T] | None = asks()
         self._locks: LockRuntime
         self._holds: tuple[Hold, ...] = ()
@@ -186,7 +186,7 @@ class _Held(Generic[_T]):
     def _got(self, got: _T) -> _T:
         self._holds = holds_in(got)
         if self._holds and self._again is not None and self._entry is None:
-            self._entry = Entry(self._again.lock, set())
+            self._entry = SharedBlock(self._again.lock, set())
             self._entry.blocks.add(self._entry)
         self._entered = enter(*self._holds, shared=self._entry)
         return got

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
 from singleton.base.hold import Hold
-from singleton.base.holder import fields_of
+from singleton.base.holder_record import fields_of
 from singleton.base.invocation import Invocation, UnderWay, current
 from singleton.base.invocation import log as _log
 from singleton.functions.body_result import BodyContext, around, finished, refuse_unanswered

@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from singleton.base.holder import Holder
+from singleton.base.holder_record import Holder
 from singleton.locking.acquisition import storage_error
 from singleton.locking.fencing import SECTIONS
 from singleton.locking.lease import as_failure

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
-    from singleton.base.holder import Holder
+    from singleton.base.holder_record import Holder
     from singleton.base.invocation import Invocation
     from singleton.locking.phase import Timing
     from singleton.locking.section import Section

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from singleton.base.clock import now
-from singleton.base.holder import Holder
+from singleton.base.holder_record import Holder
 from singleton.stores.stamps import Highest, this_host
 
 if TYPE_CHECKING:

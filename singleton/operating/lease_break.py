@@ -33,7 +33,7 @@ from singleton.operating.missing_lock import no_such_lock
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from singleton.base.holder import Holder
+    from singleton.base.holder_record import Holder
     from singleton.stores.protocol import BlobState, LeaseStore
 
 

@@ -20,7 +20,7 @@ from singleton.stores.stamps import STAMP_KEYS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from singleton.base.holder import Holder
+    from singleton.base.holder_record import Holder
     from singleton.base.kinds import Level
     from singleton.stores.lock_keeping import Listed, Page
     from singleton.stores.protocol import LeaseState

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.holder import fields_of
+from singleton.base.holder_record import fields_of
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 from singleton.locking.lease import as_failure
@@ -26,7 +26,7 @@ from singleton.stores.protocol import StoreFailure, within
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from singleton.base.holder import Holder
+    from singleton.base.holder_record import Holder
     from singleton.locking.record import BlobGuard
     from singleton.runtime.address import Address
     from singleton.stores.protocol import LeaseStore

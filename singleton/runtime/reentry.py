@@ -43,7 +43,7 @@ class Nesting:
 
     __slots__ = ("_hold", "around", "caller", "over", "shared")
 
-    def __init__(self, hold: Hold, caller: Caller, shared: Entry | None, around: Nesting | None) -> None:
+    def __init__(self, hold: Hold, caller: Caller, shared: SharedBlock | None, around: Nesting | None) -> None:
         self._hold = weakref.ref(hold)
         self.caller = caller
         self.shared = shared
@@ -60,7 +60,7 @@ class Nesting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class SharedBlock:
     """One of the blocks which share a hold.
 
     Attributes:
@@ -69,7 +69,7 @@ class Entry:
     """
 
     lock: Hashable
-    blocks: set[Entry]
+    blocks: set[SharedBlock]
 
 
 _nesting: ContextVar[Nesting | None] = ContextVar("singleton_nesting", default=None)
@@ -86,7 +86,7 @@ def inside(*holds: Hold) -> Iterator[None]:
         leave(entered)
 
 
-def enter(*holds: Hold, shared: Entry | None = None) -> tuple[Nesting, ...]:
+def enter(*holds: Hold, shared: SharedBlock | None = None) -> tuple[Nesting, ...]:
     """Note that a beginning block has these holds; return the argument for ``leave``."""
     if not holds:
         return ()
@@ -116,7 +116,7 @@ def _innermost() -> Nesting | None:
     return last
 
 
-def enter_again(lock: Hashable) -> tuple[Hold, Entry] | None:
+def enter_again(lock: Hashable) -> tuple[Hold, SharedBlock] | None:
     """Join the outer block of the lock on this thread or in this task; None: no outer block has the lock.
 
     Raises:
@@ -127,7 +127,7 @@ def enter_again(lock: Hashable) -> tuple[Hold, Entry] | None:
         joined = each.shared
         if joined is not None and joined.lock == lock and each.caller == caller and (hold := each.section) is not None:
             hold.raise_if_lost()
-            entry = Entry(lock, joined.blocks)
+            entry = SharedBlock(lock, joined.blocks)
             joined.blocks.add(entry)
             return hold, entry
         each = each.around

@@ -120,7 +120,7 @@ def http_date(second: int) -> str:
     return formatdate(second, usegmt=True)
 
 
-class Signature(Access):
+class SharedAccessSignature(Access):
     """Adds a shared access signature to each request."""
 
     def __init__(self, signature: Callable[[], str]) -> None:

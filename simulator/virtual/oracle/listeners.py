@@ -96,7 +96,7 @@ class _Candidate:
 
 
 @dataclass(slots=True, eq=False)
-class _Invocation:
+class _ListenerCall:
     machine: Machine
     owner: str
     function: str
@@ -114,7 +114,7 @@ class ListenerChecks:
     _guards: dict[str, Guarded] = field(default_factory=dict)
     _locks: dict[str, str] = field(default_factory=dict)
     _candidates: dict[tuple[str, str], _Candidate] = field(default_factory=dict)
-    _invocations: dict[tuple[str, str], _Invocation] = field(default_factory=dict)
+    _invocations: dict[tuple[str, str], _ListenerCall] = field(default_factory=dict)
     _closing: dict[str, float] = field(default_factory=dict)
 
     def know(self, guards: Mapping[str, Guarded]) -> None:
@@ -169,7 +169,7 @@ class ListenerChecks:
         """Take the beginning of an invocation."""
         if (guard := self._guards.get(function)) is None:
             return
-        one = _Invocation(machine, owner, function, self.evidence.loop.now)
+        one = _ListenerCall(machine, owner, function, self.evidence.loop.now)
         self._invocations[machine.name, owner] = one
         alone = guard.options.listener_lock_recovery_polling_interval is None
         wait = max(ONCE, getattr(guard, "timeout", None) or 0.0) if alone else ONCE
@@ -233,7 +233,7 @@ class ListenerChecks:
 
     # --- what an invocation is told -----------------------------------------------------------------------------------
 
-    def _must_be_no(self, one: _Invocation) -> None:
+    def _must_be_no(self, one: _ListenerCall) -> None:
         """Judge a refusal: skipped, put back or failed, because another process listens."""
         candidate, now = self._of_invocation(one), self.evidence.loop.now
         if candidate is None or self._excused(one):
@@ -252,7 +252,7 @@ class ListenerChecks:
             silent = f"{now - candidate.silent_since:.1f} s"
             self._blame("no in spite of trouble", f"{told}, and the service has not answered for {silent}")
 
-    def _must_be_trouble(self, one: _Invocation, outcome: str) -> None:
+    def _must_be_trouble(self, one: _ListenerCall, outcome: str) -> None:
         """Judge an error of the storage's."""
         candidate, now = self._of_invocation(one), self.evidence.loop.now
         if candidate is None or self._excused(one):
@@ -274,17 +274,17 @@ class ListenerChecks:
         elif outcome == "StorageDenied" and not self.conduct.denied(one.machine, window):
             self._blame("trouble without a cause", f"{told}, and nobody denied it anything")
 
-    def _must_be_answered(self, one: _Invocation) -> None:
+    def _must_be_answered(self, one: _ListenerCall) -> None:
         waited = self.evidence.loop.now - one.since
         if not one.past and not one.machine.stopped_since(waited):
             self._blame("no answer", f"{one.owner} still waits to be told who listens after {waited:.1f} s")
 
-    def _excused(self, one: _Invocation) -> bool:
+    def _excused(self, one: _ListenerCall) -> bool:
         """Tell whether its process stood still when it was told, or just before: it knows old things, and asks anew."""
         asking = ONCE * self.evidence.bounds.drift + STALE
         return one.machine.stopped_since(self.evidence.loop.now - one.since + asking)
 
-    def _has_led_all_along(self, candidate: _Candidate, one: _Invocation) -> bool:
+    def _has_led_all_along(self, candidate: _Candidate, one: _ListenerCall) -> bool:
         leads = candidate.leads_since
         return leads is not None and leads < one.since and one.machine.name not in self._closing
 
@@ -345,7 +345,7 @@ class ListenerChecks:
     def _of(self, request: NetworkRequest) -> _Candidate | None:
         return self._candidates.get((request.machine.name, request.name))
 
-    def _of_invocation(self, one: _Invocation) -> _Candidate | None:
+    def _of_invocation(self, one: _ListenerCall) -> _Candidate | None:
         return self._candidates.get((one.machine.name, self._locks.get(one.function, "")))
 
     def _inside(self, candidate: _Candidate) -> bool:

@@ -104,7 +104,7 @@ def _must_be_ours(said: str, plan: Exploration, who: str) -> None:
 
 
 @dataclass(slots=True)
-class _Sent:
+class _SentChunk:
     """A chunk under way."""
 
     chunk: tuple[Exploration, int, int]
@@ -114,10 +114,10 @@ class _Sent:
 
 def _in_order(client: Any, plan: Exploration, threads: int) -> Iterator[Summary]:
     left = iter(chunks(plan))
-    under_way: deque[_Sent] = deque()
+    under_way: deque[_SentChunk] = deque()
     while True:
         for chunk in islice(left, max(0, _AHEAD * threads - len(under_way))):
-            under_way.append(_Sent(chunk, _send(client, chunk)))
+            under_way.append(_SentChunk(chunk, _send(client, chunk)))
         if not under_way:
             return
         yield _first_answer(client, under_way)
@@ -130,7 +130,7 @@ def _send(client: Any, chunk: tuple[Exploration, int, int]) -> Any:
     )
 
 
-def _first_answer(client: Any, under_way: deque[_Sent]) -> Summary:
+def _first_answer(client: Any, under_way: deque[_SentChunk]) -> Summary:
     """Wait for the first chunk for as long as there are workers; send again all that were given up."""
     first = under_way[0]
     alone_since: float | None = None
@@ -153,7 +153,7 @@ def _first_answer(client: Any, under_way: deque[_Sent]) -> Summary:
     raise AssertionError("a worker refuses its own version")
 
 
-def _answer(sent: _Sent) -> Summary | str | None:
+def _answer(sent: _SentChunk) -> Summary | str | None:
     """Return None as long as there is no answer, and where the chunk is to be sent again."""
     if not sent.future.done():
         return None
@@ -176,7 +176,7 @@ def _answer(sent: _Sent) -> Summary | str | None:
     return part
 
 
-def _given_up(sent: _Sent) -> bool:
+def _given_up(sent: _SentChunk) -> bool:
     """Say whether too many workers ended with this chunk, as Dask counts."""
     return sent.future.status == "error" and isinstance(sent.future.exception(), _dask().KilledWorker)
 

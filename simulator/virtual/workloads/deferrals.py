@@ -214,7 +214,7 @@ def start_deferrals(world: World) -> None:
     orders = [_Order(number, job, _failures(rng)) for number, job in enumerate(jobs)]
     hosting.on_feed = lambda feed, stored: ledger.fed(_number(feed), feed.queue, stored)
     tries = app.options.max_dequeue_count
-    runner = _Runner(world, ledger, orders, tries, rng.choice([0.0, 0.0, 0.2, 0.5]), rng.random())
+    runner = _DeferralRunner(world, ledger, orders, tries, rng.choice([0.0, 0.0, 0.2, 0.5]), rng.random())
     for queue in queues:
         declare(world, {name_of(kind, queue): shapes(app, queue)[kind].run for kind in kinds}, queue=queue)
         for machine in world.machines:
@@ -253,7 +253,7 @@ def _number(feed: Feed) -> int:
 
 
 @dataclass(slots=True)
-class _Runner:
+class _DeferralRunner:
     """Runs deliveries as the worker does, so many ``tries`` a message; ``cancels`` is the share that is cancelled."""
 
     world: World

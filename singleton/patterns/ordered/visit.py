@@ -77,7 +77,7 @@ class Rules:
     slice: float = 60.0
 
 
-class Outcome(NamedTuple):
+class VisitOutcome(NamedTuple):
     """What became of a visit.
 
     Attributes:
@@ -119,7 +119,7 @@ class Visit:
     stopping: Callable[[], bool] = lambda: False
     again: bool = field(default=False, init=False)
 
-    async def made(self) -> Outcome:
+    async def made(self) -> VisitOutcome:
         """Handle the messages of the key. Afterwards the answered bell may be deleted.
 
         Raises:
@@ -129,20 +129,20 @@ class Visit:
         self.again = bool(bell.again)
         if self.again and await self.locks.call_async(lambda registry: self.service.is_drained(registry, bell.spot)):
             await insurance.end(None)
-            return Outcome()
+            return VisitOutcome()
         outcome = await self._under_lock()
         if outcome.busy:
             outcome = outcome._replace(again=bell.pause)
         await insurance.end(outcome.again)
         return outcome
 
-    async def _under_lock(self) -> Outcome:
+    async def _under_lock(self) -> VisitOutcome:
         try:
             hold = await self.locks.call_async(self.service.attempt(self.bell.spot, self.owner))
         except LockNotAcquired:
             hold = None
         if hold is None:
-            return Outcome(again=0, busy=True)
+            return VisitOutcome(again=0, busy=True)
         hold.stateless = _TAKEN
         try:
             with BodyContext(hold):
@@ -150,7 +150,7 @@ class Visit:
         finally:
             await self.locks.release_async(hold)
 
-    async def _under(self, hold: Hold) -> Outcome:
+    async def _under(self, hold: Hold) -> VisitOutcome:
         keeper = hold.keeper()
 
         async def read(registry: Registry) -> tuple[Kept, float]:
@@ -160,9 +160,9 @@ class Visit:
         position = Position.read(hold.lock, kept)
         if position.stopped:
             _log.warning("inbox %s: %s is stopped: %s", self.service.names.inbox, self.bell.spot, position.stopped)
-            return Outcome()
+            return VisitOutcome()
         if 0 < (left := position.until - at) <= _LONGEST_PAUSE:  # more was said by another clock
-            return Outcome(again=left)
+            return VisitOutcome(again=left)
         reader: LogReader | None = None
         ends = now() + self.rules.slice
 
@@ -178,15 +178,15 @@ class Visit:
                 begun = True
             for entry in entries:
                 if self.stopping() or now() >= ends:
-                    return Outcome(again=0)
+                    return VisitOutcome(again=0)
                 if position.is_repeat(entry):
                     position.passed(entry)
                     continue
                 if (outcome := await self._one(hold, position, entry)) is not None:
                     return outcome
-        return Outcome()
+        return VisitOutcome()
 
-    async def _one(self, hold: Hold, position: Position, entry: Entry) -> Outcome | None:
+    async def _one(self, hold: Hold, position: Position, entry: Entry) -> VisitOutcome | None:
         """Handle one message and keep that it is; None: go on."""
         error = None if position.aside else await self._attempted(hold, position, entry)
         outcome = None if error is None else await self._failed(position, entry, error)
@@ -245,19 +245,19 @@ class Visit:
             return error
         return None
 
-    async def _failed(self, position: Position, entry: Entry, error: Exception) -> Outcome | None:
+    async def _failed(self, position: Position, entry: Entry, error: Exception) -> VisitOutcome | None:
         """Say what follows a failure; None: the message is to be put aside, and the key goes on."""
         said = self.service.names.inbox, entry.key, position.tried
         if not self._is_spent(position):
             pause = min(_FIRST_PAUSE * 2 ** min(position.failures - 1, 10), _LONGEST_PAUSE)
             position.until = await self.locks.call_async(_wall) + pause
             _log.warning("inbox %s: a message of %r has failed %d times; the later ones of its key wait", *said)
-            return Outcome(again=pause, error=error)
+            return VisitOutcome(again=pause, error=error)
         why = told(error)
         if self.rules.on_poison == "stop":
             position.stopped, position.key = why, entry.key
             _log.error("inbox %s: %r is stopped until it is resumed: a message failed %d times", *said)
-            return Outcome(error=error)
+            return VisitOutcome(error=error)
         position.aside = why
         return None
 

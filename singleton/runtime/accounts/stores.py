@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from singleton.base.errors import ConfigurationError
 from singleton.settings.accounts import GivenAccount, GivenClients
 from singleton.settings.storagestring import parse_connection_string
-from singleton.stores.access import Access, AccountKey, Signature
+from singleton.stores.access import Access, AccountKey, SharedAccessSignature
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.wire import Wire
 
@@ -73,14 +73,16 @@ def _configured(account: StorageAccount) -> Wire:
     if account.connection_string is not None:
         told = parse_connection_string(account.connection_string, "the connection string")
         named_key = told.account, told.key
-        return Wire(told.endpoint, AccountKey(lambda: named_key) if told.key else Signature(lambda: told.signature))
+        return Wire(
+            told.endpoint, AccountKey(lambda: named_key) if told.key else SharedAccessSignature(lambda: told.signature)
+        )
     endpoint, _, signature = (account.account_url or "").partition("?")
     if account.credential is not None:
         from singleton.runtime.accounts.credentials import open_credential
         from singleton.stores.bearer_token import Token
 
         return Wire(endpoint, Token(open_credential(account.credential), close=True))
-    return Wire(endpoint, Signature(lambda: signature))
+    return Wire(endpoint, SharedAccessSignature(lambda: signature))
 
 
 def _given(account: GivenAccount) -> Access:
@@ -94,9 +96,9 @@ def _given(account: GivenAccount) -> Access:
     if hasattr(credential, "named_key"):
         return AccountKey(lambda: (credential.named_key.name, credential.named_key.key))
     if hasattr(credential, "signature"):
-        return Signature(lambda: str(credential.signature))
+        return SharedAccessSignature(lambda: str(credential.signature))
     if "sig=" in credential:
-        return Signature(lambda: str(credential))
+        return SharedAccessSignature(lambda: str(credential))
     named_key = account_in(account.endpoint), str(credential)
     return AccountKey(lambda: named_key)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from singleton.base.holder import Holder
+from singleton.base.holder_record import Holder
 from singleton.operating.locks import LockInfo, Watch, _is_older
 
 

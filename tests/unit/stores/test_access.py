@@ -19,7 +19,7 @@ from singleton.runtime.accounts.stores import account_in, way_to
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import StorageAccount
 from singleton.stores import access, bearer_token
-from singleton.stores.access import AccountKey, Request, Signature, text_to_sign
+from singleton.stores.access import AccountKey, Request, SharedAccessSignature, text_to_sign
 from singleton.stores.bearer_token import SCOPE, Token
 from singleton.stores.protocol import StoreFailure
 
@@ -134,7 +134,7 @@ def test_a_key_that_is_none_is_said_without_showing_it(key: str) -> None:
 
 async def test_a_signature_goes_with_the_query_and_its_newest_value_counts() -> None:
     credential = AzureSasCredential("?sv=1&sig=a%2B")
-    way = Signature(lambda: credential.signature)
+    way = SharedAccessSignature(lambda: credential.signature)
     asked, bare = request(), request("")
     await way.grant(asked)
     credential.update("sv=2&sig=b")

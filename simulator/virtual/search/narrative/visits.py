@@ -95,7 +95,7 @@ class Visit:
         return self.entered.t < theirs and other.entered.t < mine
 
 
-class _Reader:
+class _VisitReader:
     def __init__(self) -> None:
         self.visits: list[Visit] = []
         self._current: dict[tuple[str, str, str], Visit] = {}
@@ -165,7 +165,7 @@ class _Reader:
 
 def read_visits(records: Iterable[Record], leases: Sequence[Lease]) -> list[Visit]:
     """Return all visits, in the order of their beginnings, each with the lease that it was under."""
-    reader = _Reader()
+    reader = _VisitReader()
     for record in records:
         reader.take(record)
     for visit in reader.visits:

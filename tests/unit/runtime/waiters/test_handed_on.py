@@ -19,7 +19,7 @@ from tests.support.waiters import LOCK, begun_outside, eventually, in_line, lock
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
-    from singleton.base.holder import Holder
+    from singleton.base.holder_record import Holder
     from tests.support.lock_thread import LockThread
 
 
