@@ -39,10 +39,9 @@ from tests.worlds import once
 from tests.worlds.clients import book as clientbook
 from tests.worlds.clients import calls as clientcalls
 from tests.worlds.clients import crowd as clientcrowd
-from tests.worlds.clients import customers
 from tests.worlds.clients import uses as clientuses
 from tests.worlds.deployments import deployed, deployment
-from tests.worlds.deployments.deeds import Deed
+from tests.worlds.deployments.deployment import Deed
 from tests.worlds.deployments.places import Expected, Places
 
 if TYPE_CHECKING:
@@ -517,14 +516,14 @@ async def _(host: Host) -> None:
 _HERE = LockContainer(StorageAccount(connection_string="UseDevelopmentStorage=true"), "brought")
 
 
-def _client(host: Host) -> tuple[clientbook.Book, customers.Customer]:
+def _client(host: Host) -> tuple[clientbook.Book, clientbook.Customer]:
     """Open a client on a host, and look after it."""
     book = clientbook.Book(host.scene.world)
     book.watch()
     return book, book.opened(host.machine, _HERE, brought=True)
 
 
-def _user(host: Host, kind: Literal["lock", "worker"]) -> tuple[clientuses.User, customers.Use]:
+def _user(host: Host, kind: Literal["lock", "worker"]) -> tuple[clientuses.User, clientbook.Use]:
     """Let somebody use the client of a host."""
     book, customer = _client(host)
     calls = clientcalls.Calls(host.scene.world)
@@ -603,7 +602,7 @@ async def _(host: Host) -> None:
     await host.until(8.0)
 
 
-def _crowd(host: Host) -> tuple[clientcrowd.Crowd, customers.Use, customers.Use]:
+def _crowd(host: Host) -> tuple[clientcrowd.Crowd, clientbook.Use, clientbook.Use]:
     """Let two of one process ask for one lock, one well after the other."""
     book, customer = _client(host)
     crowd = clientcrowd.Crowd(host.scene.world, book=book, window=5.0)

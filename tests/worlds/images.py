@@ -12,12 +12,11 @@ one they never do.
 from __future__ import annotations
 
 import asyncio
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.hosts.jobs import inside, work
+from simulator.virtual.hosts.jobs import inside, lock_client, work
 from simulator.virtual.worlds.outcome import Refused
-from singleton import AsyncLockClient, SingletonOptions
+from singleton import SingletonOptions
 from singleton.base.errors import SingletonError
 from singleton.locking.fencing import FencingCounter
 from singleton.stores.stamps import EPOCH_KEY
@@ -134,17 +133,13 @@ def _seconds(rounds: list[_Round]) -> float:
     return sum(pause + seconds + 7.0 for pause, seconds, _ in rounds)
 
 
-@cache
-def _client(pace: float) -> AsyncLockClient:
-    return AsyncLockClient(options=SingletonOptions(lock_acquisition_polling_interval=pace))
-
-
 async def _use(world: World, machine: Machine, lock: str, rounds: list[_Round]) -> None:
     for number, (pause, seconds, pace) in enumerate(rounds):
         await asyncio.sleep(pause)
         outcome = "ok"
         try:
-            async with _client(pace).lock(lock, owner=f"{machine.name}/{number}") as hold:
+            client = lock_client(SingletonOptions(lock_acquisition_polling_interval=pace))
+            async with client.lock(lock, owner=f"{machine.name}/{number}") as hold:
                 hold.raise_if_lost()
                 with inside(world, machine, hold):
                     await work(world, hold, seconds)

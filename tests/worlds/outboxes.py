@@ -16,13 +16,12 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import MetaData
 
-from simulator.virtual.hosts.jobs import inside
-from singleton import AsyncLockClient, LockClosed, SingletonOptions
+from simulator.virtual.hosts.jobs import inside, lock_client
+from singleton import LockClosed
 from singleton.patterns.outbox import Message, OutboxRelay, StaleClaim
 from singleton.patterns.sql import SqlOutbox, outbox_table
 from tests.worlds.database import Database
@@ -80,11 +79,6 @@ class _Plan:
     arrives: bool
     rolled_back: bool
     takes: float
-
-
-@cache
-def _client() -> AsyncLockClient:
-    return AsyncLockClient(options=SingletonOptions())
 
 
 @dataclass(slots=True)
@@ -147,7 +141,7 @@ class _Post(Judge):
                 await relay.work(hold)
 
         try:
-            async with _client().periodic(_NAME, work, every=_EVERY, owner=machine.name):
+            async with lock_client().periodic(_NAME, work, every=_EVERY, owner=machine.name):
                 while True:
                     await asyncio.sleep(1.0)
                     if self._settled():

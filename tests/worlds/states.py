@@ -14,14 +14,12 @@ import json
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.hosts.jobs import able, inside
+from simulator.virtual.hosts.jobs import able, inside, lock_client
 from simulator.virtual.oracle.callers import STALE
 from simulator.virtual.storage.network import both
 from simulator.virtual.worlds.outcome import Refused
-from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockLost, SingletonError, StorageUnavailable
 from tests.worlds.judge import Judge
 
@@ -95,11 +93,6 @@ def _drawn(world: World, locks: list[str]) -> _Section:
     )
 
 
-@cache
-def _client(failover: float | None) -> AsyncLockClient:
-    return AsyncLockClient(options=SingletonOptions(), failover=failover)
-
-
 async def _work(
     ledger: _Ledger, machine: Machine, owner: str, failover: float | None, sections: list[_Section]
 ) -> None:
@@ -108,7 +101,7 @@ async def _work(
         await asyncio.sleep(section.pause)
         outcome = "ok"
         try:
-            client = _client(failover)
+            client = lock_client(failover=failover)
             async with client.lock(section.lock, timeout=section.timeout, owner=f"{owner}/{number}") as hold:
                 hold.raise_if_lost()
                 with inside(world, machine, hold, failover=failover):

@@ -11,13 +11,13 @@ import json
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simulator.virtual.oracle.evidence import RunningBody
 from simulator.virtual.time.machine import Baton
-from singleton import current_hold, singleton
+from singleton import AsyncLockClient, SingletonOptions, current_hold, singleton
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
 
 _T = TypeVar("_T")
+_DEFAULTS: Final = SingletonOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,12 @@ async def work(world: World, hold: Hold, seconds: float) -> bool:
         return False
     world.resource.write(hold)
     return True
+
+
+@cache
+def lock_client(options: SingletonOptions = _DEFAULTS, *, failover: float | None = None) -> AsyncLockClient:
+    """Return a client with these options; all worlds of a process share the client."""
+    return AsyncLockClient(options=options, failover=failover)
 
 
 async def ended(use: Coroutine[Any, Any, _T], name: str, *, cancel_after: float | None) -> _T | None:

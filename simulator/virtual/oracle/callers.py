@@ -20,13 +20,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from simulator.virtual.oracle.conduct import Checks
 from simulator.virtual.storage.network import SOON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.virtual.oracle.conduct import Conduct
-    from simulator.virtual.oracle.evidence import Evidence, Guarded
+    from simulator.virtual.oracle.evidence import Guarded
     from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
@@ -96,11 +96,9 @@ class _Run:
 
 
 @dataclass(slots=True)
-class CallerChecks:
+class CallerChecks(Checks):
     """Told of the events of all locks, of tenures, and of refusals."""
 
-    evidence: Evidence
-    conduct: Conduct
     out_of_line: set[str] = field(default_factory=set)
     """Functions whose callers do not wait in line: each tries by itself."""
     apart: set[str] = field(default_factory=set)
@@ -185,7 +183,7 @@ class CallerChecks:
     def _begin(self, event: LockEvent, machine: Machine) -> None:
         waiting = self._waiting[event.lock]
         company = any(other.machine is machine for other in waiting.values())
-        company |= any(body.machine is machine for body in self.evidence.bodies(event.lock))
+        company |= self.evidence.runs(machine, event.lock)
         mine = (machine.name, event.lock)
         last = max(self._left.get(mine, -math.inf), self._gave_back.get(mine, -math.inf))
         company |= self.evidence.loop.now - last < max(STALE, self.evidence.bounds.poll * 1.2)
@@ -337,7 +335,7 @@ class CallerChecks:
         # A holder that did not learn that its renewal came too late believes that its lease was longer.
         quiet = max(QUIET, 0.8 * self.evidence.bounds.period)
         for other in self._waiting[ended.lock].values():
-            busy = any(body.machine is other.machine for body in self.evidence.bodies(ended.lock))
+            busy = self.evidence.runs(other.machine, ended.lock)
             busy |= self._left.get((other.machine.name, ended.lock), 0.0) > at
             if not busy and other.since <= at and self.conduct.well(other.machine, waited + quiet):
                 self._blame("nobody took it", f"{other.owner} waits, and {ended.lock} is free for {waited:.1f} s")
@@ -345,6 +343,3 @@ class CallerChecks:
 
     def _age(self, invocation: _Invocation) -> float:
         return self.evidence.loop.now - invocation.since
-
-    def _blame(self, check: str, text: str) -> None:
-        self.evidence.blame(check, text)

@@ -37,6 +37,17 @@ _STILL_ASKING: Final = 11.0
 """Seconds after an attempt without an answer within which the next one comes."""
 
 
+@dataclass(slots=True)
+class Checks:
+    """Checks that look at the evidence of a world, and at the conduct of its hosts."""
+
+    evidence: Evidence
+    conduct: Conduct
+
+    def _blame(self, check: str, text: str) -> None:
+        self.evidence.blame(check, text)
+
+
 @dataclass(frozen=True, slots=True)
 class _Sent:
     at: float

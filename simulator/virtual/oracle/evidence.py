@@ -153,6 +153,10 @@ class Evidence:
         """Return the bodies that are inside."""
         return self._bodies[lock]
 
+    def runs(self, machine: Machine, lock: str) -> bool:
+        """Tell whether a machine runs a body of a lock."""
+        return any(body.machine is machine for body in self._bodies[lock])
+
     def listens_no_longer(self, machine: Machine, owner: str) -> bool:
         """Tell whether an invocation has a listener's seat that is lost: it runs no body under another lock either."""
         seats = [body for bodies in self._bodies.values() for body in bodies if body.shared and body.machine is machine]
@@ -185,11 +189,8 @@ class Evidence:
             self.broken.set_result(None)
 
 
-MOMENTS: Final = (
-    "renewed at the last moment",
-    "raced for a lease that expired",
-    "raced for a lease that was released",
-)
+_RACES: Final = {"expired": "raced for a lease that expired", "released": "raced for a lease that was released"}
+MOMENTS: Final = ("renewed at the last moment", *_RACES.values())
 _LAST: Final = 2.0
 _TOGETHER: Final = 0.1
 
@@ -224,11 +225,8 @@ class Moments:
         if winner.machine in (None, request.machine) or winner.lease_id in self._raced:
             return
         self._raced.add(winner.lease_id)
-        match self._ended.get(winner.lock):
-            case "expired":
-                self.reached["raced for a lease that expired"] += 1
-            case "released":
-                self.reached["raced for a lease that was released"] += 1
+        if (race := _RACES.get(self._ended.get(winner.lock) or "")) is not None:
+            self.reached[race] += 1
 
 
 def _held(failure: Exception) -> bool:

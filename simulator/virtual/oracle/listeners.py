@@ -23,13 +23,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
+from simulator.virtual.oracle.conduct import Checks
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.virtual.oracle.conduct import Conduct
-    from simulator.virtual.oracle.evidence import Evidence, Guarded
+    from simulator.virtual.oracle.evidence import Guarded
     from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.time.machine import Machine
     from singleton.base.events import LockEvent
@@ -106,11 +106,9 @@ class _ListenerCall:
 
 
 @dataclass(slots=True)
-class ListenerChecks:
+class ListenerChecks(Checks):
     """Told of the events of listeners' locks, of their invocations, and of each request for their locks."""
 
-    evidence: Evidence
-    conduct: Conduct
     _guards: dict[str, Guarded] = field(default_factory=dict)
     _locks: dict[str, str] = field(default_factory=dict)
     _candidates: dict[tuple[str, str], _Candidate] = field(default_factory=dict)
@@ -206,7 +204,7 @@ class ListenerChecks:
                 continue
             in_time = candidate.busy < began + _DRAIN / self.evidence.bounds.drift - 0.1
             mine = candidate.leads_since is not None and candidate.leads_since < began
-            if in_time and mine and not self._inside(candidate):
+            if in_time and mine and not self.evidence.runs(candidate.machine, candidate.lock):
                 self._blame("lease kept", f"{machine.name} ended, and did not give {tenure.lock} back")
 
     # --- what the service says ----------------------------------------------------------------------------------------
@@ -319,7 +317,7 @@ class ListenerChecks:
             tenure = self.evidence.service.tenure(candidate.lock)
             if candidate.leads_since is not None or (tenure is not None and tenure.machine is machine):
                 candidate.asked = now
-            if self._inside(candidate):
+            if self.evidence.runs(candidate.machine, candidate.lock):
                 candidate.busy = now
             pause = _AFTER_LOSS if candidate.recovery is None else candidate.recovery
             quiet = now - max(candidate.asked, candidate.busy, machine.resumed_at, candidate.since)
@@ -347,9 +345,3 @@ class ListenerChecks:
 
     def _of_invocation(self, one: _ListenerCall) -> _Candidate | None:
         return self._candidates.get((one.machine.name, self._locks.get(one.function, "")))
-
-    def _inside(self, candidate: _Candidate) -> bool:
-        return any(body.machine is candidate.machine for body in self.evidence.bodies(candidate.lock))
-
-    def _blame(self, check: str, text: str) -> None:
-        self.evidence.blame(check, text)

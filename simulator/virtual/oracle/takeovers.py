@@ -14,14 +14,14 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.oracle.conduct import Checks
 from singleton.base.failover_mark import MARK_KEY
 from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from simulator.virtual.oracle.conduct import Conduct
-    from simulator.virtual.oracle.evidence import Evidence, RunningBody
+    from simulator.virtual.oracle.evidence import RunningBody
     from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
@@ -49,11 +49,9 @@ class _Readings:
 
 
 @dataclass(slots=True)
-class TakeoverChecks:
+class TakeoverChecks(Checks):
     """Told of requests, of their answers, and of bodies."""
 
-    oracle: Evidence
-    conduct: Conduct
     declared: dict[Machine, set[float | None]] = field(default_factory=dict)
     """The values of failover on each machine, which its touches may have. Other machines are not checked."""
     wanting: list[Callable[[str], Wanting]] = field(default_factory=list)
@@ -76,7 +74,7 @@ class TakeoverChecks:
 
     def sent(self, request: NetworkRequest) -> None:
         """Take a request."""
-        machine, now = request.machine, self.oracle.loop.now
+        machine, now = request.machine, self.evidence.loop.now
         if request.call in (*_WRITES, "read"):
             self._sent_at[request] = now, machine.reads(now)
         elif request.call == "break_":
@@ -91,7 +89,7 @@ class TakeoverChecks:
         mine = failover if epoch == metadata.get(EPOCH_KEY) else None
         before = self._written.get(request.lease_id, mine)
         self._written[request.lease_id] = mine
-        self._changed[request.name] = self.oracle.loop.now
+        self._changed[request.name] = self.evidence.loop.now
         allowed = self.declared.get(request.machine)
         if allowed is not None and (mine not in allowed or mine != before):
             self._blame(
@@ -108,16 +106,16 @@ class TakeoverChecks:
         if request.call in _WRITES and request.lease_id is not None:
             if sent[1] >= self._touched.get(request.lease_id, -math.inf):
                 self._touched[request.lease_id] = sent[1]
-                self._took[request.lease_id] = request.machine.reads(self.oracle.loop.now) - sent[1]
-            self.oracle.later(_A_MOMENT, self._each_under, request.lease_id, request.name)
+                self._took[request.lease_id] = request.machine.reads(self.evidence.loop.now) - sent[1]
+            self.evidence.later(_A_MOMENT, self._each_under, request.lease_id, request.name)
         elif request.call == "read":
             self._reads(request, sent[1], answer)
 
     def entered(self, body: RunningBody) -> None:
         """Take the beginning of a body."""
-        if body.failover is None or self.oracle.operated(body.hold.lease_id):
+        if body.failover is None or self.evidence.operated(body.hold.lease_id):
             return
-        self.oracle.reached["bodies of a hold that is touched"] += 1
+        self.evidence.reached["bodies of a hold that is touched"] += 1
         lease_id = body.hold.lease_id or ""
         began = f"{body.machine.name} began a body of {body.lock}"
         if lease_id not in self._touched:
@@ -130,7 +128,7 @@ class TakeoverChecks:
         self._must_not_hope(body)
 
     def _each_under(self, lease_id: str, lock: str) -> None:
-        for body in tuple(self.oracle.bodies(lock)):
+        for body in tuple(self.evidence.bodies(lock)):
             if body.hold.lease_id == lease_id and body.failover is not None:
                 self._must_not_hope(body)
 
@@ -154,7 +152,7 @@ class TakeoverChecks:
         failover, epoch = _mark_of(state.metadata)
         live = epoch == state.metadata.get(EPOCH_KEY)
         self._readings[key] = _Readings(
-            state.etag, machine.reads(self.oracle.loop.now), sent, failover if live else None
+            state.etag, machine.reads(self.evidence.loop.now), sent, failover if live else None
         )
 
     def _breaks(self, machine: Machine, lock: str, etag: str | None) -> None:
@@ -162,7 +160,7 @@ class TakeoverChecks:
         seen = self._readings.get((machine, lock))
         if len(self.declared.get(machine, ())) == 1:  # otherwise it has several locks there, and each reads for itself
             self._readings.pop((machine, lock), None)
-        self.oracle.reached["breaks of a silent holder's lease"] += 1
+        self.evidence.reached["breaks of a silent holder's lease"] += 1
         if seen is None or etag is None or seen.etag != etag:
             self._blame("broken too soon", f"{machine.name} breaks the lease of {lock}, and has not read that twice")
         elif seen.failover is None or seen.last_sent - seen.first_reply < seen.failover * _SILENT - _ROUNDING:
@@ -171,9 +169,9 @@ class TakeoverChecks:
 
     def taken_over(self, tenure: Tenure) -> None:
         """Take the end of a lease that a host has broken."""
-        oracle = self.oracle
-        oracle.taken_over.add(tenure.lease_id)
-        inside = oracle.inside(tenure)
+        evidence = self.evidence
+        evidence.taken_over.add(tenure.lease_id)
+        inside = evidence.inside(tenure)
         for body in inside:
             if not body.machine.crashed and not body.knows():
                 self._blame(
@@ -184,37 +182,31 @@ class TakeoverChecks:
         if used and self.of_lease(tenure.lease_id) is None:
             self._blame("taken from the living", f"{tenure.ended_by} broke {tenure.lock}, which need not be touched")
         whose = "a dead holder" if _dead(tenure) else "one alive"
-        oracle.reached[f"taken over from {whose}" if touched else "taken over before the first touch"] += 1
+        evidence.reached[f"taken over from {whose}" if touched else "taken over before the first touch"] += 1
 
     def _must_end(self, lock: str, failover: float) -> None:
         """Check at the time by which every able host would have taken over after the last write."""
-        drift = self.oracle.bounds.drift
+        drift = self.evidence.bounds.drift
         for share in (1.0, 1.5, 3.0):
             bound = failover * _SILENT * drift * share + _CALLS
-            self.oracle.later(bound, self._must_be_taken, lock, self.oracle.loop.now, failover)
+            self.evidence.later(bound, self._must_be_taken, lock, self.evidence.loop.now, failover)
 
     def _must_be_taken(self, lock: str, written: float, failover: float) -> None:
-        oracle, now = self.oracle, self.oracle.loop.now
-        tenure = oracle.service.tenure(lock)
+        evidence, now = self.evidence, self.evidence.loop.now
+        tenure = evidence.service.tenure(lock)
         if self._changed[lock] != written or tenure is None or not _dead(tenure):
             return
         if self._written.get(tenure.lease_id) is None:  # it has the lease, but must not begin: who had it before?
             return
-        drift = oracle.bounds.drift
+        drift = evidence.bounds.drift
         for machine, since, own in [each for want in self.wanting for each in want(lock)]:
             bound = (failover * _SILENT + own / 4) * drift + _CALLS
             begun = max(since, written)
-            aside = self.conduct.gives_back(machine, lock, now - begun + oracle.bounds.poll * 1.2)
-            able = self.conduct.well(machine, bound + own) and not aside and not self._busy(machine, lock)
+            aside = self.conduct.gives_back(machine, lock, now - begun + evidence.bounds.poll * 1.2)
+            able = self.conduct.well(machine, bound + own) and not aside and not evidence.runs(machine, lock)
             if now - begun >= bound and able:
                 silent = f"{tenure.machine} is dead, and has been silent for {now - written:.1f} s"
                 self._blame("not taken over", f"{machine.name} waits for {lock}; {silent}")
-
-    def _busy(self, machine: Machine, lock: str) -> bool:
-        return any(body.machine is machine for body in self.oracle.bodies(lock))
-
-    def _blame(self, check: str, text: str) -> None:
-        self.oracle.blame(check, text)
 
 
 def _dead(tenure: Tenure) -> bool:

@@ -13,13 +13,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.hosts.jobs import able, inside, work
+from simulator.virtual.hosts.jobs import able, inside, lock_client, work
 from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.worlds.outcome import Refused
-from singleton import AsyncLockClient, SingletonOptions
+from singleton import SingletonOptions
 from singleton.base.errors import LockClosed
 
 if TYPE_CHECKING:
@@ -102,11 +101,6 @@ def start_election(world: World, election: Election) -> None:
     world.watch(election.must_have_a_leader)
 
 
-@cache
-def _client(failover: float | None) -> AsyncLockClient:
-    return AsyncLockClient(options=_OPTIONS, failover=failover)
-
-
 @dataclass(slots=True)
 class Election:
     """The candidates for one leadership."""
@@ -120,7 +114,7 @@ class Election:
 
     async def stand(self, machine: Machine, terms: list[_Term]) -> None:
         """Be a candidate for some time, and again."""
-        client = _client(self.failovers.get(machine))
+        client = lock_client(_OPTIONS, failover=self.failovers.get(machine))
         for term in terms:
             await asyncio.sleep(term.pause)
             witness = LeaderWaiter(self.world, machine)

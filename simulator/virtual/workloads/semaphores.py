@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.hosts.jobs import able, ended, inside, work
+from simulator.virtual.hosts.jobs import able, ended, inside, lock_client, work
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
 from simulator.virtual.worlds.outcome import Refused
-from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import (
     LockClosed,
     LockNotAcquired,
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import RunningBody
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
+    from singleton import AsyncLockClient
 
 _NAME: Final = "reports"
 _LONGEST: Final = 20.0
@@ -81,11 +80,6 @@ def start_semaphore(world: World) -> None:
     world.watch(pool.must_find_takers)
 
 
-@cache
-def _client() -> AsyncLockClient:
-    return AsyncLockClient(options=SingletonOptions())
-
-
 @dataclass(slots=True)
 class _Pool:
     """The semaphore as its users see it."""
@@ -97,7 +91,7 @@ class _Pool:
     _left: dict[Machine, float] = field(default_factory=dict)
 
     async def visits(self, machine: Machine, worker: int, plans: list[_Plan]) -> None:
-        client = _client()
+        client = lock_client()
         for number, plan in enumerate(plans):
             await asyncio.sleep(plan.pause)
             visit = self._begin(machine, f"{machine.name}/{worker}/{number}", plan)

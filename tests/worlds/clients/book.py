@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.virtual.hosts.jobs import able
 from simulator.virtual.oracle.callers import AT_ONCE, NO_ANSWER, ONCE, QUIET, STALE
@@ -29,7 +29,6 @@ from singleton.base.errors import (
     StorageUnavailable,
 )
 from singleton.locking.semaphore import slot_name
-from tests.worlds.clients.customers import Customer, Use
 from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from singleton.base.hold import Hold
     from singleton.settings.accounts import LockContainer
-    from tests.worlds.clients.customers import Kind
 
 _CALL: Final = 5.0
 """Seconds for one request."""
@@ -51,6 +49,45 @@ _DRAIN: Final = 2.0
 _LATE: Final = True
 _CLOSE: Final = _RELEASE + 2.0 + 3.0
 """Seconds within which the holds of a closed client are released, and its connection is closed."""
+
+
+Kind = Literal["lock", "set", "slot", "leader", "worker"]
+Doing = Literal["waits", "inside", "leaves", "over"]
+
+
+@dataclass(slots=True, eq=False)
+class Customer:
+    """A client that somebody has made on a machine."""
+
+    machine: Machine
+    place: LockContainer
+    brought: bool
+    closed: float | None = None
+    done: float | None = None
+    """When it was closed and the last of its uses had ended."""
+
+
+@dataclass(slots=True, eq=False)
+class Use:
+    """One call of a client, until nothing of it is left."""
+
+    customer: Customer
+    owner: str
+    kind: Kind
+    locks: tuple[str, ...]
+    """The blobs that it may have."""
+    timeout: float | None
+    since: float
+    company: bool
+    """Whether others of the same process waited there before."""
+    doing: Doing = "waits"
+    cut: bool = False
+    """Whether it was cancelled."""
+
+    @property
+    def machine(self) -> Machine:
+        """Where it is."""
+        return self.customer.machine
 
 
 @dataclass(slots=True)

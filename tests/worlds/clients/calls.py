@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from singleton.base.errors import StorageUnavailable
     from singleton.base.hold import Hold
-    from tests.worlds.clients.customers import Use
+    from tests.worlds.clients.book import Use
 
 _TRIES: Final = 5.0
 """Seconds for which a call of ``holder`` surely tries: ten minus the last pause, by a fast clock."""

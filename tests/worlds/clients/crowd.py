@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold, LossSignal
-    from tests.worlds.clients.customers import Use
+    from tests.worlds.clients.book import Use
 
 _BASIC: Final = SingletonOptions(listener_lock_period=15, listener_lock_recovery_polling_interval=15)
 _OPTIONS: Final = (

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
     from singleton import AsyncLockClient, LockClient
     from singleton.base.hold import Hold, LossSignal
-    from tests.worlds.clients.book import Book
+    from tests.worlds.clients.book import Book, Customer, Kind, Use
     from tests.worlds.clients.calls import Calls
-    from tests.worlds.clients.customers import Customer, Kind, Use
 
 _ALONE: Final = frozenset({"holder", "leader", "worker", "hold", "hold slot"})
 

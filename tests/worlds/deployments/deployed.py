@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.jobs import InvocationContext, Job
 from simulator.virtual.hosts.queue_host import WITNESS, invoke, run_function, told_of
-from tests.worlds.deployments.deeds import Deed
-from tests.worlds.deployments.deployment import DEPLOYMENTS, deployment
+from tests.worlds.deployments.deployment import DEPLOYMENTS, Deed, deployment
 from tests.worlds.deployments.environment import environments
 from tests.worlds.deployments.foreign import start_foreign
 from tests.worlds.deployments.places import Places

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from singleton import SingletonOptions, singleton
 from singleton.base.errors import ConfigurationError
 from tests.worlds.deployments.blob_names import expected_blob
-from tests.worlds.deployments.deeds import deed, deed_sync
 from tests.worlds.deployments.environment import environment
 from tests.worlds.deployments.places import Expected
 from tests.worlds.deployments.scopes import SETTINGS, Scope, draw_scope
@@ -35,6 +34,7 @@ from tests.worlds.deployments.writings import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simulator.virtual.hosts.jobs import Job
     from singleton.base.kinds import Mode
 
 DEPLOYMENTS: Final = 64
@@ -42,6 +42,29 @@ DEPLOYMENTS: Final = 64
 _WEBJOBS: Final = "azure-webjobs-hosts"
 _WRITTEN: Final[dict[str, Literal["token", "owner"]]] = {"default": "token", "webjobs": "owner", "dequeueable": "token"}
 Policy = Literal["wait", "skip", "raise"]
+
+
+@dataclass(slots=True)
+class Deed:
+    """What one invocation's body does and returns; it notes how often it has begun."""
+
+    job: Job
+    gives: Any
+    begun: int = field(default=0, init=False)
+
+
+async def deed(msg: str, job: Deed) -> Any:
+    """Do it."""
+    job.begun += 1
+    await job.job.run()
+    return job.gives
+
+
+def deed_sync(msg: str, job: Deed) -> Any:
+    """Do it on a thread."""
+    job.begun += 1
+    job.job.run_sync()
+    return job.gives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -285,11 +285,8 @@ class Places:
         well = self.oracle.conduct.well(machine, max(waited, self.oracle.loop.now - polls.since) + 1.0)
         if polls.asked > refused or polls.refused > refused or not well:
             return
-        if self._wait_alike(machine, lock, polls) and not self._inside(machine, lock):
+        if self._wait_alike(machine, lock, polls) and not self.oracle.runs(machine, lock.name):
             self._blame("asks too seldom", f"{machine.name} has not asked for {lock.name} for {waited:.1f} s")
-
-    def _inside(self, machine: Machine, lock: Expected) -> bool:
-        return any(body.machine is machine for body in self.oracle.bodies(lock.name))
 
     def granted(self, tenure: Tenure) -> None:
         """Take a lease's beginning, as the service knows it."""
