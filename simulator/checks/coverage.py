@@ -71,14 +71,10 @@ def count_exercised(history: History) -> Exercised:
     )
 
 
-def untried(history: History, exercised: Exercised) -> tuple[str, ...]:
-    """Return in words what the app declares and the run did not reach."""
+def untried(history: History, exercised: Exercised) -> Iterator[str]:
+    """Yield in words what the app declares and the run did not reach."""
     if not (history.sections and history.setup.get("singleton", True)):
-        return ()
-    return tuple(_untried(history, exercised))
-
-
-def _untried(history: History, exercised: Exercised) -> Iterator[str]:
+        return
     ran = {section.function for section in history.sections}
     guarded = [function for function in history.functions.values() if function.guarded]
     if idle := sorted(function.name for function in guarded if function.name not in ran):

@@ -241,7 +241,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         reasons=reasons,
         violations=violations,
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
-        untried=untried(history, exercised),
+        untried=tuple(untried(history, exercised)),
         exercised=exercised,
         sections=len(history.bodies),
         locks=len({section.lock for section in history.sections}),

@@ -24,7 +24,7 @@ from simulator.program import HOST
 from simulator.report.board import Board
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -157,25 +157,6 @@ class Host:
         """Return the last lines of the process's own output."""
         text = self.log.read_bytes()[-TAIL:].decode("utf-8", "replace") if self.log.exists() else ""
         return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-LINES:])
-
-
-def stop_all(hosts: Sequence[Host], grace: float, *, hurry: Any = lambda: False) -> list[Host]:
-    """Stop all hosts, gracefully at first; return those that had to be killed.
-
-    Args:
-        hosts: the hosts.
-        grace: seconds that they may take to finish their work.
-        hurry: asked now and then; True ends the wait.
-    """
-    deadline = time.monotonic() + grace
-    for host in hosts:
-        host.ask_to_stop()
-    while any(host.running for host in hosts) and time.monotonic() < deadline and not hurry():
-        time.sleep(0.02)
-    forced = [host for host in hosts if host.running]
-    for host in forced:
-        host.kill()
-    return forced
 
 
 READY_WITHIN: Final = 60.0
@@ -363,17 +344,21 @@ class Fleet:
         return self._choices(host) or [got for got in self.board.held.values() if got.host == name]
 
     def stop(self, *, grace: float = GRACE, hurry: Callable[[], bool] = lambda: False) -> None:
-        """Stop all hosts, and write down how each of them ended."""
+        """Stop all hosts: ask them, kill them after ``grace`` seconds, or as soon as ``hurry`` says so; tell how."""
         self.wake(early=True)
         running = [host for host in self.hosts if host.running]
+        deadline = time.monotonic() + grace
         for host in running:
             host.reaped = True
-
-        def impatient() -> bool:
+            host.ask_to_stop()
+        while any(host.running for host in running) and time.monotonic() < deadline:
             self.look()
-            return hurry()
-
-        forced = stop_all(running, grace, hurry=impatient)
+            if hurry():
+                break
+            time.sleep(0.02)
+        forced = [host for host in running if host.running]
+        for host in forced:
+            host.kill()
         for host in running:
             code = host.exit_code()
             expected = host in forced or code in SETTLED_EXITS

@@ -31,8 +31,8 @@ from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.real.supply import Supply
 from simulator.report.words import Phase, Progress, Reporter
 from simulator.work.apps import App, check_app, describe, described, end_describing
-from simulator.work.feed import Feeder, check_messages
-from simulator.work.own import read_own
+from simulator.work.feed import Feeder
+from simulator.work.own import check_messages, read_own
 from simulator.work.scenario import ScenarioError
 
 if TYPE_CHECKING:

@@ -44,7 +44,6 @@ class Callers:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="callers", daemon=True)
         self._session: aiohttp.ClientSession | None = None
-        self._waiting: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Start the thread."""
@@ -52,7 +51,7 @@ class Callers:
 
     def call(self, name: str, host: str, port: int, request: RequestSpec) -> None:
         """Send a request to a host; ``name`` is its id."""
-        self._loop.call_soon_threadsafe(self._begin, name, host, port, request)
+        asyncio.run_coroutine_threadsafe(self._ask(name, host, port, request), self._loop)
 
     def stop(self) -> None:
         """End all calls, and the thread."""
@@ -67,17 +66,13 @@ class Callers:
         self._loop.close()
 
     async def _close(self) -> None:
-        for task in self._waiting:
+        waiting = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in waiting:
             task.cancel()
-        if self._waiting:
-            await asyncio.wait(self._waiting)
+        if waiting:
+            await asyncio.wait(waiting)
         if self._session is not None:
             await self._session.close()
-
-    def _begin(self, name: str, host: str, port: int, request: RequestSpec) -> None:
-        task = self._loop.create_task(self._ask(name, host, port, request))
-        self._waiting.add(task)
-        task.add_done_callback(self._waiting.discard)
 
     async def _ask(self, name: str, host: str, port: int, request: RequestSpec) -> None:
         import aiohttp  # a third of a second, and only apps with HTTP functions need it
@@ -119,7 +114,7 @@ class Supply:
         self._bus = BusServer(time.time, self._gave_up) if app.entities else None
         self._callers: Callers | None = None
         self._held: dict[str, Outgoing] = {}
-        self._fleet: Fleet | None = None
+        self._fleet: Fleet  # from `serve` on
         self._ordered: set[str] = set()
 
     @property
@@ -155,7 +150,6 @@ class Supply:
 
     def send(self, message: Outgoing) -> None:
         """Send one message or request, and journal it."""
-        assert self._fleet is not None
         if message.request is not None:
             self._call(message)
             return
@@ -182,13 +176,11 @@ class Supply:
 
     def requests(self) -> int:
         """Return how many callers wait for an answer, or for a host that they can ask."""
-        history = self._fleet.board.history if self._fleet is not None else None
-        waiting = 0 if history is None else sum(asked.open for asked in history.traffic.requests.values())
-        return waiting + len(self._held)
+        asked = self._fleet.board.history.traffic.requests.values()
+        return sum(each.open for each in asked) + len(self._held)
 
     def write_what_is_left(self) -> None:
         """Journal which messages are left at the end."""
-        assert self._fleet is not None
         write = self._fleet.journal.write
         for queue in self._app.queues:
             ids, invisible = self._storage.left(queue)
@@ -202,7 +194,6 @@ class Supply:
 
     def _call(self, message: Outgoing, name: str = "") -> None:
         """Send a request to a host. If none is up, a made one is dropped, and one of the user's is kept until then."""
-        assert self._fleet is not None
         board, request = self._fleet.board, message.request
         ports = board.history.traffic.ports
         hosts = [host for host in board.alive() if host in ports]
@@ -222,6 +213,5 @@ class Supply:
         self._callers.call(name, host, ports[host], request)
 
     def _gave_up(self, item: Item) -> None:
-        if self._fleet is not None:
-            dead, why = f"{item.entity}/$deadletterqueue", f"its lock expired after {item.count} deliveries"
-            self._fleet.journal.write("message_poisoned", queue=item.entity, id=item.id, poison=dead, reason=why)
+        dead, why = f"{item.entity}/$deadletterqueue", f"its lock expired after {item.count} deliveries"
+        self._fleet.journal.write("message_poisoned", queue=item.entity, id=item.id, poison=dead, reason=why)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from simulator.work.own import LARGEST, Outgoing, check_messages, read_messages
+from simulator.work.own import Outgoing
 from simulator.work.request_specs import KEYS, body_with, make_request
 from singleton.base.errors import ScopeError
 from singleton.scopes.template import value_at
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from simulator.work.apps import App, AppFunction
-
-__all__ = ["KEYS", "LARGEST", "UNDER_WAY", "Feeder", "Outgoing", "check_messages", "make_body", "read_messages"]
 
 PER_SECOND: Final = 8.0  # over all sources together
 QUEUE_PER_SECOND: Final = 4.0
@@ -48,7 +46,7 @@ class Feeder:
         *,
         seed: int,
         duration: float,
-        own: Mapping[str, Sequence[str | Outgoing]] | None = None,
+        own: Mapping[str, Sequence[Outgoing]] | None = None,
         large: bool = False,
     ) -> None:
         """Plan a run.
@@ -160,20 +158,12 @@ def _keys(app: App, source: str) -> tuple[str, ...]:
     return KEYS[:1] if one_lock else KEYS
 
 
-def _spread(
-    app: App, own: Mapping[str, Sequence[str | Outgoing]], duration: float
-) -> Iterator[tuple[float, int, Outgoing]]:
+def _spread(app: App, own: Mapping[str, Sequence[Outgoing]], duration: float) -> Iterator[tuple[float, int, Outgoing]]:
     """Spread the user's messages over the first two thirds of the run."""
     for source, messages in own.items():
         for number, each in enumerate(messages):
             at = number / len(messages) * duration * 2 / 3
-            if isinstance(each, Outgoing) and each.key:
-                yield at, number, replace(each, own=True)
-                continue
-            body = each if isinstance(each, str) else each.body
-            key = _key_of(body, app.of(source))
-            message = Outgoing(source, body, key) if isinstance(each, str) else replace(each, key=key)
-            yield at, number, replace(message, own=True)
+            yield at, number, replace(each, key=each.key or _key_of(each.body, app.of(source)), own=True)
 
 
 def _key_of(body: str, functions: Sequence[AppFunction]) -> str:

@@ -28,7 +28,9 @@ from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Account
 from simulator.virtual.worlds.runtime import HOST_ID, NOWHERE
 from simulator.work.apps import App, AppFunction
-from simulator.work.feed import KEYS, make_body, read_messages
+from simulator.work.feed import make_body
+from simulator.work.own import read_messages
+from simulator.work.request_specs import KEYS
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, StorageError
 
 if TYPE_CHECKING:

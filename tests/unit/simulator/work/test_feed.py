@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.work.apps import App, AppFunction
-from simulator.work.feed import KEYS, UNDER_WAY, Feeder, Outgoing, make_body, read_messages
+from simulator.work.feed import UNDER_WAY, Feeder, make_body
+from simulator.work.own import Outgoing, read_messages
+from simulator.work.request_specs import KEYS
 from simulator.work.scenario import ScenarioError
 from singleton.scopes.template import ScopeTemplate, value_at
 
@@ -142,10 +144,10 @@ def test_an_app_without_queues_is_fed_nothing() -> None:
 
 
 def test_the_users_own_messages_are_each_sent_once_early_enough() -> None:
-    own = {"orders": [json.dumps({"Id": number}) for number in range(20)]}
+    own = {"orders": [Outgoing("orders", json.dumps({"Id": number}), "") for number in range(20)]}
     feeder = Feeder(app(), seed=1, duration=30, own=own)
     sent = play(feeder, 30)
-    assert sorted(message.body for _, message in sent) == sorted(own["orders"])
+    assert sorted(message.body for _, message in sent) == sorted(message.body for message in own["orders"])
     assert {message.key for _, message in sent} == {str(number) for number in range(20)}
     assert max(at for at, _ in sent) <= 20.1
     assert feeder.finished(20.1)
@@ -153,7 +155,9 @@ def test_the_users_own_messages_are_each_sent_once_early_enough() -> None:
 
 def test_own_messages_of_several_queues_need_no_order() -> None:
     both = app(orders(queue="a1"), orders(queue="b1"))
-    feeder = Feeder(both, seed=1, duration=3, own={"a1": ["{}", "nonsense"], "b1": ["{}"]})
+    bodies = {"a1": ["{}", "nonsense"], "b1": ["{}"]}
+    own = {queue: [Outgoing(queue, body, "") for body in each] for queue, each in bodies.items()}
+    feeder = Feeder(both, seed=1, duration=3, own=own)
     assert {(message.queue, message.key) for message in feeder.due(3, {})} == {("a1", ""), ("b1", "")}
 
 
