@@ -39,7 +39,6 @@ class Exercised:
         handed_between: how often a host acquired a lock after another host.
         handed_within: how often a host acquired a lock again after itself.
         kills: hosts that were killed while they held a lock.
-        losses: holds that were lost.
         longest: seconds of the longest body.
     """
 

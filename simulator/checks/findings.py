@@ -58,9 +58,8 @@ def note(text: str) -> Finding:
 def count(number: int, one: str, many: str = "") -> str:
     """Write a number with its noun.
 
-    Example:
-        >>> count(1, "kill"), count(1200, "body", "bodies")
-        ('1 kill', '1,200 bodies')
+    >>> count(1, "kill"), count(1200, "body", "bodies")
+    ('1 kill', '1,200 bodies')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
@@ -75,9 +74,8 @@ def by_function(numbers: Mapping[str, int], one: str, many: str, what: str) -> I
 def fleet_of(hosts: int, *, same_app: bool) -> str:
     """Say how the hosts of a run belong together.
 
-    Example:
-        >>> fleet_of(5, same_app=False), fleet_of(2, same_app=True), fleet_of(1, same_app=False)
-        ('5 hosts, each an app of its own', '2 hosts, instances of one app', '1 host')
+    >>> fleet_of(5, same_app=False), fleet_of(2, same_app=True), fleet_of(1, same_app=False)
+    ('5 hosts, each an app of its own', '2 hosts, instances of one app', '1 host')
     """
     if hosts == 1:
         return count(hosts, "host")

@@ -66,14 +66,7 @@ def judge_sessions(history: History) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """One check of the verdict.
-
-    Attributes:
-        name: a word for it.
-        promise: what it checks, in a sentence.
-        looked_at: how many of what it looked at.
-        findings: what it found.
-    """
+    """One check of the verdict: the promise in a sentence, and how many of what it ``looked_at``."""
 
     name: str
     promise: str
@@ -149,7 +142,6 @@ class FaultReport:
         lock: the path of the lock's blob, for a fault about one lock.
         aim: the moment of the strike: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
         meant: the planned moment: another than ``aim`` if the planned moment did not come in time.
-        what: one sentence for people.
         hits: how many requests were hit.
         excused: the excused effects, in words; empty if there are none.
     """

@@ -37,14 +37,10 @@ class Plan:
     """One function, and how the function is triggered.
 
     Attributes:
-        function: the indexed function.
         guards: its ``@singleton`` declarations, a listener's first.
         idle: why the function is never called, or None.
-        queue: the queue of the trigger.
-        schedule: the schedule of the trigger.
         monitored: whether the timer's status is kept in storage.
         run_on_startup: whether the timer fires at once.
-        connection: the connection that the trigger names.
         source: where the work comes from, for a trigger other than a timer or a storage queue.
     """
 

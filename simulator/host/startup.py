@@ -43,10 +43,7 @@ class Prepared:
 
     Attributes:
         plans: its functions, and how each is triggered.
-        queue_options: how its queues are read.
-        bus_options: how its Service Bus entities are.
         route_prefix: what comes before the routes of its HTTP functions.
-        options: of the locks.
         notes: sentences for the user.
         retries: the retry policies of its functions by name; other functions are not tried again.
         time_limit: how long an invocation may take in seconds (``functionTimeout``), or None.

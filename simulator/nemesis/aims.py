@@ -107,9 +107,7 @@ class Aiming:
     def look(self, spared: frozenset[str], room: int) -> Victims | None:
         """Return the victims of a strike now; None if the moment has not come.
 
-        Args:
-            spared: hosts that may not be struck.
-            room: how many hosts may be disabled.
+        The hosts ``spared`` may not be struck, and ``room`` is the number of hosts that may be disabled.
         """
         able = [host for host in self._field.working() if host not in spared and self._is_meant(host)]
         if not able or (self.fault.disabling and room < 1):

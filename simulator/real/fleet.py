@@ -243,11 +243,9 @@ class Fleet:
         host.start()
 
     def start(self, watch: Callable[[], None], undisturbed: Callable[[], AbstractContextManager[None]]) -> None:
-        """Start all hosts and return when they are ready.
+        """Start all hosts and return when they are ready; call ``watch`` meanwhile.
 
-        Args:
-            watch: called while we wait.
-            undisturbed: a context in which no signal interrupts us.
+        A host is started in the context ``undisturbed``, where no signal interrupts us.
 
         Raises:
             FleetTrouble: one of them did not become ready.
@@ -284,11 +282,9 @@ class Fleet:
             self.board.take(record)
 
     def strike_one(self, what: str, *, wanted: bool) -> bool:
-        """Kill ("kill") one host that is inside a guarded body, if there is one now, or stop it beyond its lease.
+        """Kill ("kill") one host that is inside a guarded body, if there is one now, or stop the host beyond its lease.
 
-        Args:
-            what: "kill" or "pause".
-            wanted: only a host that holds a lock which another host waits for, or will surely ask for.
+        With ``wanted``, only a host that holds a lock which another host waits for, or will surely ask for.
         """
         strike = self.kill if what == "kill" else self._pause
         self.look()

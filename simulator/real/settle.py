@@ -95,10 +95,8 @@ LONGEST: Final = 900.0
 def outstanding(history: History, queued: int, requests: int = 0) -> list[str]:
     """Return in words what a run still waits for after all work is handed out; empty when it may end.
 
-    Args:
-        history: what happened so far.
-        queued: how many messages are in the queues, also those that are being processed.
-        requests: how many callers wait for an answer.
+    ``queued`` counts the messages in the queues, also those that are being processed; ``requests`` counts the callers
+    that wait for an answer.
     """
     waits = [count(number, what) for number, what in ((queued, "message"), (requests, "request")) if number]
     aimed = not history.setup.get("faults")  # a nemesis kills for other reasons than a failover, too
@@ -109,11 +107,7 @@ def outstanding(history: History, queued: int, requests: int = 0) -> list[str]:
 def hopeless(history: History, now: float, *, since: float, visibility: float) -> bool:
     """Tell whether nothing has happened for so long that nothing will.
 
-    Args:
-        history: what happened so far.
-        now: the time.
-        since: when the last work was handed out.
-        visibility: after how long a dead host's messages come back.
+    The last work was handed out at ``since``. After ``visibility`` seconds the messages of a dead host come back.
     """
     last = max([since, *(kill.t for kill in history.kills), *_progress(history, now)])
     return now - last > max(visibility, _patience(history)) + MARGIN or now - since > LONGEST

@@ -74,9 +74,7 @@ class Feeder:
     def due(self, now: float, under_way: Mapping[tuple[str, str], int]) -> list[Outgoing]:
         """Return what is to be sent by `now`, in seconds since the run's start.
 
-        Args:
-            now: the time.
-            under_way: how many messages of each queue and key were sent and are not done yet.
+        ``under_way`` counts the messages of each queue and key that were sent and are not done yet.
         """
         messages = [message for at, _, message in self._own if at <= now]
         self._own = [entry for entry in self._own if entry[0] > now]

@@ -38,7 +38,6 @@ class Scenario:
 
     Attributes:
         app: folder of the app that every host runs.
-        hosts: how many hosts.
         kill: how many of them are killed, each while it holds a lock.
         pause: how many times one is stopped while it holds a lock, and goes on when its lease is over.
         duration: seconds for which work is offered. The run then goes on until all work is done, and others have

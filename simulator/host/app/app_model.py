@@ -53,15 +53,12 @@ class IndexedFunction:
     """One function of the app.
 
     Attributes:
-        name: the function's name in Functions.
         call: the user's function, with its decorators.
         place: file and line for messages, such as ``function_app.py, line 12``.
         directory: folder of the function's file.
         is_async: whether it runs on the worker's event loop rather than in its thread pool.
         wants_context: whether it takes the invocation context.
-        trigger: its trigger parameter.
-        inputs: its other input parameters by name.
-        outputs: its output parameters by name.
+        inputs: its input parameters by name, without the trigger.
         returns: the binding of its return value, or None.
         may_return: whether a value that is not None may be returned.
         retry: its retry policy as the app declares it, or None.

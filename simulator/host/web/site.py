@@ -118,14 +118,7 @@ class Site:
         run: Callable[[str, HttpRequest], Awaitable[HttpResponse]],
         write: Write,
     ) -> None:
-        """Prepare the port.
-
-        Args:
-            served: the routes.
-            prefix: what comes before them in each path, from host.json.
-            run: runs a function on a request.
-            write: the journal.
-        """
+        """Prepare the port; ``prefix``, from host.json, comes before the routes in each path."""
         self._served = served
         self._prefix = prefix.strip("/")
         self._run = run
