@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ UNKNOWN: Final = Effects(may="nothing", still="everything")
 """The effects of a kind that this version does not know."""
 _NEVER: Final = "an overlap in which the first was not told before the second began"
 
+_of_requests: Final = partial(Effects, hinders=True, leases=True, unseen=True, after=5.0)
+"""What most faults of requests have in common."""
+
 EFFECTS: Final[Mapping[str, Effects]] = {
     "kill": Effects(
         may="its bodies are cut; its locks stay leased for one lease; its messages run again",
@@ -62,53 +66,37 @@ EFFECTS: Final[Mapping[str, Effects]] = {
         "most: until then the next holder is inside too, and the token protects; then the hold is lost",
         still="an overlap on another lock, or later; a holder that is not told",
     ),
-    "partition": Effects(
+    "partition": _of_requests(
         may="its holds are lost at their deadlines, and its invocations fail with LockLost or StorageUnavailable; a "
         "thread that was told goes on beside the next holder; a lock stays leased for one more lease; its messages "
         "come back",
         still=f"{_NEVER}; a hold that is lost by a cut of less than a third of a lease",
-        hinders=True,
-        leases=True,
-        unseen=True,
-        after=5.0,
         resets=True,
     ),
-    "lose": Effects(
+    "lose": _of_requests(
         may="a request is repeated; a lock whose release was lost stays leased for one more lease; its messages come "
         "back; the same as a partition, if it lasts for a third of a lease",
         still=_NEVER,
-        hinders=True,
-        leases=True,
-        unseen=True,
-        after=5.0,
         resets=True,
     ),
-    "delay": Effects(
+    "delay": _of_requests(
         may="waits are longer, by as long as it lasts and 5 seconds; a request that its sender gave up leases a lock "
         "once more; the same as a partition, if it lasts for a third of a lease",
         still=_NEVER,
-        hinders=True,
-        leases=True,
-        unseen=True,
-        after=5.0,
     ),
-    "duplicate": Effects(
+    "duplicate": _of_requests(
         may="a second request for a lease arrives after the release, and the lock stays leased for one more lease",
         still="everything else: an overlap, a lost hold, a failed invocation, a message that runs again",
-        leases=True,
-        unseen=True,
-        after=5.0,
+        hinders=False,
     ),
-    "throttle": Effects(
+    "throttle": _of_requests(
         may="waits are longer, by as long as it lasts and 5 seconds; where the patience of a wait ends, its invocation "
         "fails with StorageUnavailable; a lock whose release was refused stays leased for one more lease; the same as "
         "a partition, if it lasts for a third of a lease",
         still=_NEVER,
-        hinders=True,
-        leases=True,
-        after=5.0,
+        unseen=False,
     ),
-    "error": Effects(may="the same as throttling", still=_NEVER, hinders=True, leases=True, after=5.0),
+    "error": _of_requests(may="the same as throttling", still=_NEVER, unseen=False),
 }
 
 

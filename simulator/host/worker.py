@@ -72,13 +72,6 @@ class WorkerAnswer:
     response: HttpResponse | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AppRefusal:
-    """The worker can't use the app."""
-
-    message: str
-
-
 @dataclass
 class RetryContext:
     """How often this invocation was tried before, with the worker's three names; ``exception`` is not one of them."""
@@ -165,7 +158,9 @@ class Worker:
         Raises:
             SystemExit, KeyboardInterrupt: a body or a task of the app ended with it, so the worker ends too.
         """
-        show_invocation_id()
+        # Libraries find the invocation's id in threads, under the real worker's name.
+        module = sys.modules.setdefault(_RUNTIME, ModuleType(_RUNTIME, "What the fake worker has of the real one."))
+        module.__dict__["invocation_id_cv"] = _invocation_id
         asyncio.set_event_loop(self._loop)
         with self._witness.leftovers.threads_followed():
             self._loop.run_forever()
@@ -277,12 +272,6 @@ def thread_count(settings: MutableMapping[str, str]) -> int | None:
         return count
     _log.warning("%s is %r, not a whole number above 0: the default is used", _THREADS, text)
     return None
-
-
-def show_invocation_id() -> None:
-    """Let libraries find the invocation's id in threads, under the real worker's name: ``invocation_id_cv``."""
-    module = sys.modules.setdefault(_RUNTIME, ModuleType(_RUNTIME, "What the fake worker has of the real one."))
-    module.__dict__["invocation_id_cv"] = _invocation_id
 
 
 def blames(error: BaseException) -> str:

@@ -31,7 +31,7 @@ from simulator.host.triggers.delivery import Delivery, delivered_input, output_n
 from simulator.host.triggers.outputs import Outputs
 from simulator.host.triggers.queue import QueueMessage
 from simulator.host.web.site import HttpRequest, answered, http_input, request_names
-from simulator.host.worker import AppRefusal, Worker, WorkerAnswer, WorkerCall, describe
+from simulator.host.worker import Worker, WorkerAnswer, WorkerCall, describe
 from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
@@ -79,7 +79,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     try:
         prepared = prepare_app(config)
     except HostError as error:
-        connection.send(AppRefusal(str(error)))
+        connection.send(HostError(str(error)))
         return
 
     def on_lock_event(event: LockEvent) -> None:
@@ -214,10 +214,10 @@ class WorkerProcess:
 
         self._sending.submit(hand_over)
 
-    async def messages(self) -> AsyncIterator[WorkerAnswer | Prepared | AppRefusal]:
+    async def messages(self) -> AsyncIterator[WorkerAnswer | Prepared | HostError]:
         """Yield what the worker says, until it has ended."""
         loop = asyncio.get_running_loop()
-        heard: asyncio.Queue[WorkerAnswer | Prepared | AppRefusal | None] = asyncio.Queue()
+        heard: asyncio.Queue[WorkerAnswer | Prepared | HostError | None] = asyncio.Queue()
 
         # A process that the app has forked keeps the pipe open when the worker has ended, so wait for the worker's end.
         alive, theirs = Pipe(duplex=False)
@@ -364,13 +364,13 @@ class Workers:
                 return
             self._open(slot)
 
-    def _take(self, slot: Slot, message: WorkerAnswer | Prepared | AppRefusal) -> None:
+    def _take(self, slot: Slot, message: WorkerAnswer | Prepared | HostError) -> None:
         if isinstance(message, WorkerAnswer):
             answer = slot.calls.pop(message.invocation, None)
             if answer is not None and not answer.done():
                 answer.set_result(message)
-        elif isinstance(message, AppRefusal):
-            self._give_up(message.message)
+        elif isinstance(message, HostError):
+            self._give_up(str(message))
         else:
             self._prepared = self._prepared or message
             self._known.set()

@@ -150,9 +150,3 @@ def _check(cls: type[RealFault], name: str, value: object, kind: str, where: str
             raise PlanError(f'{where}: "{name}" is {quoted(value)}: it must be a number above 0, and {most} at most')
         if not least <= value <= most:
             raise PlanError(f'{where}: "{name}" is {quoted(value)}: it must be a number from {least} to {most}')
-
-
-def kinds_of(plan: Iterable[RealFault]) -> tuple[str, ...]:
-    """Return the kinds in a plan."""
-    found = {fault.kind for fault in plan}
-    return tuple(kind for kind in ALL if kind in found)

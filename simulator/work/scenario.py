@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.faults.real import ALL
 from simulator.nemesis.aims import lane_of
-from simulator.nemesis.fault_plan import NOT_ON_WINDOWS, PlanError, chosen, draw_plan, kinds_of, read_plan
+from simulator.nemesis.fault_plan import NOT_ON_WINDOWS, PlanError, chosen, draw_plan, read_plan
 from singleton.settings.durations import Limits
 
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ class Scenario:
             ScenarioError: a kind is unknown, or can't happen in such a run.
         """
         if self.fault_plan is not None:
-            return kinds_of(self.nemesis())
+            planned = {fault.kind for fault in self.nemesis()}
+            return tuple(kind for kind in ALL if kind in planned)
         if not self.faults:
             return ()
         try:

@@ -20,12 +20,12 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from simulator.host.app.app_model import HostConfig
+from simulator.host.app.app_model import HostConfig, HostError
 from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.outputs import Typed, written
 from simulator.host.triggers.queue import QueueMessage
 from simulator.host.triggers.timer import Tick
-from simulator.host.worker import AppRefusal, RetryContext, WorkerAnswer, WorkerCall
+from simulator.host.worker import RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.workers import WorkerProcess
 from singleton.base import errors
 from singleton.functions.triggers import NEVER_NONE
@@ -234,7 +234,7 @@ async def _answers(worker: WorkerProcess, queues: Queues) -> Answers:
     rounds = iter(ROUNDS)
     running: dict[str, tuple[Case, QueueMessage | None]] = {}
     async for said in worker.messages():
-        assert not isinstance(said, AppRefusal), said
+        assert not isinstance(said, HostError), said
         if isinstance(said, WorkerAnswer):
             texts = [base64.b64decode(text) for _, text in said.messages]
             case, message = running.pop(said.invocation)
