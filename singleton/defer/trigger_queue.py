@@ -38,11 +38,6 @@ class TriggerQueue:
     encoding: Encoding = "base64"
     max_dequeue_count: int = 5
 
-    @property
-    def poison(self) -> str | None:
-        """See ``poison_queue``."""
-        return poison_queue(self.queue)
-
 
 def check_installed(what: str, reason: str | None = None) -> None:
     """Refuse ``what`` without the package azure-storage-queue.

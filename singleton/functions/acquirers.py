@@ -14,7 +14,8 @@ both names runs between the others.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.several import all_or_none, none_lost
@@ -24,8 +25,6 @@ from singleton.runtime.holders import LongWait
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from singleton.layouts.layout import Attempts
     from singleton.runtime.address import Address
     from singleton.runtime.registry import Registry
@@ -50,9 +49,7 @@ async def acquire_by_attempts(
     """Acquire the lock by some attempts, as its layout says. Errors are those of ``dotnet.attempts.repeated``."""
     from singleton.dotnet.attempts import repeated
 
-    def attempt() -> Coroutine[Any, Any, Hold]:
-        return registry.acquire(address, timeout=0, owner=owner, at_least=at_least, max_hold=max_hold)
-
+    attempt = partial(registry.acquire, address, timeout=0, owner=owner, at_least=at_least, max_hold=max_hold)
     waiting = LongWait(registry, address, owner)
     try:
         return await repeated(attempt, attempts, registry.rng, timeout=timeout, within=within)

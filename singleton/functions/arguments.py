@@ -1,7 +1,7 @@
 """The arguments of ``@singleton``: checked, and made into the guard of a function.
 
-``singleton`` in ``decorator.py`` spells out their names, types and defaults, and ``CHECKS`` has the check of each. An
-argument is ``Any`` until the check. ``Declaration`` has the values that are kept.
+``singleton`` in ``decorator.py`` spells out their names, types and defaults. An argument is ``Any`` until the check.
+``Declaration`` has the values that are kept.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.json_values import check_path
 from singleton.base.kinds import LayoutName, Level, Mode, WhenFull
 from singleton.base.words import did_you_mean, quoted
 from singleton.functions.guard import Guard
@@ -20,12 +21,12 @@ from singleton.functions.misdeclaration import concerning_the_app, options_of_ap
 from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
 from singleton.layouts.blob_name import hashed_scope
 from singleton.layouts.layout import Layout
-from singleton.scopes.template import ScopeTemplate, check_path
+from singleton.scopes.template import ScopeTemplate
 from singleton.settings.durations import seconds, span
 from singleton.settings.options import SingletonOptions, refuse_failover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from singleton.functions.triggers import Trigger
 
@@ -90,18 +91,26 @@ class Arguments(SimpleNamespace):
 # --- the arguments one by one -----------------------------------------------------------------------------------------
 
 
-def _check_unnamed(given: Arguments) -> None:
+def _check_values(given: Arguments) -> None:
+    """Refuse values that are wrong whatever the other arguments are. Options have the ranges of ``settings``."""
     if given.unnamed is not None:
         raise ConfigurationError(
             f"@singleton({given.unnamed!r}): name the argument: @singleton(scope={given.unnamed!r})"
         )
-
-
-def _check_scope(given: Arguments) -> None:
     if given.scope is not None:
         check_path(given.scope)
     if not isinstance(given.scope_id, str):
         raise ConfigurationError(f"scope_id is {given.scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
+    _check_word("level", given.level, Level)
+    _check_word("mode", given.mode, Mode)
+    _check_word("layout", given.layout, LayoutName)
+    if given.on_contention not in ("wait", "skip", "raise"):
+        from singleton.functions.contention import check_policy
+
+        check_policy(given.on_contention)
+    connection = given.connection
+    if not isinstance(connection, str) or not connection.strip():
+        raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
 
 
 def _check_word(name: str, value: object, words: object) -> None:
@@ -110,22 +119,6 @@ def _check_word(name: str, value: object, words: object) -> None:
     if value not in allowed:
         hint = did_you_mean(str(value), allowed)
         raise ConfigurationError(f"{name} is {quoted(value)}: it must be one of {', '.join(map(repr, allowed))}{hint}")
-
-
-def _check_words(given: Arguments) -> None:
-    _check_word("level", given.level, Level)
-    _check_word("mode", given.mode, Mode)
-    _check_word("layout", given.layout, LayoutName)
-    if given.on_contention not in ("wait", "skip", "raise"):
-        from singleton.functions.contention import check_policy
-
-        check_policy(given.on_contention)
-
-
-def _check_connection(given: Arguments) -> None:
-    connection = given.connection
-    if not isinstance(connection, str) or not connection.strip():
-        raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
 
 
 def _check_name(given: Arguments) -> None:
@@ -206,19 +199,6 @@ def _check_mode(given: Arguments) -> None:
         )
 
 
-CHECKS: Final[Sequence[Callable[[Arguments], None]]] = (
-    _check_unnamed,
-    _check_scope,
-    _check_words,
-    _check_connection,
-    _check_name,
-    _check_dotnet_name,
-    _check_scope_hash,
-    _check_mode,
-)
-"""The checks raise ``ConfigurationError`` for a wrong value, in this order. Options have the ranges of ``settings``."""
-
-
 def _checked_times(given: Arguments) -> dict[str, Any]:
     """Return the arguments that say how long, how many and how often, in seconds.
 
@@ -228,13 +208,30 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
     timeout = None if given.timeout is None else seconds(given.timeout, "timeout", above=0)
     at_least, max_hold = span(given.at_least, given.max_hold)
     if given.limit is not None:
-        _check_limit(given)
+        from singleton.locking.semaphore import checked_limit
+
+        checked_limit(given.limit)
+        if given.layout != "default":
+            raise ConfigurationError(
+                f"limit={given.limit} is for layout='default' only, and layout is {given.layout!r}: .NET hosts, "
+                "which share its locks, know no semaphores. Leave limit out"
+            )
     if given.max_waiting is None and given.when_full is not None:
         raise ConfigurationError(
             f"when_full={given.when_full!r} needs max_waiting: give max_waiting as well, or leave when_full out"
         )
-    if given.max_waiting is not None:
-        _check_max_waiting(given)
+    if (most := given.max_waiting) is not None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+            raise ConfigurationError(
+                f"max_waiting is {most!r}: give a whole number of at least 0. With 0 no invocation waits"
+            )
+        if given.on_contention in ("skip", "raise", "defer") and given.timeout is None:
+            raise ConfigurationError(
+                f"max_waiting={most} has no effect: with on_contention={given.on_contention!r} and no timeout, no "
+                "invocation waits. Leave max_waiting out, or give a timeout"
+            )
+        if given.when_full is not None:
+            _check_word("when_full", given.when_full, WhenFull)
     default = "defer" if given.on_contention == "defer" and given.max_waiting is not None else "raise"
     return {
         "timeout": timeout,
@@ -242,32 +239,6 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
         "max_hold": max_hold,
         "when_full": given.when_full or default,
     }
-
-
-def _check_limit(given: Arguments) -> None:
-    from singleton.locking.semaphore import checked_limit
-
-    checked_limit(given.limit)
-    if given.layout != "default":
-        raise ConfigurationError(
-            f"limit={given.limit} is for layout='default' only, and layout is {given.layout!r}: .NET hosts, "
-            "which share its locks, know no semaphores. Leave limit out"
-        )
-
-
-def _check_max_waiting(given: Arguments) -> None:
-    most = given.max_waiting
-    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
-        raise ConfigurationError(
-            f"max_waiting is {most!r}: give a whole number of at least 0. With 0 no invocation waits"
-        )
-    if given.on_contention in ("skip", "raise", "defer") and given.timeout is None:
-        raise ConfigurationError(
-            f"max_waiting={most} has no effect: with on_contention={given.on_contention!r} and no timeout, no "
-            "invocation waits. Leave max_waiting out, or give a timeout"
-        )
-    if given.when_full is not None:
-        _check_word("when_full", given.when_full, WhenFull)
 
 
 def _checked_options(given: Arguments, options: SingletonOptions, laid: Layout) -> SingletonOptions:
@@ -317,8 +288,11 @@ def guard_by(
     """
     check_guardable(target, None if known is None else known.type)
     app_dir, options = options_of_app(target)
-    for check in CHECKS:
-        check(given)
+    _check_values(given)
+    _check_name(given)
+    _check_dotnet_name(given)
+    _check_scope_hash(given)
+    _check_mode(given)
     refuse_policy(target.__name__, given.on_contention, known, {})
     times = _checked_times(given)
     if given.on_contention == "defer" or times["when_full"] == "defer":

@@ -169,19 +169,16 @@ def _blob(parameter: str, blob: Any, trigger: Trigger | None) -> Payload:
         names, read = held(blob, _BLOB), partial(_content, parameter, blob)
         layers: tuple[Layer, ...] = (partial(_json_properties, read),)
     else:
-        names, layers = held(blob, {"Uri": "url"}) | _sdk_blob_path(blob), ()
+        names, layers = held(blob, {"Uri": "url"}), ()
+        # A client says blob_name and container_name; a downloader says name and container.
+        container, name = _text(blob, "container_name", "container"), _text(blob, "blob_name", "name")
+        if container and name:
+            names["BlobTrigger"] = f"{container}/{name}"
         read = partial(_refuse, parameter, "a blob client, whose content isn't downloaded for a scope")
     in_path = partial(_names_in, path, str(names.get("BlobTrigger", "")))
     return Payload(
         read=read, layers=(in_path, lambda: names, *layers), find_id=partial(_text, blob, "name", "blob_name")
     )
-
-
-def _sdk_blob_path(blob: Any) -> dict[str, object]:
-    """A client says blob_name and container_name; a downloader says name and container."""
-    container = _text(blob, "container_name", "container")
-    name = _text(blob, "blob_name", "name")
-    return {"BlobTrigger": f"{container}/{name}"} if container and name else {}
 
 
 def _content(parameter: str, stream: Any) -> object:

@@ -11,17 +11,12 @@ import contextlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold, shown_hold
 from singleton.base.tasks import being_cancelled
 from singleton.runtime.reentry import enter, leave
-
-if TYPE_CHECKING:
-    from contextvars import Token
-
-    from singleton.runtime.reentry import Nesting
 
 
 def around(owner: str) -> Hold | None:
@@ -37,8 +32,6 @@ class BodyContext:
 
     def __init__(self, hold: Hold) -> None:
         self._hold = hold
-        self._shown: Token[Hold]
-        self._entered: tuple[Nesting, ...]
 
     def __enter__(self) -> None:
         self._shown = shown_hold.set(self._hold)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.words import check_arity, did_you_mean, quoted
 from singleton.functions.message_properties import own, replaced_names
 
 if TYPE_CHECKING:
@@ -70,8 +71,6 @@ def check_policy(policy: object) -> None:
     Raises:
         ConfigurationError: it is no known word and no plain function.
     """
-    from singleton.base.words import check_arity, did_you_mean, quoted
-
     if inspect.iscoroutinefunction(policy):
         raise ConfigurationError(f"on_contention is the async function {policy.__name__}: give a plain function (def)")
     if callable(policy) and not isinstance(policy, type):
@@ -94,8 +93,6 @@ def decide(policy: OnContention, contention: Contention) -> Policy:
         return policy
     answer = policy(contention)
     if answer not in POLICIES:
-        from singleton.base.words import quoted
-
         name = getattr(policy, "__qualname__", repr(policy))
         raise ConfigurationError(
             f"on_contention={name} returned {quoted(answer)}: it must return one of {', '.join(map(repr, POLICIES))}"

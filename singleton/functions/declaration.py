@@ -48,13 +48,14 @@ class BindingData(BoundNames):
         self._find = find
         self._dotnet = dotnet
         self._read: list[dict[str, object]] = []
-        self._hint = ""
 
     @cached_property
     def _unread(self) -> list[Layer]:
         payload = self._find()
-        self._hint = "" if payload is None else payload.hint
-        return [] if payload is None else [*payload.layers]
+        if payload is None:
+            return []
+        self.hint = payload.hint
+        return [*payload.layers]
 
     def _layers(self) -> Iterator[dict[str, object]]:
         yield from self._read
@@ -92,10 +93,6 @@ class BindingData(BoundNames):
         """See ``BoundNames.is_the_hosts``."""
         return not isinstance(self._layer_of(name), FromJson)
 
-    def hint(self) -> str:
-        """See ``BoundNames.hint``."""
-        return self._hint
-
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and any(name.casefold() in layer for layer in self._layers())
 
@@ -117,11 +114,12 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
         ScopeError: it is a batch, or several parameters may be meant.
     """
     if trigger is not None and trigger.parameter in arguments:
-        return _payload(trigger.parameter, arguments[trigger.parameter], trigger)
-    if any(isinstance(getattr(value, "past_due", None), bool) for value in arguments.values()):  # a timer
+        candidates = [trigger.parameter]
+    elif any(isinstance(getattr(value, "past_due", None), bool) for value in arguments.values()):  # a timer
         return None
-    messages = [name for name, value in arguments.items() if is_message(value) or _is_batch(value, of=is_message)]
-    candidates = messages or [name for name, value in arguments.items() if _may_be_payload(value)]
+    else:
+        messages = [name for name, value in arguments.items() if is_message(value) or _is_batch(value, of=is_message)]
+        candidates = messages or [name for name, value in arguments.items() if _may_be_payload(value)]
     if not candidates:
         return None
     if len(candidates) > 1:
@@ -130,7 +128,11 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
             "trigger's decorator, so that it knows which parameter is the trigger's",
             reason="ambiguous",
         )
-    return _payload(candidates[0], arguments[candidates[0]], trigger)
+    name = candidates[0]
+    value = arguments[name]
+    if _is_batch(value) and (trigger is None or trigger.type != ACTIVITY):
+        value = _the_only_one(name, value)
+    return payload_of(name, value, trigger)
 
 
 def _may_be_payload(value: object) -> bool:
@@ -140,12 +142,6 @@ def _may_be_payload(value: object) -> bool:
 def _is_batch(value: object, of: Callable[[object], bool] = lambda _: True) -> bool:
     """Tell whether it is a list, or one of the bindings' list-like classes (documents, rows)."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(map(of, value[:1] or [None]))
-
-
-def _payload(name: str, value: Any, trigger: Trigger | None) -> Payload | None:
-    if _is_batch(value) and (trigger is None or trigger.type != ACTIVITY):
-        value = _the_only_one(name, value)
-    return payload_of(name, value, trigger)
 
 
 def _the_only_one(name: str, batch: Sequence[Any]) -> Any:
@@ -282,9 +278,7 @@ class Declaration:
 
     def _named(self, scopes: list[str]) -> list[str]:
         """Return the parts of a lock's name for these scopes."""
-        if not self.scope_hash:
-            return scopes
-        return [hashed_scope(scope) for scope in scopes]
+        return [hashed_scope(scope) for scope in scopes] if self.scope_hash else scopes
 
     @cached_property
     def _host_id(self) -> str:

@@ -141,8 +141,9 @@ class Guard(Declaration):
         finally:
             await locks.release_async(hold)
             self._report("released", call, hold)
-            if self.at_least:
-                _list_while_kept(call, hold)
+            if self.at_least and isinstance(part := hold.parts()[0], Section) and not part.record.settled:
+                still_going(call)  # ``holds()`` lists a lock that is kept for ``at_least`` until it is given back
+                part.record.when_settled(partial(no_longer_going, call))
 
     async def _inside(
         self, call: Call, hold: Hold, body: Callable[[], Coroutine[Any, Any, Any]], *, cancel: bool
@@ -175,7 +176,10 @@ class Guard(Declaration):
             late, contended = others.seconds, LockNotAcquired(str(error), lock=error.lock)
             if waited != 0 or callable(self.on_contention) or not (self.waits is None or self.waits > late):
                 raise  # else it waits for the storage as for the lock: that it asks first is only for max_waiting
-        policy = self._decide(call, others)
+        from singleton.functions.contention import Contention, decide
+
+        policy = decide(self.on_contention, Contention.over(call, self.trigger, others.number))
+        refuse_policy(call.function, policy, self.trigger, call.arguments)
         if waited == 0 and (patience := self._waits(policy)) != 0:
             try:
                 return await locks.call_async(self._acquisition(call, patience and patience - late))
@@ -308,13 +312,6 @@ class Guard(Declaration):
 
         return WaitLimit.of(self.app_dir, os.environ)
 
-    def _decide(self, call: Call, others: WaitReport) -> Policy:
-        from singleton.functions.contention import Contention, decide
-
-        policy = decide(self.on_contention, Contention.over(call, self.trigger, others.number))
-        refuse_policy(call.function, policy, self.trigger, call.arguments)
-        return policy
-
     def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
         """Tell events about the hold of this invocation."""
         tell(kind, call, hold, reason)
@@ -330,11 +327,3 @@ def _runtime() -> LockRuntime:
     from singleton.runtime.lock_thread import runtime
 
     return runtime()
-
-
-def _list_while_kept(call: Call, hold: Hold) -> None:
-    """Have ``holds()`` list a lock that is kept for ``at_least`` until it is given back."""
-    part = hold.parts()[0]
-    if isinstance(part, Section) and not part.record.settled:
-        still_going(call)
-        part.record.when_settled(partial(no_longer_going, call))

@@ -96,16 +96,14 @@ class ListenerGuard(Guard):
     @property
     def poll(self) -> float:
         """The longest time in seconds until a process asks for the lock again."""
-        return self.options.lock_acquisition_polling_interval if self._recovery is None else self._recovery
+        return (
+            self.options.lock_acquisition_polling_interval if self.options.recovery is None else self.options.recovery
+        )
 
     @cached_property
     def wait(self) -> float | None:
         """Seconds of one attempt to become the listener: 0 asks once (W-99)."""
-        return 0 if self._recovery is not None else self._patience
-
-    @cached_property
-    def _recovery(self) -> float | None:
-        return self.options.recovery
+        return 0 if self.options.recovery is not None else self._patience
 
     def _puts_back(self, trigger: Trigger | None) -> bool:
         """Tell whether messages are put back while another process listens: those of a storage queue."""
@@ -172,7 +170,7 @@ class ListenerGuard(Guard):
             candidacy = registry.keepers.get(address)
             if candidacy is None:
                 candidacy = registry.keepers[address] = Candidacy(
-                    registry, address, about, attempt, wait=self.wait, recovery=self._recovery
+                    registry, address, about, attempt, wait=self.wait, recovery=self.options.recovery
                 )
             assert isinstance(candidacy, Candidacy)
             return await candidacy.seat(call.owner, within)
@@ -191,11 +189,7 @@ class ListenerGuard(Guard):
         if way == "defer":
             await self._deferring.put_back(call, elsewhere, locks)
         else:
-            _log.info(
-                "%s skipped: another process is its listener",
-                call.function,
-                extra=call.fields,
-            )
+            _log.info("%s skipped: another process is its listener", call.function, extra=call.fields)
         return None
 
     def _notices(self) -> Iterator[str]:

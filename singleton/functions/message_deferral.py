@@ -19,7 +19,7 @@ from singleton.base.invocation import log as _log
 from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
 from singleton.defer.failure_count import FailureCount, failures_of, key_of, key_of_copy, note_failures
-from singleton.defer.trigger_queue import TriggerQueue, check_installed, trigger_queue
+from singleton.defer.trigger_queue import TriggerQueue, check_installed, poison_queue, trigger_queue
 from singleton.functions.message_properties import is_damaged, is_whole, received
 from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.triggers import QUEUE
@@ -209,20 +209,20 @@ class Deferring:
         self, registry: Registry, call: Call, place: TriggerQueue, message: Received, *, failures: int
     ) -> Moved | None:
         """Move a message to the poison queue; None: it is not there."""
-        by_host = may_end_as_success(self.trigger)
-        if place.poison is None or (message.known is None and not by_host):
+        by_host, poison = may_end_as_success(self.trigger), poison_queue(place.queue)
+        if poison is None or (message.known is None and not by_host):
             return None
 
         def told() -> None:
             _log.warning(
-                *("%s failed %d times in %s: moved to %s", message, failures, call.function, place.poison),
+                *("%s failed %d times in %s: moved to %s", message, failures, call.function, poison),
                 extra={**call.fields, "message_id": message.id},
             )
             tell("poisoned", call, message_id=message.id)
 
         try:
-            source, poison = (registry.queue(place.account, name) for name in (place.queue, place.poison))
-            return await move(source, poison, message, by_host=by_host, handed_on=told)
+            source, target = (registry.queue(place.account, name) for name in (place.queue, poison))
+            return await move(source, target, message, by_host=by_host, handed_on=told)
         except (MessageElsewhere, StorageError) as error:
             _log.warning(
                 "%s failed %d times, but can't be moved to the poison queue: %s",

@@ -125,28 +125,24 @@ def received(function: str, trigger: Trigger, message: Any, encoding: Encoding) 
     """
     from singleton.defer.deferral import Received
 
-    replaced = replaced_names(message, trigger)
-    known = partial(own, message, replaced=replaced)
-    return Received(
-        id=known("id"),
-        receipt=known("pop_receipt"),
-        text=_encoded(function, trigger, message, encoding),
-        inserted=_instant(known("insertion_time")),
-        invisible_until=_instant(known("time_next_visible")),
-        expires=_end(known("expiration_time")),
-        dequeue_count=None if "dequeue_count" in replaced else known("dequeue_count") or 1,
-    )
-
-
-def _encoded(function: str, trigger: Trigger, message: Any, encoding: Encoding) -> str:
-    body: bytes = message.get_body()
     if is_damaged(message, trigger):
         raise ConfigurationError(
             f"{function} can't defer this message: its body has the character U+FFFD, with which the host replaces "
             "bytes that are no text, so it may not be what is in the queue; give the trigger "
             "data_type=func.DataType.BINARY"
         )
-    return base64.b64encode(body).decode() if encoding == "base64" else body.decode()
+    body: bytes = message.get_body()
+    replaced = replaced_names(message, trigger)
+    known = partial(own, message, replaced=replaced)
+    return Received(
+        id=known("id"),
+        receipt=known("pop_receipt"),
+        text=base64.b64encode(body).decode() if encoding == "base64" else body.decode(),
+        inserted=_instant(known("insertion_time")),
+        invisible_until=_instant(known("time_next_visible")),
+        expires=_end(known("expiration_time")),
+        dequeue_count=None if "dequeue_count" in replaced else known("dequeue_count") or 1,
+    )
 
 
 def is_damaged(message: Any, trigger: Trigger) -> bool:

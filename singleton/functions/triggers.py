@@ -113,22 +113,17 @@ def find_trigger(function: Callable[..., Any]) -> Trigger | None:
     """Return the trigger of a function that is guarded below its trigger's decorator; None: unknown.
 
     The decorator comes later and leaves no trace on the function. But the app or blueprint that it belongs to is nearly
-    always a global of the function's module, or of the module that the worker imports.
+    always a global of the function's module, or of the app's script, which the worker imports by its file's name.
     """
     found: Trigger | None = None
     users = inspect.unwrap(function)
-    for builder in _builders_in(users.__globals__, _script()):
+    script = os.environ.get("PYTHON_SCRIPT_FILE_NAME", "function_app.py").removesuffix(".py")
+    for builder in _builders_in(users.__globals__, getattr(sys.modules.get(script), "__dict__", {})):
         if inspect.unwrap(user_function(builder)) is users:
             if found not in (None, trigger_of(builder)):
                 return None
             found = trigger_of(builder)
     return found
-
-
-def _script() -> Mapping[str, Any]:
-    """Return what the app's script has, which the worker imports by the name of its file."""
-    name = os.environ.get("PYTHON_SCRIPT_FILE_NAME", "function_app.py").removesuffix(".py")
-    return getattr(sys.modules.get(name), "__dict__", {})
 
 
 def _builders_in(*modules: Mapping[str, Any]) -> Iterator[Any]:
@@ -173,12 +168,8 @@ def stand_where(function: Callable[..., Any], wrapper: Callable[..., Any]) -> No
     A traceback then shows the user's own declaration in place of ours, and debuggers stop there.
     """
     users = users_code(function)
-    wrapper.__code__ = wrapper.__code__.replace(
-        co_filename=users.co_filename,
-        co_firstlineno=max(
-            users.co_firstlineno - 1, 0
-        ),  # the line of the "def", so that the body is the user's first line
-    )
+    line = max(users.co_firstlineno - 1, 0)  # of the "def", so that the body is the user's first line
+    wrapper.__code__ = wrapper.__code__.replace(co_filename=users.co_filename, co_firstlineno=line)
 
 
 def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
@@ -231,11 +222,10 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
 
 def is_http(trigger: Trigger | None, arguments: Mapping[str, Any]) -> bool:
     """Tell whether an HTTP request triggers this invocation; its trigger may be unknown."""
-    return any(map(_is_request, arguments.values())) if trigger is None else trigger.type.lower() == _HTTP
-
-
-def _is_request(value: object) -> bool:
-    return hasattr(value, "route_params") and callable(getattr(value, "get_body", None))
+    if trigger is not None:
+        return trigger.type.lower() == _HTTP
+    values = arguments.values()
+    return any(hasattr(each, "route_params") and callable(getattr(each, "get_body", None)) for each in values)
 
 
 def invocation_id(context: object) -> str:

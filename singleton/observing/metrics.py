@@ -316,14 +316,10 @@ class Spans:
         wait.end()
 
     def _start(self, what: str, event: LockEvent, links: list[Link] | None = None) -> Span:
-        about: dict[str, Any] = {"singleton.mode": event.mode}
-        if event.function:
-            about["singleton.function"] = event.function
+        attributes = about(event, scopes=self._scopes)
         if event.owner:
-            about["singleton.owner"] = event.owner
+            attributes["singleton.owner"] = event.owner
         if event.token is not None:
-            about["singleton.token"] = event.token
-        if self._scopes:
-            about["singleton.lock"] = event.lock
+            attributes["singleton.token"] = event.token
         name = f"{what} {event.function}" if event.function else what
-        return self._tracer.start_span(name, attributes=about, links=links or ())
+        return self._tracer.start_span(name, attributes=attributes, links=links or ())

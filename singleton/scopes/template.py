@@ -14,15 +14,16 @@ from singleton.base.words import listed, quoted
 
 
 class BoundNames(Mapping[str, object]):
-    """Values for the placeholders of an invocation, each with its source: the host, or JSON of a sender."""
+    """Values for the placeholders of an invocation, each with its source: the host, or JSON of a sender.
+
+    ``hint`` says why a name may be missing, as the end of a sentence, or is the empty text.
+    """
+
+    hint = ""
 
     @abstractmethod
     def is_the_hosts(self, name: str) -> bool:
         """Tell whether the value of a name comes from the host, and not from JSON of a sender."""
-
-    def hint(self) -> str:
-        """Say why a name may be missing, as the end of a sentence; or return the empty text."""
-        return ""
 
 
 class ScopeTemplate:
@@ -142,7 +143,12 @@ class _Placeholder(NamedTuple):
         try:
             found = data[self.names[0]]
         except KeyError:
-            hint = _built_in_hint(self.names) or (data.hint() if isinstance(data, BoundNames) else "")
+            hint = data.hint if isinstance(data, BoundNames) else ""
+            if self.names[0].casefold() in ("datetime", "sys"):
+                hint = (
+                    " (WebJobs fills in such a name, this doesn't: a scope that is new at each invocation would guard "
+                    "nothing)"
+                )
             raise ScopeError(
                 f"{subject}: there is no value for {{{path}}}; the binding data has {listed(data) or 'none'}{hint}",
                 reason="missing",
@@ -173,12 +179,6 @@ def _bound_text(value: object, pattern: str, subject: str) -> str:
     from singleton.dotnet.formats import formatted
 
     return formatted(value, pattern, subject)
-
-
-def _built_in_hint(names: tuple[str, ...]) -> str:
-    if names[0].casefold() not in ("datetime", "sys"):
-        return ""
-    return " (WebJobs fills in such a name, this doesn't: a scope that is new at each invocation would guard nothing)"
 
 
 def _settings_masked(text: str, subject: str) -> str:
@@ -240,7 +240,9 @@ def _placeholder(content: str, start: int, subject: str) -> _Placeholder:
             "leave it out"
         )
     first, *later = expression.split(".")
-    if not first.isidentifier() or not all(_is_later_name(name) for name in later):
+    # Names behind the first may begin with a digit, and have dashes.
+    valid = [first.isidentifier(), *(bool(name) and f"_{name.replace('-', '_')}".isidentifier() for name in later)]
+    if not all(valid):
         raise ConfigurationError(
             f"{subject}: {quoted(expression)} at character {start + 1} is not a property name: "
             "write {Name} or {Name.Of.Nested-Property}"
@@ -250,13 +252,6 @@ def _placeholder(content: str, start: int, subject: str) -> _Placeholder:
 
         check_format(pattern, f"{subject}: {{{content}}}")
     return _Placeholder((first, *later), pattern.strip() and pattern, start, start + len(content))
-
-
-def _is_later_name(name: str) -> bool:
-    return bool(name) and f"_{name.replace('-', '_')}".isidentifier()
-
-
-__all__ = ["ScopeTemplate", "check_path", "filled_text", "value_at"]
 
 
 def value_at(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.json_values import check_path
 from singleton.base.words import quoted
 from singleton.layouts.blob_name import safe_name
-from singleton.scopes.template import ScopeTemplate, check_path, filled_text, value_at
+from singleton.scopes.template import ScopeTemplate, filled_text, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

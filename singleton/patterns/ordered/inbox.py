@@ -108,11 +108,6 @@ async def _skip(service: Service, store: Store, spot: str, position: Position, k
             return
 
 
-async def aside(service: Service, registry: Registry) -> list[AsideMessage]:
-    """Return the messages which were put aside."""
-    return await that_is_aside(service.store(registry), service.names)
-
-
 async def resend(service: Service, message: AsideMessage, registry: Registry) -> None:
     """Send a message which was put aside. After a crash in between the command may be repeated: one message results."""
     store = service.store(registry)
@@ -123,11 +118,6 @@ async def resend(service: Service, message: AsideMessage, registry: Registry) ->
         )
     await service.send(service.names.spot(entry.key), sent_again(entry, message.name), registry)
     await remove_aside(store, message.name)
-
-
-async def discard(service: Service, message: AsideMessage, registry: Registry) -> None:
-    """Delete a message which was put aside."""
-    await remove_aside(service.store(registry), message.name)
 
 
 _T = TypeVar("_T")
@@ -337,11 +327,14 @@ class Inbox:
 
     def aside(self) -> list[AsideMessage]:
         """Return the messages which failed too often and were put aside."""
-        return self._do(partial(aside, self.service))
+        return self._do(self._aside)
 
     async def aaside(self) -> list[AsideMessage]:
         """See ``aside``."""
-        return await self._ado(partial(aside, self.service))
+        return await self._ado(self._aside)
+
+    async def _aside(self, registry: Registry) -> list[AsideMessage]:
+        return await that_is_aside(self.service.store(registry), self.service.names)
 
     def resend(self, message: AsideMessage) -> None:
         """Send a message which was put aside again, once, behind the other messages of its key."""
@@ -353,11 +346,11 @@ class Inbox:
 
     def discard(self, message: AsideMessage) -> None:
         """Delete a message which was put aside."""
-        self._do(partial(discard, self.service, message))
+        self._do(lambda registry: remove_aside(self.service.store(registry), message.name))
 
     async def adiscard(self, message: AsideMessage) -> None:
         """See ``discard``."""
-        await self._ado(partial(discard, self.service, message))
+        await self._ado(lambda registry: remove_aside(self.service.store(registry), message.name))
 
     def _spot(self, key: str) -> str:
         try:

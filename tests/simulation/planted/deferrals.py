@@ -140,7 +140,7 @@ DEFERRALS: tuple[Mutant, ...] = (
     Mutant(
         name="the poison queue is the queue",
         file=_DEFERRING,
-        old="for name in (place.queue, place.poison))",
+        old="for name in (place.queue, poison))",
         new="for name in (place.queue, place.queue))",
         breaks="poison lies in the poison queue",
     ),

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError, ScopeError
-from singleton.base.json_values import read_json
+from singleton.base.json_values import check_path, read_json
 from singleton.scopes import template
-from singleton.scopes.template import check_path, value_at
+from singleton.scopes.template import value_at
 
 GUID = "7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d"
 
