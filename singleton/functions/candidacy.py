@@ -110,8 +110,12 @@ class Candidacy(Campaign):
             StorageError: the outcome is unknown, as the storage refuses, or does not answer.
             LockClosed: this process is ending.
         """
-        if not self._decided.is_set():
-            await self._outcome(math.inf if within is None else within)
+        if not self._decided.is_set():  # wait for the attempt under way, but not for as long as the attempt may take
+            patience = self._undecided_since + self._patience - asyncio.get_running_loop().time()
+            left = patience if within is None else min(within, patience)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if left == math.inf else left):
+                    await self._decided.wait()
         hold = self._leads()
         if self._ending or not isinstance(hold, Section):
             raise self._refusal(owner)
@@ -123,16 +127,7 @@ class Candidacy(Campaign):
         seat.dropped = ReleaseOfDropped()
         return seat
 
-    async def _outcome(self, within: float) -> None:
-        """Wait for the attempt that is under way, but not for as long as it may take: its wait is not the caller's."""
-        now = asyncio.get_running_loop().time()
-        left = min(within, self._undecided_since + self._patience - now)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(None if left == math.inf else left):
-                await self._decided.wait()
-
     def _leads(self) -> Hold | None:
-        """Return the hold while this process leads."""
         return None if self._hold is None or self._hold.lost.is_set() else self._hold
 
     # --- the campaign -------------------------------------------------------------------------------------------------

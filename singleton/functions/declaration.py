@@ -277,7 +277,6 @@ class Declaration:
         return self._named([self.template.bind({}, {})] if self.scope_id else [])
 
     def _named(self, scopes: list[str]) -> list[str]:
-        """Return the parts of a lock's name for these scopes."""
         return [hashed_scope(scope) for scope in scopes] if self.scope_hash else scopes
 
     @cached_property

@@ -196,7 +196,6 @@ async def _look(client: Any, instance_id: str) -> _Seen:
 async def _start(
     client: Any, orchestrator: str, instance_id: str, client_input: Any, before: _Seen, hold: Hold
 ) -> Started:
-    """Start the instance, and wait until it is seen."""
     try:
         await client.start_new(orchestrator, instance_id, client_input)
     except Exception as error:

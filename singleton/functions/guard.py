@@ -301,7 +301,6 @@ class Guard(Declaration):
         return True
 
     def _notices(self) -> Iterator[str]:
-        """Yield what is to be said of the declaration."""
         longest = self.waits if self.on_contention in ("skip", "raise") else self._patience
         if (longer := self._limit.notice(longest)) is not None:
             yield longer
@@ -313,7 +312,6 @@ class Guard(Declaration):
         return WaitLimit.of(self.app_dir, os.environ)
 
     def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
-        """Tell events about the hold of this invocation."""
         tell(kind, call, hold, reason)
 
 

@@ -116,8 +116,16 @@ class Deferring:
             whether the message is in the poison queue and its host is to delete it, as nobody else can: the invocation
             must end as a success.
         """
+        trigger = self.trigger
+        message = None if trigger is None else call.arguments.get(trigger.parameter)
         try:
-            poisoned = await self._strike(call, locks)
+            if trigger is None or trigger.type != QUEUE or not is_whole(message, trigger):
+                return False
+            if is_damaged(message, trigger):
+                return False
+            place = self._place(trigger)
+            struck = received(call.function, trigger, message, place.encoding)
+            poisoned = await _Unfinished().done_by(locks, partial(self._struck, call=call, place=place, message=struck))
         except Exception:  # noqa: BLE001 - whatever it is, it is not what the caller is to hear of
             _log.warning("%s failed, and its failure was not counted", call.function, exc_info=True, extra=call.fields)
             return False
@@ -128,15 +136,6 @@ class Deferring:
                 extra=call.fields,
             )
         return poisoned
-
-    async def _strike(self, call: Call, locks: Locks) -> bool:
-        trigger = self.trigger
-        message = None if trigger is None else call.arguments.get(trigger.parameter)
-        if trigger is None or trigger.type != QUEUE or not is_whole(message, trigger) or is_damaged(message, trigger):
-            return False
-        place = self._place(trigger)
-        struck = received(call.function, trigger, message, place.encoding)
-        return await _Unfinished().done_by(locks, partial(self._struck, call=call, place=place, message=struck))
 
     def _place(self, trigger: Trigger) -> TriggerQueue:
         """Return the place of the trigger's queue. A test that moves locks elsewhere moves queues too."""

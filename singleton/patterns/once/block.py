@@ -144,7 +144,6 @@ class AsyncOperation(BaseOperation):
             await _way(hold).call_async(lambda _: hold.keeper().write(kept))
 
     async def _end(self) -> None:
-        """See ``Operation._end``."""
         if self._unfinished:
             await self.finish()
 

@@ -39,13 +39,17 @@ def _segment(part: str) -> str:
 
 
 class Key:
-    """What a declaration gives as its key: a property's path, a template, or a function of the trigger's argument."""
+    """What a declaration gives as its key: a property's path, a template, or a function of the trigger's argument.
+
+    Attributes:
+        of: returns the key of an invocation by its arguments and trigger; ``ScopeError``: the payload names no key.
+    """
 
     def __init__(self, given: object) -> None:
         self.given = given
-        self._find: Callable[[Mapping[str, Any], Trigger | None], str]
+        self.of: Callable[[Mapping[str, Any], Trigger | None], str]
         if callable(given):
-            self._find = partial(_called, given)
+            self.of = partial(_called, given)
         elif not isinstance(given, str) or not given.strip():
             raise ConfigurationError(f"key is {quoted(given)}: give one such as 'Id' or '{{headers.Idempotency-Key}}'")
         elif "{" in given or "%" in given:
@@ -54,18 +58,10 @@ class Key:
                 raise ConfigurationError(
                     f"key is {quoted(given)}, the same for all messages: name a {{property}} in it"
                 )
-            self._find = partial(_filled, template)
+            self.of = partial(_filled, template)
         else:
             check_path(given, "key")
-            self._find = partial(_at, given)
-
-    def of(self, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
-        """Return the key of an invocation.
-
-        Raises:
-            ScopeError: its payload does not name one.
-        """
-        return self._find(arguments, trigger)
+            self.of = partial(_at, given)
 
 
 def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], trigger: Trigger | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base.errors import LockNotAcquired
@@ -79,9 +80,7 @@ class OnceGuard(Guard):
         if found.outcome is not None:
             return _replayed(call, found.outcome)
 
-        async def unless_done() -> Any:
-            return await self._unless_done(call, body, locks, found)
-
+        unless_done = partial(self._unless_done, call, body, locks, found)
         try:
             return await super()._run(call, unless_done, lambda: locks, cancel=cancel)
         except LockNotAcquired as error:
@@ -122,7 +121,6 @@ def _conflict() -> Any:
 
 
 def _replayed(call: Call, outcome: Outcome) -> Any:
-    """Answer as the invocation did that ran."""
     result = outcome.given(call.lock)
     for name, output in _outputs(call.arguments):
         if name in outcome.outputs:

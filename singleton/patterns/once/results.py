@@ -100,7 +100,15 @@ def _encoded(value: Any) -> dict[str, Any]:
     if isinstance(value, bytes | bytearray):
         return {"bytes": base64.b64encode(value).decode()}
     if callable(getattr(value, "get_body", None)) and hasattr(value, "status_code"):
-        return {"http": _encoded_response(value)}
+        return {
+            "http": {
+                "status": int(value.status_code),
+                "headers": [[name, text] for name, text in value.headers.items()],
+                "mimetype": value.mimetype,
+                "charset": value.charset,
+                "body": base64.b64encode(value.get_body()).decode(),
+            }
+        }
     try:
         json.dumps(value, allow_nan=False)
     except TypeError as error:
@@ -114,27 +122,15 @@ def _decoded(encoded: Mapping[str, Any]) -> Any:
     ((kind, value),) = encoded.items()
     if kind == "bytes":
         return base64.b64decode(value)
-    return _decoded_response(value) if kind == "http" else value
-
-
-def _encoded_response(response: Any) -> dict[str, Any]:
-    return {
-        "status": int(response.status_code),
-        "headers": [[name, text] for name, text in response.headers.items()],
-        "mimetype": response.mimetype,
-        "charset": response.charset,
-        "body": base64.b64encode(response.get_body()).decode(),
-    }
-
-
-def _decoded_response(kept: Mapping[str, Any]) -> Any:
+    if kind != "http":
+        return value
     made = importlib.import_module("azure.functions").HttpResponse(
-        base64.b64decode(kept["body"]),
-        status_code=kept["status"],
-        mimetype=kept["mimetype"],
-        charset=kept["charset"],
+        base64.b64decode(value["body"]),
+        status_code=value["status"],
+        mimetype=value["mimetype"],
+        charset=value["charset"],
     )
-    for name, text in kept["headers"]:
+    for name, text in value["headers"]:
         made.headers.add_header(name, text)
     return made
 

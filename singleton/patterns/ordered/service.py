@@ -108,7 +108,6 @@ class Sender:
             self._rung.popitem(last=False)
 
     def _is_due(self, spot: str, offset: int, now: float) -> bool:
-        """Tell whether a bell is to be rung for a message at this offset."""
         return not offset or now - self._rung.get(spot, -_SILENCE) >= _SILENCE
 
     async def _appended(self, spot: str, entry: Entry) -> int:

@@ -61,7 +61,6 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
 
 
 def _check(function: Any, trigger: Trigger | None) -> None:
-    """Refuse what can't handle a message."""
     check_guardable(function, None if trigger is None else trigger.type)
     if inspect.isgeneratorfunction(function):
         raise ConfigurationError(

@@ -83,12 +83,10 @@ class VisitOutcome(NamedTuple):
     Attributes:
         again: seconds after which the key is to be visited again; None: it need not be.
         error: what a handler raised; None: nothing, or it is over.
-        busy: whether somebody else was at it.
     """
 
     again: float | None = None
     error: Exception | None = None
-    busy: bool = False
 
 
 @dataclass(slots=True)
@@ -131,8 +129,6 @@ class Visit:
             await insurance.end(None)
             return VisitOutcome()
         outcome = await self._under_lock()
-        if outcome.busy:
-            outcome = outcome._replace(again=bell.pause)
         await insurance.end(outcome.again)
         return outcome
 
@@ -142,7 +138,7 @@ class Visit:
         except LockNotAcquired:
             hold = None
         if hold is None:
-            return VisitOutcome(again=0, busy=True)
+            return VisitOutcome(again=self.bell.pause)
         hold.stateless = _TAKEN
         try:
             with BodyContext(hold):
@@ -217,7 +213,6 @@ class Visit:
         return error
 
     def _is_spent(self, position: Position) -> bool:
-        """Tell whether the message was tried often enough."""
         return position.failures >= self.rules.attempts or position.begun >= max(self.rules.attempts, _FEWEST)
 
     async def _tried(self, hold: Hold, entry: Entry, attempt: int) -> Exception | None:

@@ -46,8 +46,6 @@ _E = TypeVar("_E", bound="Engine | AsyncEngine")
 
 
 class _RowStates(Generic[_E]):
-    """The claims without the run of a transaction."""
-
     _checked: Callable[[object], _E]
 
     def __init__(

@@ -54,8 +54,6 @@ _E = TypeVar("_E", bound="Engine | AsyncEngine")
 
 
 class _Outbox(Generic[_E]):
-    """The outbox without the run of a transaction."""
-
     asynchronous: bool
     _checked: Callable[[object], _E]
 

@@ -77,7 +77,7 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="a bell that finds its key in use is dropped",
         file=ANSWERING,
-        old="again=bell.pause",
+        old="again=self.bell.pause",
         new="again=None",
         breaks="a message that came during a visit waits for a look",
         among="ordered",

@@ -37,8 +37,8 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="the first attempt is not waited for",
         file=CANDIDACY,
-        old="            await self._outcome(math.inf if within is None else within)\n",
-        new="            pass\n",
+        old="                    await self._decided.wait()\n",
+        new="                    pass\n",
         breaks="the first invocations of a process fail or are skipped although nobody else listens",
     ),
     Mutant(

@@ -65,7 +65,7 @@ async def test_who_is_cancelled_while_a_failure_is_counted_hears_that(
         counting.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("singleton.functions.message_deferral.Deferring._strike", forever)
+    monkeypatch.setattr("singleton.functions.message_deferral._Unfinished.done_by", forever)
     function = failing("async")
     message = await asyncio.to_thread(queue.message)
     task = asyncio.create_task(function(msg=message, context=Context("inv-1")))
