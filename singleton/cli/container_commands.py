@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from singleton.cli.output import Progress, counted, rate, span_of, write_json
-from singleton.cli.session import Session, in_a_session, no_such_function, no_such_prefix
+from singleton.cli.session import Session, in_a_session, no_such_prefix
 from singleton.cli.silence import READING
 from singleton.operating.container import keeping_of
 from singleton.operating.container import next_page as first_page
 from singleton.operating.container_pass import YOUNGEST, Lift, Sweep
+from singleton.operating.missing_lock import function_is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -161,7 +162,7 @@ def lift_epochs(session: Session, function: str | None, *, dry_run: bool) -> int
     def mistake(lift: Lift) -> str | None:
         if function is None or function in lift.functions or not lift.functions:
             return None
-        return no_such_function(session, function, lift.functions)
+        return function_is_missing(session.container, function, lift.functions)
 
     others = _NOT_LIFTED if function is None else {**_NOT_LIFTED, "kept": _NOT_ASKED_FOR}
     result = _go_through(session, begin, "lifted", others, dry_run=dry_run, mistake=mistake)

@@ -183,21 +183,16 @@ def rate(many: int, seconds: float) -> str:
     return f"{each:,.0f} a second" if each >= 1 or not many else f"{each * 60:,.0f} a minute"
 
 
+_IN_JSON: Final = (
+    *("name", "state", "held", "app", "function", "function_sure", "scope", "level", "listener", "slot", "cut"),
+    "endless",
+)
+
+
 def as_dict(lock: LockInfo) -> dict[str, Any]:
     """Return a lock as JSON has it."""
     return {
-        "name": lock.name,
-        "state": lock.state,
-        "held": lock.held,
-        "app": lock.app,
-        "function": lock.function,
-        "function_sure": lock.function_sure,
-        "scope": list(lock.scope),
-        "level": lock.level,
-        "listener": lock.listener,
-        "slot": lock.slot,
-        "cut": lock.cut,
-        "endless": lock.endless,
+        **{key: getattr(lock, key) for key in _IN_JSON},
         "modified": lock.modified.isoformat(),
         "holder": lock.holder and holder_dict(lock.holder),
         "last": holder_dict(lock.last),

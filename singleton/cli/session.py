@@ -16,7 +16,6 @@ from singleton.cli.silence import READING, AnswerWatch
 from singleton.operating.container import keeping_of
 from singleton.operating.lock_names import layout_in
 from singleton.operating.missing_lock import (
-    function_is_missing,
     lock_is_missing,
     names_like,
     prefix_is_missing,
@@ -32,10 +31,9 @@ from singleton.settings.options import find_app_dir, load_options
 from singleton.settings.storagestring import checked_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.hold import Hold
-    from singleton.layouts.layout import Layout
     from singleton.runtime.registry import Registry
     from singleton.stores.lock_keeping import LockKeeping
     from singleton.stores.protocol import LeaseStore
@@ -107,11 +105,6 @@ class Session:
         return self.options.container
 
     @property
-    def layout(self) -> Layout:
-        """How functions' locks are named there."""
-        return layout_in(self.container)
-
-    @property
     def app_id(self) -> str:
         """The host id under which the app has its locks."""
         return self.options.host_id or host_id(os.environ, self._folder)
@@ -124,9 +117,11 @@ class Session:
                 f"host id {self.app_id!r} is made of this machine and folder. In Azure it is made of the app's "
                 "name: give --host-id"
             )
-        if self._app_id_given and not _is_made_by_host(self.app_id):
+        app_id = self.app_id
+        made_by_host = app_id == app_id.lower() and len(app_id) <= _LONGEST_MADE and not app_id.endswith("-")  # H-6
+        if self._app_id_given and not made_by_host:
             return (
-                f"host id {self.app_id!r} is used as it is. One that the Functions host makes has at most "
+                f"host id {app_id!r} is used as it is. One that the Functions host makes has at most "
                 "32 characters and no capital letters"
             )
         return None
@@ -163,9 +158,10 @@ class Session:
 
     def acquire(self, name: str, *, timeout: float | None, owner: str) -> Hold:
         """Take a lock, as any process of the app would, and leave a stamp, even where the app leaves none."""
-        failover = None if self.layout.foreign else self.options.failover
+        layout = layout_in(self.container)
+        failover = None if layout.foreign else self.options.failover
         options = self.options.replace(fencing_tokens=True, failover=failover)
-        address = Address.of(self.place, name, options, self.layout.stamp())
+        address = Address.of(self.place, name, options, layout.stamp())
 
         async def acquired(registry: Registry) -> Hold:
             self._watched(registry)  # also while it is waited for, and renewed
@@ -177,11 +173,6 @@ class Session:
     def release(self, hold: Hold) -> None:
         """Give it back."""
         runtime().release(hold)
-
-
-def _is_made_by_host(app_id: str) -> bool:
-    """Tell whether the Functions host may make this host id (H-6); a configured host id may be any text."""
-    return app_id == app_id.lower() and len(app_id) <= _LONGEST_MADE and not app_id.endswith("-")
 
 
 def in_a_session(command: Callable[Concatenate[Session, _P], int]) -> Callable[..., int]:
@@ -249,8 +240,3 @@ def no_such_prefix(session: Session, prefix: str) -> str | None:
     if like is None:
         return None
     return prefix_is_missing(session.container, prefix, like)
-
-
-def no_such_function(session: Session, function: str, functions: Iterable[str], prefix: str = "") -> str:
-    """Say that no lock is this function's."""
-    return function_is_missing(session.container, function, functions, prefix)

@@ -6,18 +6,18 @@ A refusal is an answer. A request that was cancelled early counts neither as ans
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from singleton.base.errors import StorageUnavailable
 from singleton.cli.output import say, span
 from singleton.settings.connection import redact
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from singleton.base.errors import SingletonError
 
@@ -136,28 +136,17 @@ READING: Final = 15.0
 _LONGEST_PAUSE: Final = 60.0
 
 
-class Silence:
-    """A block in which the storage is asked: if it has not answered after two seconds, this is said, once."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._told = False
-
-    def __enter__(self) -> Self:
-        self._timer = threading.Timer(SILENT, self._tell)
-        self._timer.daemon = True
-        self._timer.start()
-        return self
-
-    def __exit__(self, _: object, error: object, __: object) -> None:
-        self._timer.cancel()
-        if not isinstance(error, StorageUnavailable):
-            self._told = False
-
-    def _tell(self) -> None:
-        if not self._told:
-            self._told = True
-            say(f"{self._where} has not answered for {span(SILENT)}; asking again", err=True)
+@contextlib.contextmanager
+def silence_told(where: str) -> Iterator[None]:
+    """Ask the storage in this block: after two seconds without an answer, say that the storage does not answer."""
+    told = f"{where} has not answered for {span(SILENT)}; asking again"
+    timer = threading.Timer(SILENT, lambda: say(told, err=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Outage:

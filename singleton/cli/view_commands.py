@@ -31,13 +31,13 @@ from singleton.cli.output import (
     who_within,
     write_json,
 )
-from singleton.cli.session import Session, in_a_session, no_such_function, no_such_lock, no_such_prefix, tell_of_slots
+from singleton.cli.session import Session, in_a_session, no_such_lock, no_such_prefix, tell_of_slots
 from singleton.cli.silence import READING, Outage
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.container import find, next_page
 from singleton.operating.locks import Met, Wanted, Watch, lock_info
-from singleton.operating.missing_lock import is_slot
+from singleton.operating.missing_lock import function_is_missing, is_slot
 from singleton.stores.protocol import ContentStore, StoreFailure
 from singleton.stores.stamps import metadata_value
 
@@ -127,7 +127,7 @@ def _mistake(session: Session, met: Met, function: str | None, prefix: str) -> s
     if not met.locks:
         return no_such_prefix(session, prefix) if prefix else None
     if function is not None and function not in met.functions and not met.unsure:
-        return no_such_function(session, function, met.functions, prefix)
+        return function_is_missing(session.container, function, met.functions, prefix)
     return None
 
 

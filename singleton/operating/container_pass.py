@@ -79,9 +79,9 @@ class ContainerPass(ABC, Generic[_CountsT]):
         keeping: the container.
         container: name of the container.
         counts: type of the record of outcomes.
-        due: field of ``counts`` for blobs to work on; a dry run only counts these blobs.
+        due: field of ``counts`` for blobs to work on.
         prefix: only blobs whose names begin with this text.
-        dry_run: change nothing.
+        dry_run: change nothing, and only count.
         rest: length of a rest as a multiple of the work before, for the lockers' sake; a dry run does not rest.
     """
 
@@ -195,13 +195,9 @@ _LONGEST: Final = 30.0
 
 
 class Pace:
-    """The pace of one command.
+    """The pace of one command: ``at_once`` requests may be under way now.
 
-    Args:
-        rest: length of a rest as a multiple of the work before.
-
-    Attributes:
-        at_once: number of requests that may be under way now.
+    ``rest``: length of a rest as a multiple of the work before.
     """
 
     def __init__(self, rest: float) -> None:
@@ -272,14 +268,10 @@ class Swept(Counts):
 
 
 class Sweep(ContainerPass[Swept]):
-    """One sweep of a container, page by page.
+    """One sweep of a container.
 
     Args:
-        keeping: the container.
-        container: name of the container.
         older_than: least seconds since the last write of a blob; never less than a minute.
-        prefix: only blobs whose names begin with this text.
-        dry_run: delete nothing.
         fast: without rests, for an hour in which no app uses locks.
     """
 
@@ -379,13 +371,7 @@ class Lifted(Counts):
 
 
 class Lift(ContainerPass[Lifted]):
-    """One pass over a container that lifts the epochs, page by page.
-
-    Args:
-        store: the container.
-        container: name of the container.
-        function: only locks of this function.
-        dry_run: write nothing.
+    """One lift of epochs. ``function``: only locks of this function.
 
     Attributes:
         functions: functions with locks, as far as the pass went.

@@ -82,7 +82,8 @@ class LockInfo:
 def lock_info(blob: Listed, container: str) -> LockInfo | None:
     """Return the lock of this blob; None where neither name, stamp nor lease says that the blob is a lock's."""
     parts = parts_of(blob.name, container)
-    if parts is None and not is_stamped(blob) and blob.lease == "available":
+    stamped = any(key.lower() in STAMP_KEYS for key in blob.metadata)
+    if parts is None and not stamped and blob.lease == "available":
         return None
     last = recorded(blob.name, blob)
     told = parts or _NAMED_BY_SOMEBODY
@@ -107,11 +108,6 @@ def lock_info(blob: Listed, container: str) -> LockInfo | None:
 def parts_of(name: str, container: str) -> NameParts | None:
     """Return the parts of a blob's name in this container: app, function, scope; None for other names."""
     return read_name(name, webjobs=container == WEBJOBS)
-
-
-def is_stamped(blob: Listed) -> bool:
-    """Tell whether the blob has metadata of a lock."""
-    return any(key.lower() in STAMP_KEYS for key in blob.metadata)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,7 +160,9 @@ class Wanted:
                 met.unsure += lock.held and not lock.function_sure
                 continue
             if latest is not None:
-                met.ageless += _is_ageless(lock)
+                holder = lock.holder
+                # The first record of a hold has no time of the acquire: the next one comes after half a lease period.
+                met.ageless += holder is not None and holder.since is None and holder.renewed is not False
                 if not _is_older(lock, latest):
                     continue
             yield lock
@@ -172,14 +170,8 @@ class Wanted:
 
 def _is_older(lock: LockInfo, latest: float) -> bool:
     """Tell whether the lock was acquired at ``latest`` or before; a free lock: whether it was written by then."""
-    if lock.holder is None:
-        return lock.modified.timestamp() <= latest
-    return lock.holder.since is not None and lock.holder.since.timestamp() <= latest
-
-
-def _is_ageless(lock: LockInfo) -> bool:
-    """Tell whether the holder leaves no record of the time of its acquire, not even after half a lease period."""
-    return lock.holder is not None and lock.holder.since is None and lock.holder.renewed is not False
+    begin = lock.modified if lock.holder is None else lock.holder.since
+    return begin is not None and begin.timestamp() <= latest
 
 
 _LATELY: Final = 5.0

@@ -27,7 +27,7 @@ _ANSWER: Final = 10.0
 
 
 async def no_such_lock(keeping: LockKeeping, container: str, name: str) -> StorageError:
-    """Return the error for a lock that does not exist, with suggestions."""
+    """Return the error for a lock that does not exist."""
     like: list[str] = []
     with contextlib.suppress(SingletonError):
         like = await names_like(keeping, container, name, answer=_ANSWER)

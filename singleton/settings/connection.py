@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
+from singleton.base.invocation import log
 from singleton.base.words import quoted
 from singleton.settings.storagestring import checked_url, development_storage, parse_connection_string
 
@@ -186,13 +187,9 @@ def configured(name: str, settings: Mapping[str, str]) -> _Place:
             found = _Place.at(place, settings)
             if found is not None:
                 return found
-    raise ConfigurationError(_not_found(name))
-
-
-def _not_found(name: str) -> str:
     shown = name[:80]
     prefixed = "" if name.lower().startswith("azurewebjobs") else f"AzureWebJobs{shown} or "
-    return (
+    raise ConfigurationError(
         f"connection {quoted(name)}: there is no app setting {prefixed}{shown}. Set {shown} to the account's "
         f"connection string; or, to use an identity, set {shown}__accountName to the account's name"
     )
@@ -221,7 +218,6 @@ class _Place(NamedTuple):
             raise ConfigurationError(
                 f"{self.name}: {redact(url)} is not an https URL, and an identity's token is only sent over https"
             )
-
         return StorageAccount(account_url=url, credential=credential_of(self.name, self.keys, settings))
 
     def _blob_url(self) -> str:
@@ -229,7 +225,11 @@ class _Place(NamedTuple):
         if given:
             url = checked_url(given, f"{self.name}__blobServiceUri")
             if account and account.lower() not in re.split(r"[/.:?]+", url.lower()):
-                self._warn_of_disagreement(account, url)
+                log.warning(
+                    "%s__blobServiceUri is %s, which is not of the account %s that %s__accountName names: the locks "
+                    "are at the first, and queue triggers use the second",
+                    *(self.name, redact(url), account, self.name),
+                )
             return url
         if account:
             return self._url_of_account(account, "blob")
@@ -250,15 +250,6 @@ class _Place(NamedTuple):
     def _url_of_account(self, account: str, service: str) -> str:
         name = checked_account_name(account, f"{self.name}__accountName")
         return f"https://{name}.{service}.core.windows.net"
-
-    def _warn_of_disagreement(self, account: str, url: str) -> None:
-        from singleton.base.invocation import log
-
-        log.warning(
-            "%s__blobServiceUri is %s, which is not of the account %s that %s__accountName names: the locks are at the "
-            "first, and queue triggers use the second",
-            *(self.name, redact(url), account, self.name),
-        )
 
 
 def checked_account_name(name: str, label: str) -> str:

@@ -57,14 +57,11 @@ class Limits(NamedTuple):
             raise ConfigurationError(
                 f"{name} is {shown or quoted(value)}: it must be a number of seconds, or a timedelta, {self}"
             )
-        if not self._holds(number):
+        enough = number > self.above if self.above is not None else number >= self.minimum
+        if not enough or number > self.maximum or (self.whole and number != int(number)):
             allowed = self if shown is None else self.in_files
             raise ConfigurationError(f"{name} is {shown or quoted(value)}: it must be {allowed}")
         return float(number)
-
-    def _holds(self, number: float) -> bool:
-        enough = number > self.above if self.above is not None else number >= self.minimum
-        return enough and number <= self.maximum and (number == int(number) if self.whole else True)
 
 
 def in_words(number: float) -> str:

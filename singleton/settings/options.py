@@ -42,13 +42,10 @@ _MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polli
 CHOICES: Final = {"http": ("direct", "sdk")}
 _SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "local_run_warning")
 
-_WEBJOBS: Final = {  # W-22
-    "LockPeriod": "lock_period",
-    "ListenerLockPeriod": "listener_lock_period",
-    "LockAcquisitionTimeout": "lock_acquisition_timeout",
-    "LockAcquisitionPollingInterval": "lock_acquisition_polling_interval",
-    "ListenerLockRecoveryPollingInterval": "listener_lock_recovery_polling_interval",
-}
+_WEBJOBS: Final = (  # W-22
+    *("lock_period", "listener_lock_period", "lock_acquisition_timeout", "lock_acquisition_polling_interval"),
+    "listener_lock_recovery_polling_interval",
+)
 
 _LATEST_RENEWAL: Final = 5 / 6
 """Part of the period after which a lease is renewed at the latest (S-8: 50 of 60 s)."""
@@ -167,8 +164,11 @@ class SingletonOptions:
 
     def __str__(self) -> str:
         """Return the five options of WebJobs as indented JSON (W-22)."""
-        values = {key: getattr(self, name) for key, name in _WEBJOBS.items()}
-        shown = {key: host_json_timespan(FOREVER if value is None else value) for key, value in values.items()}
+        shown = {}
+        for name in _WEBJOBS:
+            value = getattr(self, name)
+            key = "".join(word.capitalize() for word in name.split("_"))
+            shown[key] = host_json_timespan(FOREVER if value is None else value)
         return json.dumps(shown, indent=2)
 
     @property
@@ -308,18 +308,14 @@ def sources_of_options(app_dir: Path | None, settings: Mapping[str, str]) -> dic
 def _given(app_dir: Path | None, settings: Mapping[str, str]) -> dict[str, _Given]:
     for spelt, _, _ in section(settings, _MISPLACED):
         raise ConfigurationError(f"app setting {spelt} has no effect: the options are {SETTING_PREFIX}__…")
-    return _in_host_json(app_dir) | _collected(
-        (key, value, f"app setting {spelt}") for spelt, key, value in section(settings, SETTING_PREFIX)
-    )
+    found: dict[str, _Given] = {}
+    if app_dir is not None:
+        from singleton.settings.hostjson import singleton_entries
 
-
-def _in_host_json(app_dir: Path | None) -> dict[str, _Given]:
-    if app_dir is None:
-        return {}
-    from singleton.settings.hostjson import singleton_entries
-
-    path = app_dir / "host.json"
-    return _collected((key, value, f"{path}: singleton.{key}") for key, value in singleton_entries(path))
+        path = app_dir / "host.json"
+        found = _collected((key, value, f"{path}: singleton.{key}") for key, value in singleton_entries(path))
+    entries = section(settings, SETTING_PREFIX)
+    return found | _collected((key, value, f"app setting {spelt}") for spelt, key, value in entries)
 
 
 def _collected(entries: Iterable[tuple[str, object, str]]) -> dict[str, _Given]:

@@ -12,7 +12,7 @@ import pytest
 
 from singleton.base.errors import StorageUnavailable
 from singleton.cli import silence
-from singleton.cli.silence import Outage, Silence
+from singleton.cli.silence import Outage, silence_told
 from singleton.locking.line import Line
 from singleton.operating import container as container_module
 from singleton.operating.container import keeping_of, next_page
@@ -105,7 +105,7 @@ def test_that_is_the_time_that_commands_give_it(
     assert "locked" not in locks.err.replace(SHIP, "")
 
 
-def test_silence_is_told_after_two_seconds_once_until_there_is_an_answer(
+def test_silence_is_told_after_two_seconds_once_for_each_thing_that_is_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class AtOnce(threading.Timer):
@@ -115,16 +115,11 @@ def test_silence_is_told_after_two_seconds_once_until_there_is_an_answer(
 
     after: list[float] = []
     monkeypatch.setattr("threading.Timer", AtOnce)
-    silence = Silence("https://x")
     for _ in range(2):
-        with pytest.raises(StorageUnavailable), silence:
+        with pytest.raises(StorageUnavailable), silence_told("https://x"):
             raise StorageUnavailable("away")
-    with silence:
-        pass
-    assert capsys.readouterr().err == "https://x has not answered for 2 s; asking again\n"
-    with silence:
         assert capsys.readouterr().err == "https://x has not answered for 2 s; asking again\n"
-    assert after == [2, 2, 2, 2]
+    assert after == [2, 2]
 
 
 # --- watch and hold go on ---------------------------------------------------------------------------------------------
