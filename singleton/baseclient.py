@@ -315,7 +315,7 @@ class BaseClient:
 
     def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
         from singleton.operating.container_pass import Lift
-        from singleton.operating.missing_lock import warn_of_function
+        from singleton.operating.lock_names import warn_of_function
 
         place = self._place
 
@@ -341,7 +341,7 @@ class BaseClient:
     def _nothing(self, met: Met, function: str | None, prefix: str) -> Work[None]:
         """Warn if a complete listing has nothing of what was asked for, though there are other locks."""
         from singleton.operating.container import keeping_of
-        from singleton.operating.missing_lock import warn_of_nothing
+        from singleton.operating.lock_names import warn_of_nothing
 
         place = self._place
         return self._through(

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from singleton.base.errors import ConfigurationError, ScopeError, SingletonError
-from singleton.cli.break_command import break_
-from singleton.cli.container_commands import lift_epochs, sweep
-from singleton.cli.doctor_command import doctor
-from singleton.cli.hold_command import hold
+from singleton.cli.container_commands import doctor, lift_epochs, sweep
+from singleton.cli.holder_commands import break_, hold
 from singleton.cli.name_command import name
 from singleton.cli.output import Told, say, write_json
 from singleton.cli.view_commands import list_, show, state, watch

@@ -14,8 +14,8 @@ from singleton.base.errors import StorageDenied
 from singleton.cli.output import say, state_of
 from singleton.cli.silence import READING, AnswerWatch
 from singleton.operating.container import keeping_of
-from singleton.operating.lock_names import layout_in
-from singleton.operating.missing_lock import (
+from singleton.operating.lock_names import (
+    layout_in,
     lock_is_missing,
     names_like,
     prefix_is_missing,

@@ -36,8 +36,8 @@ from singleton.cli.silence import READING, Outage
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.container import find, next_page
+from singleton.operating.lock_names import function_is_missing, is_slot
 from singleton.operating.locks import Met, Wanted, Watch, lock_info
-from singleton.operating.missing_lock import function_is_missing, is_slot
 from singleton.stores.protocol import ContentStore, StoreFailure
 from singleton.stores.stamps import metadata_value
 

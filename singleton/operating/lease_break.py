@@ -29,7 +29,7 @@ from singleton.base.invocation import log as _log
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, recorded
 from singleton.operating.container import keeping_of
-from singleton.operating.missing_lock import no_such_lock
+from singleton.operating.lock_names import no_such_lock
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

@@ -1,22 +1,31 @@
-"""Names of functions' locks for callers outside of the function: from the host id and the container's layout."""
+"""Names of locks: the name of a function's lock for callers outside of the function, and errors about missing names.
+
+A name follows from the host id and the container's layout. The error about a lock, a prefix or a function that does
+not exist suggests existing names.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import os
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.errors import ConfigurationError, SingletonError
+from singleton.base.errors import ConfigurationError, SingletonError, StorageError
 from singleton.base.invocation import log as _log
-from singleton.base.words import quoted
+from singleton.base.words import did_you_mean, listed, quoted
 from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.layouts.layout import Layout
-from singleton.locking.semaphore import checked_limit
+from singleton.locking.semaphore import checked_limit, slot_name
+from singleton.operating.container import next_page
+from singleton.operating.locks import lock_info
 from singleton.settings.hostid import host_id, in_development, is_machine_bound
 from singleton.settings.options import find_app_dir, load_options
 
@@ -24,8 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from singleton.base.kinds import Level
+    from singleton.operating.locks import LockInfo, Met
     from singleton.settings.options import SingletonOptions
-
+    from singleton.stores.lock_keeping import LockKeeping
 
 _MOST_SCOPES: Final = 2
 """Values of a lock's scope: those of ``scope_id`` and of ``scope``."""
@@ -139,3 +149,125 @@ def may_be_dequeueable(name: str) -> bool:
         return dequeueable_name((name,)) == name
     except SingletonError:
         return False
+
+
+NO_LOCK: Final = "no such lock"
+"""Reason of the error for a lock that does not exist."""
+_ANSWER: Final = 10.0
+"""Seconds for the search for suggestions: the error is true without suggestions, too."""
+
+
+async def no_such_lock(keeping: LockKeeping, container: str, name: str) -> StorageError:
+    """Return the error for a lock that does not exist."""
+    like: list[str] = []
+    with contextlib.suppress(SingletonError):
+        like = await names_like(keeping, container, name, answer=_ANSWER)
+    return StorageError(lock_is_missing(container, name, like), lock=name, reason=NO_LOCK, status=404)
+
+
+async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, function: str | None, prefix: str) -> None:
+    """Log a warning where a listing had no lock with this prefix, or no lock of this function among other locks."""
+    if not met.locks and prefix:
+        like = None
+        with contextlib.suppress(SingletonError):
+            like = await prefixes_like(keeping, container, prefix, answer=_ANSWER)
+        if like is not None:
+            _log.warning("%s", prefix_is_missing(container, prefix, like))
+    elif met.locks and not met.unsure:
+        warn_of_function(container, function, met.functions)
+
+
+def warn_of_function(container: str, function: str | None, functions: Iterable[str]) -> None:
+    """Log a warning where ``function`` has no lock and is not among ``functions``, the functions with locks."""
+    known = sorted(functions)
+    if function is not None and function not in known:
+        _log.warning("%s", function_is_missing(container, function, known))
+
+
+def lock_is_missing(container: str, name: str, like: Iterable[str]) -> str:
+    """Return the error text for a lock that does not exist; ``like``: suggested names."""
+    return (
+        f"there is no lock {name!r} in container {container!r}: its name is wrong, or it was never taken, or "
+        f"it was swept{_hint(like)}"
+    )
+
+
+def prefix_is_missing(container: str, prefix: str, like: Iterable[str]) -> str:
+    """Return the error text for a prefix without locks; ``like``: suggested prefixes."""
+    return f"no lock in container {container!r} has a name that begins with {prefix!r}{_hint(like)}"
+
+
+def function_is_missing(container: str, function: str, functions: Iterable[str], prefix: str = "") -> str:
+    """Return the error text for a function without locks below ``prefix``; ``functions``: functions with locks."""
+    among = f" with a name that begins with {prefix!r}" if prefix else ""
+    known = sorted(functions)
+    others = f". Those that have any: {listed(known)}" if known else ": no function has a lock there"
+    hint = did_you_mean(function, known) or others
+    return f"there is no lock of function {function!r}{among} in container {container!r}{hint}"
+
+
+def _hint(like: Iterable[str]) -> str:
+    """Return the question with the suggested names, in full, so that a user can copy a name."""
+    names = ", ".join(quoted(name, 1024) for name in like)
+    return f". Did you mean {names}?" if names else ""
+
+
+_READ: Final = 1000
+"""Names read in search of suggestions."""
+_SHOWN: Final = 3
+_PART: Final = re.compile(r"(?<=[/.])")
+
+
+async def names_like(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[str]:
+    """Return a few names of locks as suggestions for a name without a blob.
+
+    First names with a similar spelling; else names whose scope, scope value or function is the given name.
+    """
+    names: set[str] = set()
+    parts: list[str] = []
+    for prefix in _beginnings(name):
+        locks = await _some(keeping, container, prefix, answer)
+        names.update(lock.name for lock in locks)
+        parts += [lock.name for lock in locks if name == lock.function or name in lock.scope]
+        if close := difflib.get_close_matches(name, names, n=_SHOWN, cutoff=0.75):
+            return close
+    return list(dict.fromkeys(parts))[:_SHOWN]
+
+
+async def prefixes_like(keeping: LockKeeping, container: str, prefix: str, *, answer: float) -> list[str] | None:
+    """Return a few beginnings of names as suggestions for a prefix without locks.
+
+    None: the container has no lock at all, so the prefix may be right.
+    """
+    found: set[str] = set()
+    for start in _beginnings(prefix):
+        for lock in await _some(keeping, container, start, answer):
+            ends = [match.start() for match in _PART.finditer(lock.name)]
+            found.update(lock.name[:end] for end in (*ends, len(lock.name)))
+        if close := difflib.get_close_matches(prefix, found, n=_SHOWN):
+            return close
+    holding = sorted((text for text in found if prefix.casefold() in text.casefold()), key=len)
+    return holding[:1] if found else None
+
+
+async def slots_of(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[LockInfo]:
+    """Return the slots of the semaphore of this name, in the order of their numbers."""
+    slots = [lock for lock in await _some(keeping, container, slot_name(name, 0)[:-1], answer) if is_slot(lock, name)]
+    return sorted(slots, key=lambda lock: int(lock.name.rpartition("-")[2]))
+
+
+def is_slot(lock: LockInfo, name: str) -> bool:
+    """Tell whether this lock is a slot of the semaphore of this name."""
+    number = lock.name.rpartition("-")[2]
+    return number.isascii() and number.isdigit() and lock.name == slot_name(name, int(number))
+
+
+def _beginnings(text: str) -> list[str]:
+    """Return the prefixes to search for suggestions for a text: the nearest first."""
+    folder = text[: text.rfind("/") + 1]
+    return list(dict.fromkeys((text[: len(folder) + 3], folder, "")))
+
+
+async def _some(keeping: LockKeeping, container: str, prefix: str, answer: float) -> list[LockInfo]:
+    page = await next_page(keeping, container, prefix, None, _READ, answer=answer)
+    return [lock for blob in page.entries if (lock := lock_info(blob, container)) is not None]

@@ -163,7 +163,7 @@ def test_an_outage_while_the_end_is_waited_for_leaves_it_open_who_has_the_lock_t
     def away(*_: object) -> None:
         raise StorageUnavailable("away")
 
-    monkeypatch.setattr("singleton.cli.break_command._ended", away)
+    monkeypatch.setattr("singleton.cli.holder_commands._ended", away)
     told = locks.json("break", SHIP, "--wait", code=3)
     assert told["broken"]
     assert told["now"] is None
