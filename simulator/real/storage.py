@@ -11,8 +11,7 @@ from simulator.host.triggers.queue import encode
 from simulator.work.scenario import ScenarioError
 from singleton.base.errors import ConfigurationError
 from singleton.defer.trigger_queue import poison_queue
-from singleton.settings.connection import redact
-from singleton.settings.storagestring import development_storage, parse_connection_string
+from singleton.settings.connection import development_storage, parse_connection_string, redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,10 +25,9 @@ from singleton.operating.lock_names import (
 from singleton.runtime.address import Address
 from singleton.runtime.lock_thread import provided_account, runtime
 from singleton.settings.accounts import LockContainer
-from singleton.settings.connection import DEFAULT_CONNECTION, checked_account_name, resolve_blob_account
+from singleton.settings.connection import DEFAULT_CONNECTION, checked_account_name, checked_url, resolve_blob_account
 from singleton.settings.hostid import host_id, is_machine_bound
 from singleton.settings.options import find_app_dir, load_options
-from singleton.settings.storagestring import checked_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.base.errors import ConfigurationError
-from singleton.settings.storagestring import checked_url
+from singleton.settings.connection import checked_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -144,7 +144,7 @@ def test_two_services_on_one_port_are_refused(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_usual_ports_are_those_of_development_storage() -> None:
-    from singleton.settings.storagestring import development_storage
+    from singleton.settings.connection import development_storage
 
     text = development_storage(storage_cli._SHORT, "storage")
     assert f":{USUAL['Blob']}/" in text

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from singleton.base.errors import ConfigurationError
 from singleton.settings.accounts import GivenAccount, GivenClients
-from singleton.settings.storagestring import parse_connection_string
+from singleton.settings.connection import parse_connection_string
 from singleton.stores.access import Access, AccountKey, SharedAccessSignature
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.wire import Wire

@@ -6,7 +6,6 @@ from tests.simulation.planted.mutant import Mutant
 
 _SETTINGS = "singleton/settings/"
 CONNECTION = f"{_SETTINGS}connection.py"
-STORAGESTRING = f"{_SETTINGS}storagestring.py"
 HOSTID = f"{_SETTINGS}hostid.py"
 ADDRESS = "singleton/runtime/address.py"
 APPSETTINGS = "singleton/base/appsettings.py"
@@ -48,14 +47,14 @@ NAMES: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="endpoint suffix ignored",
-        file=STORAGESTRING,
+        file=CONNECTION,
         old='"endpointsuffix": "core.windows.net"} | parts\n',
         new='"endpointsuffix": "core.windows.net"} | parts | {"endpointsuffix": "core.windows.net"}\n',
         breaks="an account of another cloud is looked for in the public one",
     ),
     Mutant(
         name="proxy of the emulator's port kept",
-        file=STORAGESTRING,
+        file=CONNECTION,
         old='    host = proxy.rpartition(":")[0] if proxy.rpartition(":")[2].isdigit() else proxy\n',
         new="    host = proxy\n",
         breaks="the emulator is looked for under two ports",
