@@ -16,7 +16,7 @@ import signal
 import time
 import uuid
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -64,7 +64,7 @@ def make_listeners(
             TimerListener,
             function=function.name,
             schedule=schedule,
-            run=partial(runner.on_tick, function),
+            body=partial(runner.on_tick, function),
             run_on_startup=plan.run_on_startup,
             store=BlobStatusStore(config.storage, config.host_id, function.name) if plan.monitored else None,
         )
@@ -83,7 +83,7 @@ def make_listeners(
                 service=queues,
                 options=prepared.queue_options,
                 visibility=config.visibility,
-                run=partial(runner.on_received, plan.function),
+                body=partial(runner.on_received, plan.function),
                 write=write,
                 random=random,
             )
@@ -96,7 +96,7 @@ def make_listeners(
                 receiver=bus,
                 options=prepared.bus_options,
                 lock=config.visibility,
-                run=partial(runner.on_received, plan.function),
+                body=partial(runner.on_received, plan.function),
                 write=write,
             )
 
@@ -250,27 +250,18 @@ LAST_WORDS: Final = 0.2
 """Seconds for what the host does after a body's end, such as writing a timer's status."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Runner:
     """Runs the functions of one host; lives on the host's loop."""
 
-    def __init__(
-        self,
-        *,
-        workers: Workers,
-        queues: HostQueues,
-        retries: Mapping[str, RetryPolicy],
-        limit: float | None,
-        write: Write,
-        random: Random,
-    ) -> None:
-        self._workers = workers
-        self._queues = queues
-        self._retries = retries
-        self._limit = limit
-        self._write = write
-        self._random = random
-        self._stopping = False
-        self._running: set[asyncio.Future[Any]] = set()
+    workers: Workers
+    queues: HostQueues
+    retries: Mapping[str, RetryPolicy]
+    limit: float | None
+    write: Write
+    random: Random
+    _stopping: bool = field(default=False, init=False)
+    _running: set[asyncio.Future[Any]] = field(default_factory=set, init=False)
 
     async def drain(self, seconds: float) -> None:
         """Start nothing more, and give what runs so many seconds to end (H-89)."""
@@ -305,7 +296,7 @@ class Runner:
         running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running.add(running)
         try:
-            self._write(
+            self.write(
                 "tick", function=function.name, due=round(tick.due, 3), now=round(time.time(), 3), why=tick.reason
             )
             await self._tries(function, tick, shown=self._policy(function).most, told={})
@@ -319,7 +310,7 @@ class Runner:
             await asyncio.Event().wait()
 
     def _policy(self, function: IndexedFunction) -> RetryPolicy:
-        return self._retries.get(function.name, NO_RETRY)
+        return self.retries.get(function.name, NO_RETRY)
 
     async def _tries(
         self,
@@ -331,7 +322,7 @@ class Runner:
     ) -> WorkerAnswer:
         """Run it until it succeeds or its policy ends: one invocation, and one failure in the end (H-82)."""
         policy = self._policy(function)
-        growing = Backoff(policy.longest, self._random, policy.least)
+        growing = Backoff(policy.longest, self.random, policy.least)
         invocation = str(uuid.uuid4())
         count = 0
         while True:
@@ -346,17 +337,17 @@ class Runner:
 
     async def _invoke(self, call: WorkerCall, more: dict[str, object]) -> WorkerAnswer:
         told: dict[str, object] = {"function": call.function, "invocation": call.invocation, **more}
-        self._write("invocation_started", **told)
-        answer = await self._workers.invoke(call, self._limit)
+        self.write("invocation_started", **told)
+        answer = await self.workers.invoke(call, self.limit)
         error = answer.error
         try:
             for queue, text in answer.messages:
-                sent = await self._queues.send(queue, text)
-                self._write("message_sent", queue=queue, id=sent, function=call.function)
+                sent = await self.queues.send(queue, text)
+                self.write("message_sent", queue=queue, id=sent, function=call.function)
         except StoreFailure as failure:
             error = f"OutputError: {type(failure).__name__}: {failure}"
         if error is None:
-            self._write("invocation_ended", **told, outcome="ok")
+            self.write("invocation_ended", **told, outcome="ok")
         else:
-            self._write("invocation_ended", **told, outcome="error", error=error, blames=answer.blames)
+            self.write("invocation_ended", **told, outcome="error", error=error, blames=answer.blames)
         return replace(answer, error=error)

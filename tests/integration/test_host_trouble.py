@@ -63,7 +63,7 @@ class Fleet:
         """Make the listener of one host."""
         about: dict[str, Any] = {"function": "ship", "queue": queue, "visibility": 2.0, "random": Random(7)}
         options = QueueOptions(batch_size=4, new_batch_threshold=2, max_polling_interval=0.2)
-        return QueueListener(service=service, options=options, run=self.run, write=self.write, **about)
+        return QueueListener(service=service, options=options, body=self.run, write=self.write, **about)
 
 
 async def until(condition: Callable[[], object]) -> None:

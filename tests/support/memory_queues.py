@@ -114,7 +114,7 @@ class Host:
             service=self.queues,
             options=replace(defaults, **options),
             visibility=VISIBILITY,
-            run=run,
+            body=run,
             write=lambda event, /, **fields: self.events.append((event, fields)),
             random=Random(1),
         )

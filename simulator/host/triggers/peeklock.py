@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.bus import BusTrouble
@@ -32,29 +33,19 @@ RunDelivery: TypeAlias = "Callable[[Delivery], Awaitable[bool]]"
 """Runs the function on a delivery; True means success."""
 
 
+@dataclass(kw_only=True, eq=False)
 class PeekLockListener:
     """Feeds one function from one source. `run` ends when `stop` was called and all that was received is settled."""
 
-    def __init__(
-        self,
-        *,
-        function: str,
-        source: str,
-        receiver: Bus,
-        options: BusOptions,
-        lock: float,
-        run: RunDelivery,
-        write: Write,
-    ) -> None:
-        self.source = source
-        self._function = function
-        self._receiver = receiver
-        self._options = options
-        self._lock = lock
-        self._run = run
-        self._write = write
-        self._stop = asyncio.Event()
-        self._in_flight: set[asyncio.Task[None]] = set()
+    function: str
+    source: str
+    receiver: Bus
+    options: BusOptions
+    lock: float
+    body: RunDelivery
+    write: Write
+    _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _in_flight: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def stop(self) -> None:
         """Receive nothing more."""
@@ -64,7 +55,7 @@ class PeekLockListener:
         """Listen until `stop`, then await what is in flight."""
         stopped = asyncio.create_task(self._stop.wait())
         while not self._stop.is_set():
-            if len(self._in_flight) >= self._options.max_concurrent_calls:
+            if len(self._in_flight) >= self.options.max_concurrent_calls:
                 await asyncio.wait({stopped, *self._in_flight}, return_when=asyncio.FIRST_COMPLETED)
                 continue
             receiving = asyncio.create_task(self._receive())
@@ -74,7 +65,7 @@ class PeekLockListener:
                 await asyncio.wait({receiving})
             delivery = None if receiving.cancelled() else receiving.result()
             if delivery is not None:
-                task = asyncio.create_task(self._process(delivery), name=f"{self._function} {delivery.id}")
+                task = asyncio.create_task(self._process(delivery), name=f"{self.function} {delivery.id}")
                 self._in_flight.add(task)
                 task.add_done_callback(self._in_flight.discard)
         while self._in_flight:
@@ -82,7 +73,7 @@ class PeekLockListener:
 
     async def _receive(self) -> Delivery | None:
         try:
-            raw = await self._receiver.receive(self.source, _WAIT)
+            raw = await self.receiver.receive(self.source, _WAIT)
         except BusTrouble as trouble:
             _log.warning("%s can't be received from: %s", self.source, trouble)
             await asyncio.sleep(_PAUSE)
@@ -90,16 +81,16 @@ class PeekLockListener:
         return None if raw is None else Delivery(**raw)
 
     async def _process(self, delivery: Delivery) -> None:
-        about = {"queue": self.source, "id": delivery.id, "function": self._function}
-        self._write("message_received", **about, dequeue_count=delivery.count)
+        about = {"queue": self.source, "id": delivery.id, "function": self.function}
+        self.write("message_received", **about, dequeue_count=delivery.count)
         done = asyncio.Event()
         renewal = asyncio.create_task(self._renew(delivery, done))
         succeeded = False
         try:
-            succeeded = await self._run(delivery)
+            succeeded = await self.body(delivery)
         except Exception as error:  # noqa: BLE001 - one message must not end the listener
             _log.exception("message %s of %s was not processed", delivery.id, self.source)
-            self._write("message_returned", **about, reason=f"{type(error).__name__}: {error}")
+            self.write("message_returned", **about, reason=f"{type(error).__name__}: {error}")
         finally:
             done.set()
             await asyncio.wait({renewal})
@@ -109,33 +100,33 @@ class PeekLockListener:
             await self._abandon(delivery, about)
 
     async def _complete(self, token: str, about: dict[str, str]) -> None:
-        if await self._settled(lambda: self._receiver.complete(token)):
-            self._write("message_completed", **about)
+        if await self._settled(lambda: self.receiver.complete(token)):
+            self.write("message_completed", **about)
         else:
-            self._write("message_returned", **about, reason="its lock had expired before it was completed")
+            self.write("message_returned", **about, reason="its lock had expired before it was completed")
 
     async def _abandon(self, delivery: Delivery, about: dict[str, str]) -> None:
-        state = await self._settled(lambda: self._receiver.abandon(delivery.token))
+        state = await self._settled(lambda: self.receiver.abandon(delivery.token))
         if state == "dead":
             why = f"failed {delivery.count} times"
-            self._write("message_poisoned", **about, poison=f"{self.source}/$deadletterqueue", reason=why)
+            self.write("message_poisoned", **about, poison=f"{self.source}/$deadletterqueue", reason=why)
         else:
-            self._write("message_returned", **about, reason="failed")
+            self.write("message_returned", **about, reason="failed")
 
     async def _renew(self, delivery: Delivery, done: asyncio.Event) -> None:
         """Renew the lock at half time, as long as host.json says."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._options.max_renewal
+        end = loop.time() + self.options.max_renewal
         while not done.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._lock / 2):
+                async with asyncio.timeout(self.lock / 2):
                     await done.wait()
                     return
-            if loop.time() + self._lock / 2 >= end:
-                self._write("message_let_go", queue=self.source, id=delivery.id, function=self._function)
+            if loop.time() + self.lock / 2 >= end:
+                self.write("message_let_go", queue=self.source, id=delivery.id, function=self.function)
                 return
             with suppress(BusTrouble):
-                if not await self._receiver.renew(delivery.token):
+                if not await self.receiver.renew(delivery.token):
                     return
 
     async def _settled(self, settle: Callable[[], Awaitable[object]]) -> object:

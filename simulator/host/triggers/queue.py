@@ -17,7 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2s
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.request import getproxies_environment
@@ -246,34 +246,26 @@ RunMessage = Callable[[QueueMessage], Awaitable[bool]]
 """Runs the function on a message; True means success."""
 
 
+@dataclass(kw_only=True, eq=False)
 class QueueListener:
     """Feeds one function from its queue. `run` ends when `stop` was called and all that was received is completed."""
 
-    def __init__(
-        self,
-        *,
-        function: str,
-        queue: str,
-        service: HostQueues,
-        options: QueueOptions,
-        visibility: float,
-        run: RunMessage,
-        write: Write,
-        random: Random,
-    ) -> None:
-        self.queue = queue
-        self._function = function
-        self._service = service
-        self._options = options
-        self._visibility = visibility
-        self._run = run
-        self._write = write
-        self._backoff = Backoff(options.max_polling_interval, random)
-        self._stop = asyncio.Event()
-        self._found = asyncio.Event()
-        self._in_flight: set[asyncio.Task[None]] = set()
-        self._trouble = ""
-        service.tell(queue, self._found.set)  # what this host itself has sent is looked for at once (H-44)
+    function: str
+    queue: str
+    service: HostQueues
+    options: QueueOptions
+    visibility: float
+    body: RunMessage
+    write: Write
+    random: Random
+    _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _found: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _in_flight: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _trouble: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        self._backoff = Backoff(self.options.max_polling_interval, self.random)
+        self.service.tell(self.queue, self._found.set)  # what this host itself has sent is looked for at once (H-44)
 
     def stop(self) -> None:
         """Request no more messages (H-46)."""
@@ -286,7 +278,7 @@ class QueueListener:
             self._found.clear()
             messages = await self._receive()
             for message in messages:
-                task = asyncio.create_task(self._process(message), name=f"{self._function} {message.id}")
+                task = asyncio.create_task(self._process(message), name=f"{self.function} {message.id}")
                 self._in_flight.add(task)
                 task.add_done_callback(self._in_flight.discard)
             if messages:
@@ -299,25 +291,25 @@ class QueueListener:
 
     async def _receive(self) -> list[QueueMessage]:
         try:
-            messages = await self._service.receive(self.queue, self._options.batch_size, self._visibility)
+            messages = await self.service.receive(self.queue, self.options.batch_size, self.visibility)
         except StoreFailure as failure:
             # A listener does not create its queue; it looks for it again (H-45).
             reason = str(failure)
             if failure.code not in QUEUE_GONE and reason != self._trouble:
                 if not self._trouble:
-                    self._write("queue_unreachable", queue=self.queue, function=self._function, reason=reason)
+                    self.write("queue_unreachable", queue=self.queue, function=self.function, reason=reason)
                 self._trouble = reason
                 _log.warning("queue %s can't be polled: %s", self.queue, reason)
             return []
         if self._trouble:
             self._trouble = ""
-            self._write("queue_reached", queue=self.queue, function=self._function)
+            self.write("queue_reached", queue=self.queue, function=self.function)
         return messages
 
     async def _room(self) -> None:
         """Wait until few enough messages are in flight for the next request (H-34, H-42)."""
         stop = asyncio.create_task(self._stop.wait())
-        while len(self._in_flight) > self._options.new_batch_threshold and not self._stop.is_set():
+        while len(self._in_flight) > self.options.new_batch_threshold and not self._stop.is_set():
             await asyncio.wait({stop, *self._in_flight}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         await asyncio.wait({stop})
@@ -338,19 +330,19 @@ class QueueListener:
     async def _handle(self, message: QueueMessage) -> None:
         undecodable, digest = "", ""
         try:
-            message.body = decode(message.text, self._options.message_encoding)
+            message.body = decode(message.text, self.options.message_encoding)
             digest = blake2s(message.body, digest_size=8).hexdigest()
         except ValueError as error:
             undecodable = str(error)
-        self._write(
+        self.write(
             "message_received",
             queue=self.queue,
             id=message.id,
             dequeue_count=message.dequeue_count,
-            function=self._function,
+            function=self.function,
             digest=digest,
         )
-        if message.dequeue_count > self._options.max_dequeue_count:
+        if message.dequeue_count > self.options.max_dequeue_count:
             await self._poison(message, f"dequeued {message.dequeue_count} times")
             return
         if undecodable:
@@ -360,7 +352,7 @@ class QueueListener:
             return
         if await self._run_renewing(message):
             await self._complete(message)
-        elif message.dequeue_count >= self._options.max_dequeue_count:
+        elif message.dequeue_count >= self.options.max_dequeue_count:
             await self._poison(message, f"failed {message.dequeue_count} times")
         else:
             await self._retry_later(message)
@@ -369,7 +361,7 @@ class QueueListener:
         done = asyncio.Event()
         renewal = asyncio.create_task(self._renew(message, done))
         try:
-            return await self._run(message)
+            return await self.body(message)
         finally:
             # A renewal under way is awaited, not cancelled: only its answer has the receipt that deletes the message.
             done.set()
@@ -377,32 +369,32 @@ class QueueListener:
 
     async def _renew(self, message: QueueMessage, done: asyncio.Event) -> None:
         """Keep the message invisible while its function runs: renew at half time (H-35), sooner after a failure."""
-        wait = self._visibility / 2
+        wait = self.visibility / 2
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await done.wait()
                     return
             try:
-                await self._service.set_visibility(self.queue, message, self._visibility)
-                wait = self._visibility / 2
+                await self.service.set_visibility(self.queue, message, self.visibility)
+                wait = self.visibility / 2
             except StoreFailure as failure:
                 if failure.code in MESSAGE_GONE:
                     # The function goes on; somebody else will get the message, or nobody (H-36).
                     return
                 _log.warning("message %s of queue %s can't be renewed: %s", message.id, self.queue, failure)
-                wait = min(self._visibility / 10, 1.0)
+                wait = min(self.visibility / 10, 1.0)
 
     async def _complete(self, message: QueueMessage) -> None:
-        if await self._settle(message, lambda: self._service.delete(self.queue, message)):
-            self._write("message_completed", queue=self.queue, id=message.id, function=self._function)
+        if await self._settle(message, lambda: self.service.delete(self.queue, message)):
+            self.write("message_completed", queue=self.queue, id=message.id, function=self.function)
 
     async def _retry_later(self, message: QueueMessage) -> None:
         if poison_queue(self.queue) is None:
             self._left(message, "failed")
             return
-        timeout = int(self._options.visibility_timeout)  # the service counts whole seconds, and the host cuts them off
-        if await self._settle(message, lambda: self._service.set_visibility(self.queue, message, timeout)):
+        timeout = int(self.options.visibility_timeout)  # the service counts whole seconds, and the host cuts them off
+        if await self._settle(message, lambda: self.service.set_visibility(self.queue, message, timeout)):
             self._returned(message, "failed")
 
     async def _poison(self, message: QueueMessage, why: str) -> None:
@@ -411,10 +403,10 @@ class QueueListener:
             self._left(message, why)
             return
         # Copied first, then deleted: a crash in between leaves both (H-39).
-        if not await self._settle(message, lambda: self._service.send(poison, message.text)):
+        if not await self._settle(message, lambda: self.service.send(poison, message.text)):
             return
-        self._write("message_poisoned", queue=self.queue, id=message.id, poison=poison, reason=why)
-        await self._settle(message, lambda: self._service.delete(self.queue, message))
+        self.write("message_poisoned", queue=self.queue, id=message.id, poison=poison, reason=why)
+        await self._settle(message, lambda: self.service.delete(self.queue, message))
 
     def _left(self, message: QueueMessage, why: str) -> None:
         """Leave it invisible for its time. Then it is tried again, or skipped if it is past the maximum (H-40)."""
@@ -438,4 +430,4 @@ class QueueListener:
         return False
 
     def _returned(self, message: QueueMessage, reason: str) -> None:
-        self._write("message_returned", queue=self.queue, id=message.id, function=self._function, reason=reason)
+        self.write("message_returned", queue=self.queue, id=message.id, function=self.function, reason=reason)

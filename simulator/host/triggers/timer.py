@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from simulator.host.triggers.bindings import ScheduleStatus
@@ -52,29 +52,20 @@ class Tick:
 RunTick = Callable[[Tick], Awaitable[None]]
 
 
+@dataclass(kw_only=True, eq=False)
 class TimerListener:
     """Fires one function by its schedule.
 
     `run` ends after `stop` was called and the running invocation has ended (H-71).
     """
 
-    def __init__(
-        self,
-        *,
-        function: str,
-        schedule: Schedule,
-        run: RunTick,
-        run_on_startup: bool = False,
-        store: BlobStatusStore | None = None,
-        clock: WallClock | None = None,
-    ) -> None:
-        self._function = function
-        self._schedule = schedule
-        self._run = run
-        self._run_on_startup = run_on_startup
-        self._store = store
-        self._clock = clock if clock is not None else WallClock()
-        self._stop = asyncio.Event()
+    function: str
+    schedule: Schedule
+    body: RunTick
+    run_on_startup: bool = False
+    store: BlobStatusStore | None = None
+    clock: WallClock = field(default_factory=WallClock)
+    _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def stop(self) -> None:
         """Fire no more."""
@@ -82,31 +73,31 @@ class TimerListener:
 
     async def run(self) -> None:
         """Fire until `stop`; never two invocations at a time (H-67)."""
-        now = self._clock.now()
+        now = self.clock.now()
         self._show(now)
         status, past_due = await self._start(now)
         if past_due:
             tick = Tick(due=status.next, past_due=True, status=status, reason="past due")
             status = await self._fire(tick, status)
-        elif self._run_on_startup and not self._stop.is_set():
+        elif self.run_on_startup and not self._stop.is_set():
             status = await self._fire(Tick(due=now, status=self._told(status), reason="startup"), status)
         while True:
-            await self._clock.wait(self._stop, status.next)
+            await self.clock.wait(self._stop, status.next)
             if self._stop.is_set():
                 return
             status = await self._fire(Tick(due=status.next, status=self._told(status)), status)
 
     async def _start(self, now: float) -> tuple[ScheduleStatus, bool]:
         """Return the status to go on from, and whether an occurrence was missed while no host ran (H-61 to H-64)."""
-        fresh = ScheduleStatus(next=self._schedule.next(now))
-        if self._store is None:
+        fresh = ScheduleStatus(next=self.schedule.next(now))
+        if self.store is None:
             return fresh, False
-        stored = await self._store.load()
+        stored = await self.store.load()
         if stored is None:
             await self._save(fresh)
             return fresh, False
         base = stored.last or stored.last_updated
-        expected = self._schedule.next(base or now)
+        expected = self.schedule.next(base or now)
         # Stored to the microsecond.
         if abs(expected - stored.next) > 1e-3:
             # The schedule was changed: never past due for that reason (H-63).
@@ -117,35 +108,35 @@ class TimerListener:
         return stored, bool(base) and now > stored.next
 
     async def _fire(self, tick: Tick, status: ScheduleStatus) -> ScheduleStatus:
-        started = self._clock.now()
+        started = self.clock.now()
         try:
-            await self._run(replace(tick, adjusts=self._schedule.adjusts))
+            await self.body(replace(tick, adjusts=self.schedule.adjusts))
         except Exception:  # noqa: BLE001 - whatever happens to one run, the schedule goes on (H-68)
-            _log.exception("timer %s", self._function)
+            _log.exception("timer %s", self.function)
         if tick.reason == "schedule":
             # Fired early by a little? Counted from when it was due, or it would fire twice (H-68).
             started = max(started, status.next)
         # From the start of the run: if a run lasts past its next ticks, one run follows at once (H-69).
-        ended = ScheduleStatus(last=started, next=self._schedule.next(started), last_updated=started)
+        ended = ScheduleStatus(last=started, next=self.schedule.next(started), last_updated=started)
         await self._save(ended)
         return ended
 
     def _told(self, status: ScheduleStatus) -> ScheduleStatus | None:
-        return status if self._store is not None else None
+        return status if self.store is not None else None
 
     async def _save(self, status: ScheduleStatus) -> None:
-        if self._store is not None and status.next != NEVER:
-            await self._store.save(status)
+        if self.store is not None and status.next != NEVER:
+            await self.store.save(status)
 
     def _show(self, now: float) -> None:
         """Log the next occurrences (H-73)."""
         occurrences: list[str] = []
-        following = self._schedule.next(now)
+        following = self.schedule.next(now)
         while following != NEVER and len(occurrences) < _NEXT_SHOWN:
-            occurrences.append(self._schedule.local(following).isoformat(sep=" "))
-            following = self._schedule.next(following)
+            occurrences.append(self.schedule.local(following).isoformat(sep=" "))
+            following = self.schedule.next(following)
         shown = ", ".join(occurrences) or "never"
-        _log.info("timer %s, schedule %r, is due: %s", self._function, self._schedule.text, shown)
+        _log.info("timer %s, schedule %r, is due: %s", self.function, self.schedule.text, shown)
 
 
 CONTAINER: Final = "azure-webjobs-hosts"

@@ -210,7 +210,7 @@ class QueueWorld:
             service=HostQueues(partial(VirtualQueue, self.world.network, self.queues, machine), patience=PATIENCE),
             options=self.options,
             visibility=visibility,
-            run=run,
+            body=run,
             write=partial(self.world.note, machine.name),
             random=random.Random(f"{self.world.rng_work.random()}/{machine.name}"),
         )

@@ -123,7 +123,7 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
                 timer = TimerListener(
                     function=plan.function.name,
                     schedule=plan.schedule,
-                    run=partial(runner.on_tick, plan),
+                    body=partial(runner.on_tick, plan),
                     run_on_startup=plan.run_on_startup,
                     clock=VirtualClock(),
                 )

@@ -60,7 +60,7 @@ class Timer:
         self.listener = TimerListener(
             function="tick",
             schedule=Schedule.parse(schedule, zone=UTC),
-            run=self._run,
+            body=self._run,
             run_on_startup=run_on_startup,
             store=cast("BlobStatusStore | None", store),
             clock=VirtualClock(),
@@ -160,7 +160,7 @@ def test_a_timer_that_fires_early_does_not_fire_twice() -> None:
             await super().wait(stop, until - 0.4)
 
     timer = Timer("*/5 * * * * *")
-    timer.listener._clock = HastyClock()
+    timer.listener.clock = HastyClock()
     timer.listen(15)
     assert timer.runs == [2.6, 7.6, 12.6]
 

@@ -82,7 +82,7 @@ class Bench:
             receiver=receiver,
             options=self.options,
             lock=LOCK,
-            run=self.body,
+            body=self.body,
             write=self.write,
         )
         running = asyncio.create_task(listener.run())
