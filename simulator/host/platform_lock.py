@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.host.triggers.timer import CONTAINER
@@ -26,30 +27,21 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+@dataclass(kw_only=True, eq=False)
 class LockedListener:
     """Runs a listener only while this host has the lock ``{function}.Listener`` (W-99 to W-106)."""
 
-    def __init__(
-        self,
-        *,
-        function: str,
-        make: Callable[[], TimerListener],
-        config: HostConfig,
-        options: SingletonOptions,
-        write: Write,
-    ) -> None:
-        self._function = function
-        self._make = make
-        self._host = config.name
-        self._options = options
-        self._write = write
-        self._name = f"locks/{config.host_id}/Host.Functions.{function}.Listener"
-        self._locks = AsyncLockClient(
-            config.storage,
-            options=options.replace(
-                container=CONTAINER, lock_period=options.listener_lock_period, fencing_tokens=False, enabled=True
-            ),
-        )
+    function: str
+    make: Callable[[], TimerListener]
+    config: HostConfig
+    options: SingletonOptions
+    write: Write
+
+    def __post_init__(self) -> None:
+        period = self.options.listener_lock_period
+        options = self.options.replace(container=CONTAINER, lock_period=period, fencing_tokens=False, enabled=True)
+        self._name = f"locks/{self.config.host_id}/Host.Functions.{self.function}.Listener"
+        self._locks = AsyncLockClient(self.config.storage, options=options)
 
     async def run(self) -> None:
         """Ask for the lock once, then at each recovery interval, and listen while it is held.
@@ -59,13 +51,13 @@ class LockedListener:
         waited = 0.0
         while True:
             try:
-                async with self._locks.lock(self._name, timeout=0, owner=self._host) as hold:
+                async with self._locks.lock(self._name, timeout=0, owner=self.config.name) as hold:
                     await self._listen(hold)
                 waited = 0.0
             except LockNotAcquired:
-                _log.debug("another host listens for %s", self._function)
+                _log.debug("another host listens for %s", self.function)
             except StorageError as error:
-                _log.warning("the lock of the listener of %s: %s", self._function, error)
+                _log.warning("the lock of the listener of %s: %s", self.function, error)
             interval = self._interval(waited)
             if interval is None:
                 await asyncio.Event().wait()
@@ -75,17 +67,17 @@ class LockedListener:
 
     def _interval(self, waited: float) -> float | None:
         """Return the seconds to the next attempt, or None if there is none."""
-        recovery = self._options.listener_lock_recovery_polling_interval
+        recovery = self.options.listener_lock_recovery_polling_interval
         if recovery is not None:
             return recovery
         # Recovery is off: the lock is polled like a function's lock, up to its timeout, and then never again (W-99,
         # W-102).
-        limit = self._options.lock_acquisition_timeout
-        return None if limit is not None and waited >= limit else self._options.lock_acquisition_polling_interval
+        limit = self.options.lock_acquisition_timeout
+        return None if limit is not None and waited >= limit else self.options.lock_acquisition_polling_interval
 
     async def _listen(self, hold: Hold) -> None:
-        listener = self._make()
-        self._write("listener_started", function=self._function)
+        listener = self.make()
+        self.write("listener_started", function=self.function)
         running = asyncio.create_task(listener.run())
         lost = asyncio.ensure_future(_loss(hold))
         await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -94,7 +86,7 @@ class LockedListener:
         await asyncio.wait({running})
         lost.cancel()
         await asyncio.wait({lost})
-        self._write("listener_stopped", function=self._function, lost=hold.lost.is_set())
+        self.write("listener_stopped", function=self.function, lost=hold.lost.is_set())
         running.result()
 
 
