@@ -224,21 +224,22 @@ class BusServer:
         self._turn = threading.RLock()
         self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Event()
-        self._ready = threading.Event()
-        self._over = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="message broker", daemon=True)
+        self._runner: web.AppRunner
+        self._thread = threading.Thread(target=self._loop.run_forever, name="message broker", daemon=True)
         self.url = ""
 
     def start(self) -> None:
         """Listen on a free port of this machine; `url` says where."""
         self._thread.start()
-        self._ready.wait()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
 
     def stop(self) -> None:
         """Close the port, and end the thread."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._over.set)
+            asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+            self._loop.close()
 
     def ask(self, what: Callable[[Broker], T]) -> T:
         """Return the answer of the broker to a question or an order, while no receiver has its turn."""
@@ -249,14 +250,7 @@ class BusServer:
 
     # -- the thread -----------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._serve())
-        finally:
-            self._loop.close()
-
-    async def _serve(self) -> None:
+    async def _listen(self) -> None:
         from aiohttp import web  # a third of a second, and only apps with such triggers need it
 
         app = web.Application()
@@ -264,18 +258,11 @@ class BusServer:
         for name in ("renew", "complete", "abandon"):
             app.router.add_post(f"/{name}", _answering(partial(self._settle, name)))
         # A receiver that is gone must not be given a message: its request ends with it.
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, HOST, 0)
-            await site.start()
-            host, port = runner.addresses[0][:2]
-            self.url = f"http://{host}:{port}"
-            self._ready.set()
-            await self._over.wait()
-        finally:
-            self._ready.set()
-            await runner.cleanup()
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, HOST, 0).start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
 
     async def _receive(self, asked: Mapping[str, Any]) -> object:
         end = self._loop.time() + min(float(asked["wait"]), LONGEST_WAIT)

@@ -152,15 +152,6 @@ def exposing(history: History, deed: Deed, t: float) -> list[Strike]:
     ]
 
 
-def telling(history: History, deed: Deed, told: float) -> list[Strike]:
-    """Return the breaks of which its host was told at this time."""
-    return [
-        fault
-        for fault in _breaks(history, deed.lock)
-        if fault.start <= told <= _latest(history, deed, fault) + ASKED and _rests_on(history, deed, fault)
-    ]
-
-
 def knows_at(history: History, deed: Deed, fault: Strike) -> float:
     """Return when the host of a lease that was broken knows it, at the latest."""
     told = [
@@ -280,7 +271,12 @@ def behind_loss(history: History, section: Section) -> list[Strike]:
     if section.told is None:
         return []
     if section.why not in {"", "expired"}:
-        return telling(history, section, section.told)
+        return [
+            fault
+            for fault in _breaks(history, section.lock)
+            if fault.start <= section.told <= _latest(history, section, fault) + ASKED
+            and _rests_on(history, section, fault)
+        ]
     lease = history.function(section.function).lease_in(section.mode)
     faults = hindering(history, section.host, section.told - lease, section.told)
     return faults if is_long(history, section, section.told) else []

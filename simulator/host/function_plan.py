@@ -166,17 +166,12 @@ def connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> set[str]:
     Raises:
         HostError: a guard has a connection string instead of a setting's name, so it can't be pointed elsewhere.
     """
-    named = {name for plan in plans if plan.idle is None for name in _queue_connections(plan.function, settings)}
+    named = {name for plan in plans if plan.idle is None for name in queue_connections(plan.function, settings)}
     for guard in declared_guards():
         if is_connection_string(guard.connection):
             raise HostError(f"@singleton on {guard.function!r} has {_NO_NAME}")
         named.add(guard.connection)
     return {name for name in named if is_set(settings, name)}
-
-
-def uses_queues(plan: Plan, settings: Mapping[str, str]) -> bool:
-    """Tell whether the function takes messages from a queue or puts some there."""
-    return any(True for _ in _queue_connections(plan.function, settings))
 
 
 def missing_connections(settings: Mapping[str, str]) -> list[str]:
@@ -203,7 +198,7 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, a
     if idle is not None:
         return plan
     try:
-        for name in _queue_connections(function, settings):
+        for name in queue_connections(function, settings):
             if is_connection_string(name):
                 raise SettingsError(f"it has {_NO_NAME}")  # noqa: TRY301
             if not is_set(settings, name):
@@ -249,7 +244,7 @@ def _with_schedule(plan: Plan, settings: Mapping[str, str], pace: float) -> Plan
     )
 
 
-def _queue_connections(function: IndexedFunction, settings: Mapping[str, str]) -> Iterator[str]:
+def queue_connections(function: IndexedFunction, settings: Mapping[str, str]) -> Iterator[str]:
     """Yield the names of the connections of its queue trigger and its queue outputs.
 
     Raises:

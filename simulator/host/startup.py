@@ -26,7 +26,14 @@ from simulator.host.app.hostjson import (
     route_prefix,
 )
 from simulator.host.app.settings import prepare, redirect
-from simulator.host.function_plan import Plan, connections, make_plans, missing_connections, unguarded, uses_queues
+from simulator.host.function_plan import (
+    Plan,
+    connections,
+    make_plans,
+    missing_connections,
+    queue_connections,
+    unguarded,
+)
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.settings.options import SingletonOptions, load_options
@@ -114,7 +121,7 @@ def prepare_app(config: HostConfig) -> Prepared:
         time_limit=time_limit,
         workers=worker_count(settings),
         zone=filled(settings, "TZ"),
-        queues=any(plan.idle is None and uses_queues(plan, settings) for plan in plans),
+        queues=any(plan.idle is None and [*queue_connections(plan.function, settings)] for plan in plans),
     )
 
 

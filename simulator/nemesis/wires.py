@@ -103,11 +103,6 @@ class Wires:
         _allow_many_sockets()
         self._thread.start()
 
-    @property
-    def is_running(self) -> bool:
-        """Whether its thread runs."""
-        return self._thread.is_alive()
-
     def open(self, connection: str) -> Wire:
         """Open a wire to the storage of this connection string.
 
@@ -125,7 +120,7 @@ class Wires:
 
     def stop(self) -> None:
         """Close all wires, and end the thread."""
-        if not self.is_running:
+        if not self._thread.is_alive():
             self._loop.close()
             return
         with contextlib.suppress(TimeoutError):

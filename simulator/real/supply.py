@@ -42,7 +42,7 @@ class Callers:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="callers", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="callers", daemon=True)
         self._session: aiohttp.ClientSession | None = None
 
     def start(self) -> None:
@@ -56,14 +56,10 @@ class Callers:
     def stop(self) -> None:
         """End all calls, and the thread."""
         if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._close())
-        self._loop.close()
+            self._loop.close()
 
     async def _close(self) -> None:
         waiting = asyncio.all_tasks() - {asyncio.current_task()}

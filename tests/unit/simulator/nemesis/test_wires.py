@@ -23,7 +23,7 @@ def wires() -> Iterator[Wires]:
     running.start()
     yield running
     running.stop()
-    assert not running.is_running
+    assert not running._thread.is_alive()
 
 
 def storage(server: ScriptedServer) -> str:
