@@ -49,30 +49,16 @@ class Guess:
 
 
 class Acquisition:
-    """Asks for the lease of one lock. Each acquisition has a lease id of its own (B7, B8).
+    """Asks for the lease of one lock. Each lease has an id of its own (B7, B8).
 
     Asking again with the same id is idempotent: after a lost answer the request is sent again, and no lease is waited
     out.
     Once a release was sent for an id, that id is never asked for again: a release that arrives late must hit nothing.
 
     Attributes:
+        in_doubt: whether a request under the present id may have been carried out, or may still be.
         unusable: since when the last attempt had a lease that it could not stamp, and since when others can have that.
     """
-
-    __slots__ = (
-        "_failover",
-        "_fencing",
-        "_guess",
-        "_id",
-        "_name",
-        "_period",
-        "_renewal",
-        "_renewals",
-        "_rng",
-        "_store",
-        "_unknown",
-        "unusable",
-    )
 
     def __init__(
         self,
@@ -95,7 +81,7 @@ class Acquisition:
         self._fencing = fencing
         self._failover = timing.failover
         self._id = self._new_id()
-        self._unknown = False
+        self.in_doubt = False
         self.unusable: tuple[float, float] | None = None
 
     async def ask(self, owner: str) -> Lease:
@@ -109,8 +95,8 @@ class Acquisition:
                 the hold would be over soon.
         """
         loop = asyncio.get_running_loop()
-        doubt, began = self._unknown, loop.time()
-        self._unknown, self.unusable = True, None
+        doubt, began = self.in_doubt, loop.time()
+        self.in_doubt, self.unusable = True, None
         guess, self._guess = self._guess, None
         etag = ""
         try:
@@ -130,7 +116,7 @@ class Acquisition:
                 created = True
                 await self._create(owner, guess)
         except StoreFailure as failure:
-            self._unknown = doubt or failure.meaning == "transient"
+            self.in_doubt = doubt or failure.meaning == "transient"
             raise
         lease = Lease(
             self._store,
@@ -148,7 +134,7 @@ class Acquisition:
             self.unusable = began, await self.give_back(lease)
             raise
         finally:
-            self._unknown = False
+            self.in_doubt = False
         return lease
 
     async def _stamp(self, fencing: FencingCounter, lease: Lease, etag: str, owner: str) -> None:
@@ -166,11 +152,6 @@ class Acquisition:
         if fencing.counts:
             lease.when_renewed = fencing.sign
 
-    @property
-    def in_doubt(self) -> bool:
-        """Tell whether a request under this id may have been carried out, or may still be."""
-        return self._unknown
-
     async def stamp_again(self, lease: Lease) -> None:
         """Begin the next epoch under a lease whose tokens are used up. A failure leaves the lease without tokens."""
         assert self._fencing is not None
@@ -180,14 +161,13 @@ class Acquisition:
             _log.debug("lock %s: its next tokens were not written: %s", self._name, failure)
 
     async def give_up(self) -> None:
-        """If a request under this id may have been carried out, or may still be, release its lease.
+        """Release the lease of a request in doubt, or the lease would block the lock for a period.
 
-        Else it would block the lock for a period. A later "no" proves nothing: the earlier may be stuck on its way.
+        A later "no" proves nothing: the earlier request may be stuck on its way.
         """
         lease_id, self._id = self._id, self._new_id()
-        if self._unknown:
-            self._unknown = False
-            await self._release(lease_id)
+        self.in_doubt = False
+        await self._release(lease_id)
 
     async def give_back(self, lease: Lease) -> float:
         """Join the renewals, then release (B22). A lease that another host has by now is left alone.

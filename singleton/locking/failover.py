@@ -147,8 +147,7 @@ def failover_of_holder(state: BlobState) -> float | None:
 class _Acquisition(Protocol):
     """The part of an ``Acquisition`` that a takeover needs: ``acquisition.py`` imports this module."""
 
-    @property
-    def in_doubt(self) -> bool: ...
+    in_doubt: bool
 
     async def ask(self, owner: str) -> Lease: ...
 

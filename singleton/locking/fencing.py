@@ -58,24 +58,6 @@ class FencingCounter:
         touched: when the last successful stamp was sent, by the loop's clock.
     """
 
-    __slots__ = (
-        "_clocks",
-        "_doubtful",
-        "_epoch",
-        "_etag",
-        "_highest",
-        "_name",
-        "_order",
-        "_others",
-        "_section",
-        "_store",
-        "_told_of_a_long_hold",
-        "_wall",
-        "counts",
-        "failover",
-        "touched",
-    )
-
     def __init__(
         self,
         store: LeaseStore,
@@ -136,7 +118,8 @@ class FencingCounter:
         if not (self.counts or owner):
             return True
         self._doubtful = False  # requests under the lease before are refused by now
-        return etag == self._etag and self._spares() and self._steady()
+        spare = self.counts and self.failover is None and not (self.spent or self._told_of_a_long_hold)
+        return etag == self._etag and spare and self._steady()
 
     async def stamp_anew(self, lease_id: str, etag: str, owner: str) -> None:
         """Write the stamp."""
@@ -150,9 +133,6 @@ class FencingCounter:
                 raise
             await self._read()
             await self._write(lease_id, owner)
-
-    def _spares(self) -> bool:
-        return self.counts and self.failover is None and not (self.spent or self._told_of_a_long_hold)
 
     async def begin_epoch(self, lease_id: str, owner: str) -> None:
         """Write the next epoch under a lease of ours whose tokens are used up."""

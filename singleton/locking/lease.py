@@ -55,33 +55,6 @@ class Lease(Renewable):
             first renewal is not written.
     """
 
-    __slots__ = (
-        "_deadline",
-        "_granted",
-        "_interval",
-        "_loop",
-        "_pause",
-        "_period",
-        "_renewals",
-        "_sent",
-        "_stopped",
-        "_store",
-        "_timer",
-        "_touch_ends",
-        "_touched",
-        "_touches",
-        "_watchers",
-        "_written",
-        "began",
-        "cause",
-        "id",
-        "lost",
-        "name",
-        "owner",
-        "when_renewed",
-        "whose",
-    )
-
     def __init__(
         self,
         store: LeaseStore,

@@ -84,18 +84,6 @@ class Line:
         try_once: seconds for which a single attempt stands in line, at most; infinite: until an answer.
     """
 
-    __slots__ = (
-        "_holder",
-        "_kind",
-        "_name",
-        "_taken",
-        "_try_once",
-        "_waiters",
-        "_waking",
-        "closed",
-        "state",
-    )
-
     def __init__(
         self,
         kind: str,
@@ -211,19 +199,15 @@ class Line:
     def refused(self) -> None:
         """Note a holder elsewhere: the answer of single attempts."""
         self.state.refuse()
-        self._tell_single_attempts(self._taken)
-
-    def entered(self) -> None:
-        """Note a holder of this process: the answer of single attempts."""
-        self._tell_single_attempts(_OURS)
+        self.answer_single_attempts(self._taken)
 
     def failed(self, trouble: SingletonError) -> None:
         """Note an answer which is not usable; after too long a time of such answers the waits end."""
         if self.state.fail(trouble):
             self.refuse_all(trouble)
 
-    def _tell_single_attempts(self, why: str) -> None:
-        """End single attempts with ``why``. The error is made only if there is a single attempt."""
+    def answer_single_attempts(self, why: str = _OURS) -> None:
+        """End single attempts with ``why``; as a rule, a holder of this process. The error is made only if needed."""
         for waiter in self._waiters:
             if waiter.once:
                 self.end_single_attempts(self._not_acquired(why))

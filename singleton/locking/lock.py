@@ -77,20 +77,6 @@ class Lock:
         guard: the guard of the blob, shared by the locks of this process on the blob.
     """
 
-    __slots__ = (
-        "_acquisition",
-        "_fencing",
-        "_line",
-        "_record",
-        "_rng",
-        "_server",
-        "_state",
-        "_takeover",
-        "_timing",
-        "guard",
-        "name",
-    )
-
     def __init__(
         self,
         store: LeaseStore,
@@ -258,14 +244,15 @@ class Lock:
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)
         finally:
-            await self._acquisition.give_up()
+            if self._acquisition.in_doubt:
+                await self._acquisition.give_up()
         return None
 
     async def _wait_for_section(self) -> None:
         """Wait for a running section of another lock on the blob in this process, which may have outlived its lease."""
         while (record := self.guard.inside) is not None and self._line.first() is not None:
             self._state.wait_for_section()
-            self._line.entered()
+            self._line.answer_single_attempts()
             await self._line.wait_for(record.ended)
 
     async def _hand_out(self, lease: Lease) -> None:
@@ -287,7 +274,7 @@ class Lock:
                 self._line.grant(waiter, hold)
                 del waiter, hold  # the caller has the hold now, and may drop it (M-37)
                 if section == 1:
-                    self._line.entered()
+                    self._line.answer_single_attempts()
                 await record.until_ended()
                 if record.uses:
                     await record.until_unused()

@@ -92,23 +92,6 @@ class PhaseMachine:
         asked: time of the last request; set by the lock. The knowledge of the last answer stays.
     """
 
-    __slots__ = (
-        "_failing_since",
-        "_failure",
-        "_free",
-        "_free_since",
-        "_given_back",
-        "_run_since",
-        "_seen_taken",
-        "_stood_behind",
-        "_timing",
-        "_what",
-        "asked",
-        "loop",
-        "phase",
-        "used",
-    )
-
     def __init__(self, what: str, timing: Timing) -> None:
         self.phase = Phase.IDLE
         self.asked = -math.inf

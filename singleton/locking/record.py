@@ -41,21 +41,6 @@ class SectionRecord:
         uses: number of requests under way by which the section uses the lock's blob.
     """
 
-    __slots__ = (
-        "_about",
-        "_began",
-        "_ending",
-        "_loop",
-        "_told",
-        "_unused",
-        "_waiting",
-        "given_up",
-        "lost",
-        "over",
-        "settled",
-        "uses",
-    )
-
     def __init__(self, lost: LossSignal, about: About) -> None:
         self._loop = loop = asyncio.get_running_loop()
         self.lost = lost

@@ -50,9 +50,11 @@ class Lifetime(enum.Enum):
 class Calls:
     """The registry of this process, for callers on any thread and any loop.
 
-    Subclasses say how a thread waits (``_refuse_itself``, ``_wait``), and how work is started on the loop
-    (``_soon``, ``_begun``).
+    Subclasses say how a thread waits (``_wait``), and how work is started on the loop (``_soon``, ``_begun``).
     """
+
+    _thread_id: int | None = None
+    """The lock thread, where a wait would never end."""
 
     def __init__(self, registry: Registry, loop: asyncio.AbstractEventLoop) -> None:
         self.phase = Lifetime.OPEN
@@ -63,7 +65,8 @@ class Calls:
 
     def call(self, work: Work[_T]) -> _T:
         """Run ``work`` on the lock thread, and block until its result; holds without a taker are released."""
-        self._refuse_itself("acquire")
+        if threading.get_ident() == self._thread_id:
+            raise _waits_for_itself("acquire")
         answer: CallResult[_T] = CallResult()
         try:
             self._ask(work, answer)
@@ -88,7 +91,8 @@ class Calls:
 
     def release(self, hold: Hold) -> None:
         """Release on a thread. A hold of a closed lock thread, or of a parent process, needs no release."""
-        self._refuse_itself("release")
+        if threading.get_ident() == self._thread_id:
+            raise _waits_for_itself("release")
         if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
                 self._wait(given_back)
@@ -205,9 +209,6 @@ class Calls:
 
     # --- for subclasses -----------------------------------------------------------------------------------------------
 
-    def _refuse_itself(self, what: str) -> None:
-        """Raise ``RuntimeError`` on the lock thread itself, where a wait would never end."""
-
     def _wait(self, answer: CallResult[_T]) -> _T:
         """Block the calling thread until there is an answer."""
         try:
@@ -222,6 +223,13 @@ class Calls:
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Start the coroutine as a task, on the loop."""
         return self._loop.create_task(coro)
+
+
+def _waits_for_itself(what: str) -> RuntimeError:
+    return RuntimeError(
+        f"can't {what} on the lock thread, where callbacks of hold.lost run: it would wait for itself for "
+        "ever. Do it on another thread"
+    )
 
 
 def _cancel(answer: CallResult[Any]) -> None:

@@ -136,6 +136,7 @@ class Runtime(Calls):
         self._prepare = prepare
         self._thread = threading.Thread(target=self._run, name="singleton-locks", daemon=True)
         self._thread.start()
+        self._thread_id = self._thread.ident
 
     def close(self) -> None:
         """Close locks and stores and end the thread. Waiting calls and later calls get ``LockClosed``."""
@@ -144,13 +145,6 @@ class Runtime(Calls):
             if self.end():
                 self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSING)
-
-    def _refuse_itself(self, what: str) -> None:
-        if threading.get_ident() == self._thread.ident:
-            raise RuntimeError(
-                f"can't {what} on the lock thread, where callbacks of hold.lost run: it would wait for itself for "
-                "ever. Do it on another thread"
-            )
 
     # --- on the lock thread -------------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from simulator.virtual.hosts.jobs import inside, lock_client, work
 from simulator.virtual.worlds.outcome import Refused
 from singleton import SingletonOptions
 from singleton.base.errors import SingletonError
-from singleton.locking.fencing import FencingCounter
 from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
+    from singleton.locking.fencing import FencingCounter
     from singleton.locking.lock import Lock
 
 _OF_THE_PROCESS: Final = {"_store", "_name", "_highest", "_order", "_wall", "counts", "failover", "touched"}
-_REMEMBERED: Final = tuple(name for name in FencingCounter.__slots__ if name not in _OF_THE_PROCESS)
-"""All of a counter that is of a lock, and not of its process."""
+"""All else of a counter is of its lock."""
 _PACES: Final = (5.0, 4.0, 3.0)
 """Polling intervals: a lock with another one is another lock of the process, on the same blob."""
 _CLOSE: Final = 1.0
@@ -86,7 +85,7 @@ def _copy(world: World, first: Machine, machine: Machine) -> None:
     for address, known in image._locks.items():
         lock = machine.context("locks").run(registry._lock, address)
         lock.guard.highest.epoch = known.guard.highest.epoch
-        for name in _REMEMBERED:
+        for name in vars(_counter(known)).keys() - _OF_THE_PROCESS:
             setattr(_counter(lock), name, getattr(_counter(known), name))
 
 

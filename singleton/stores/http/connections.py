@@ -314,7 +314,7 @@ class _Connection(asyncio.BufferedProtocol):
         Returns:
             done at the answer's end, with the empty text; or with the trouble, if no answer came.
         """
-        if not self.usable:
+        if self._ended:
             raise Unanswered("the connection was closed before the request")
         self._waiting = self.loop.create_future()
         self._reader = reader

@@ -85,8 +85,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="warm shortcut in spite of failover",
         file=FENCING,
-        old="return self.counts and self.failover is None and not (",
-        new="return self.counts and not (",
+        old="spare = self.counts and self.failover is None and not (",
+        new="spare = self.counts and not (",
         breaks="a hold begins on an ETag that somebody has read long ago",
     ),
     Mutant(

@@ -156,8 +156,8 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a new id for each request",
-        "self._unknown, self.unusable = True, None\n",
-        "self._unknown, self.unusable = True, None\n        self._id = self._new_id()\n",
+        "self.in_doubt, self.unusable = True, None\n",
+        "self.in_doubt, self.unusable = True, None\n        self._id = self._new_id()\n",
         unknown.test_a_lost_acquire_reply_is_asked_again_with_the_same_id_and_held,
     ),
     acquisition(
@@ -166,10 +166,10 @@ OTHERS: list[Killed] = [
         "lease_id = self._id",
         unknown.test_an_id_is_not_used_again_after_it_was_given_up,
     ),
-    acquisition(
+    lock(
         "an unknown outcome left alone",
-        "        if self._unknown:\n            self._unknown = False\n",
-        "        if self._unknown is None:\n",
+        "if self._acquisition.in_doubt:",
+        "if self._acquisition.in_doubt is None:",
         partial(
             unknown.test_an_attempt_given_up_with_its_outcome_unknown_is_released_by_its_id, answered(executed=True)
         ),
