@@ -503,7 +503,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=LOCK,
         old="                await record.until_ended()\n",
         new="                await asyncio.wait({record.ended}, timeout=3.0)\n"
-        "                self._guard = BlobGuard()\n",
+        "                self.guard = BlobGuard()\n",
         breaks="the next in line enters while the last is inside",
     ),
     Mutant(

@@ -85,7 +85,7 @@ UNSAFE: list[Killed] = [
     lock(
         "waiters let in two at a time",
         "await record.until_ended()",
-        "await asyncio.sleep(0.01); self._guard = BlobGuard()",
+        "await asyncio.sleep(0.01); self.guard = BlobGuard()",
         queue.test_sections_of_a_process_never_overlap,
     ),
     (
