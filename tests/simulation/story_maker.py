@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import tests.worlds  # noqa: F401 - registers the workloads
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.exploration import Exploration, explore, find, save_story
 from simulator.virtual.worlds.runtime import prepare_process
