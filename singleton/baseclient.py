@@ -301,17 +301,15 @@ class BaseClient:
         )
 
     def _holder(self, name: str) -> Work[Holder | None]:
-        address = self._address(name)
-        return self._through(name, lambda registry: holder(registry.store(address.place), name))
+        check_blob_name(name)
+        return self._through(name, lambda registry: holder(registry.store(self._place), name))
 
     def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
         from singleton.operating.lease_break import break_hold
 
-        address = self._address(name)
-        warning = None if notice is None else _NOTICE.check(notice, "notice")
-        return self._through(
-            name, lambda registry: break_hold(registry.store(address.place), name, warning, address.place.container)
-        )
+        check_blob_name(name)
+        place, warning = self._place, None if notice is None else _NOTICE.check(notice, "notice")
+        return self._through(name, lambda registry: break_hold(registry.store(place), name, warning, place.container))
 
     def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
         from singleton.operating.container_pass import Lift

@@ -278,12 +278,11 @@ class LockClient(_BlockClient["Block[Hold]", TryBlock, "Block[tuple[Hold, ...]]"
             StorageError: the container does not exist.
         """
         wanted, met = listing(function, held=held, older_than=older_than)
-        marker: str | None = None
-        more = True
-        while more:
-            page = self._do(self._page(prefix, marker))
+        marker: str | None = ""
+        while marker is not None:
+            page = self._do(self._page(prefix, marker or None))
             yield from wanted.among(page, self._place.container, met)
-            marker, more = page.marker, page.marker is not None
+            marker = page.marker
         if is_nothing(met, function, prefix):
             self._do(self._nothing(met, function, prefix))
 
@@ -354,13 +353,12 @@ class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", AsyncTryBlock, "AsyncBloc
     ) -> AsyncIterator[LockInfo]:
         """Go through the locks of the container, with ``async for``. See ``LockClient.locks``."""
         wanted, met = listing(function, held=held, older_than=older_than)
-        marker: str | None = None
-        more = True
-        while more:
-            page = await self._do(self._page(prefix, marker))
+        marker: str | None = ""
+        while marker is not None:
+            page = await self._do(self._page(prefix, marker or None))
             for info in wanted.among(page, self._place.container, met):
                 yield info
-            marker, more = page.marker, page.marker is not None
+            marker = page.marker
         if is_nothing(met, function, prefix):
             await self._do(self._nothing(met, function, prefix))
 

@@ -115,6 +115,7 @@ def emit(event: LockEvent) -> None:
             _log.exception("a listener of lock events raised on %s", event.kind)
 
 
+@dataclass(slots=True, eq=False)
 class Times:
     """Times of the events of one call, for the durations in later events.
 
@@ -127,17 +128,14 @@ class Times:
             keep a dropped hold alive.
     """
 
-    __slots__ = ("acquired", "asked", "began", "ended", "function", "got", "use", "waits")
-
-    def __init__(self) -> None:
-        self.use = 0
-        self.waits = False
-        self.function = ""
-        self.got: tuple[str, int | None, LossSignal] | None = None
-        self.asked: float | None = None
-        self.acquired: float | None = None
-        self.began: float | None = None
-        self.ended: float | None = None
+    use: int = 0
+    waits: bool = False
+    function: str = ""
+    got: tuple[str, int | None, LossSignal] | None = None
+    asked: float | None = None
+    acquired: float | None = None
+    began: float | None = None
+    ended: float | None = None
 
     def ended_by(self, kind: EventKind, at: float, given_up: float | None) -> dict[str, float]:
         """Return the duration which an event ends at ``at``, by the name of its field.

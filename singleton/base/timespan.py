@@ -45,7 +45,10 @@ def parse_timespan(text: str, *, days: bool = False) -> float:
     if ticks is None or ticks > _MOST_TICKS:
         if body.isascii() and body.isdigit() and len(body) < 9 and not days:
             raise ConfigurationError(bare_number_refused(int(body)))
-        raise ConfigurationError(_refusal(body))
+        raise ConfigurationError(
+            f"{quoted(body)} is not a time span: write hh:mm:ss, for example 00:00:15 for 15 seconds "
+            "(hours from 0 to 23, minutes and seconds from 0 to 59; d.hh:mm:ss for days)"
+        )
     return (-ticks if body.startswith("-") else ticks) / _TICKS
 
 
@@ -58,13 +61,6 @@ def _ticks(form: str, text: str) -> int | None:
         return None
     fraction = int((match["f"] or "").ljust(7, "0"))
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * _TICKS + fraction
-
-
-def _refusal(text: str) -> str:
-    return (
-        f"{quoted(text)} is not a time span: write hh:mm:ss, for example 00:00:15 for 15 seconds "
-        "(hours from 0 to 23, minutes and seconds from 0 to 59; d.hh:mm:ss for days)"
-    )
 
 
 def bare_number_refused(number: float) -> str:

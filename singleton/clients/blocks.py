@@ -208,11 +208,9 @@ class Block(_Held[_T]):
 
     def __enter__(self) -> _T:
         work = self._begin()
-        if (shared := self._shares()) is not None:
-            return self._enter_shared(*shared)
-        return self._got(self._locks.call(work))
-
-    def _enter_shared(self, hold: Hold, first: Work[None] | None) -> _T:
+        if (shared := self._shares()) is None:
+            return self._got(self._locks.call(work))
+        hold, first = shared
         got = self._got(cast("_T", hold))
         try:
             if first is not None:
@@ -264,11 +262,9 @@ class AsyncBlock(_Held[_T]):
 
     async def __aenter__(self) -> _T:
         work = self._begin()
-        if (shared := self._shares()) is not None:
-            return await self._enter_shared(*shared)
-        return self._got(await self._locks.call_async(work))
-
-    async def _enter_shared(self, hold: Hold, first: Work[None] | None) -> _T:
+        if (shared := self._shares()) is None:
+            return self._got(await self._locks.call_async(work))
+        hold, first = shared
         got = self._got(cast("_T", hold))
         try:
             if first is not None:

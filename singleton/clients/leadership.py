@@ -31,14 +31,7 @@ class Leadership(Campaign):
     From ``start`` (or the start of ``with`` or ``async with``) to ``stop``, the candidate asks for the
     lock every ``listener_lock_recovery_polling_interval`` seconds, and then keeps the lock. When the hold is lost,
     ``hold.lost`` tells why, and the candidacy goes on: at once if the lease ran out; after the interval if another
-    process took the lock.
-
-    Example::
-
-        with locks.leadership("poller") as leadership:
-            while hold := leadership.wait():
-                while not hold.lost.wait(1):
-                    poll()
+    process took the lock. ``LockClient.leadership`` has an example.
 
     Attributes:
         name: name of the lock.

@@ -98,12 +98,7 @@ async def acquire_all(
 ) -> tuple[Hold, ...]:
     """Acquire all locks in the order of their names, so that two sets never wait for each other; or none.
 
-    Returns the holds in the order of ``addresses``. The time-out is for all together.
-
-    Raises:
-        LockNotAcquired: a lock was in use for the whole time-out; the locks acquired before are given back.
-        LockLost: a lock was lost during the wait for the next.
-        LockClosed, StorageError: see ``Lock.acquire``.
+    Returns the holds in the order of ``addresses``. The time-out is for all together. See ``LockClient.lock_all``.
     """
 
     async def ask(address: Address, left: float | None) -> Hold:

@@ -236,11 +236,6 @@ class PhaseMachine:
         return self.loop.time() - self._run_since >= self._timing.handoff_window and not self._others_had_theirs
 
     @property
-    def run_ends(self) -> float:
-        """End of our run, while the lock is ours."""
-        return self._run_since + self._timing.handoff_window
-
-    @property
     def _others_had_theirs(self) -> bool:
         """Tell whether other processes had their turn since our run began: one poll each, or most of the time."""
         if self.phase in _OURS:
