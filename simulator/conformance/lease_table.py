@@ -90,13 +90,12 @@ async def bring_about(store: LeaseStore, name: str, start: Start) -> None:
 
 async def ask(store: LeaseStore, name: str, call: Call, lease_id: str) -> str:
     """Make the request; return "ok", or status and meaning of the answer."""
-    if call not in ("write", "put"):
-        return await outcome(request(store, name, call, lease_id))
-    return await outcome(_on_what_is_there(store, name, call, lease_id))
 
+    async def asked() -> None:
+        etag = (await store.read(name)).etag if call in ("write", "put") else ""
+        await request(store, name, call, lease_id, etag)
 
-async def _on_what_is_there(store: LeaseStore, name: str, call: Call, lease_id: str) -> None:
-    await request(store, name, call, lease_id, (await store.read(name)).etag)
+    return await outcome(asked())
 
 
 async def written(store: LeaseStore, name: str, lease_id: str, **metadata: str) -> str:

@@ -190,7 +190,6 @@ class Disturbed(NetworkFault):
     delay: float = drawn(1.0, lambda rng: round(rng.choice((0.3, 1.0, 3.0, 6.0, 15.0)) * rng.uniform(0.5, 1.5), 3))
 
     def concerns(self, request: NetworkRequest) -> bool:
-        """Tell whether the rule is about this request."""
         return (self.everybody or request.machine.index == self.host) and self.call in (request.call, "all")
 
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
@@ -240,7 +239,6 @@ class BreaksInVain(NetworkFault, kind="breaks in vain"):
         kill_a_holder(world, self.lock)
 
     def concerns(self, request: NetworkRequest) -> bool:
-        """Tell whether the rule is about this request."""
         return request.call == "break_"
 
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002

@@ -88,14 +88,14 @@ class Shape:
         parameter: the parameter of the trigger, which the host fills.
         keyed: whether the lock is that of the customer in the message: all functions of the app share the lock.
         is_async: whether it can be cancelled.
-        skips: tells by the id of an invocation whether the policy skips the invocation.
+        asks: whether its policy is a function.
     """
 
     run: Callable[..., Any]
     parameter: Parameter
     keyed: bool = True
     is_async: bool = True
-    skips: Callable[[str], bool] = lambda _: False
+    asks: bool = False
 
 
 def answer(contention: Contention) -> Policy:
@@ -105,10 +105,6 @@ def answer(contention: Contention) -> Policy:
 
 def _answer_to(invocation: str) -> Policy:
     return _ANSWERS[crc32(invocation.encode()) % len(_ANSWERS)]
-
-
-def _skips(invocation: str) -> bool:
-    return _answer_to(invocation) == "skip"
 
 
 BYTES: Final = "put_off_bytes"
@@ -156,8 +152,7 @@ def _shape(app: func.FunctionApp, kind: str, queue: str) -> Shape:
         builder = output(builder)
     run = guarded(builder)._function.get_user_function()  # noqa: SLF001 - no public way
     parameter = Parameter(name="msg", binding="queueTrigger", converter="queueTrigger", data_type=2 if binary else None)
-    skips = _skips if kind == "put_off_sometimes" else (lambda _: False)
-    return Shape(run, parameter, keyed, is_async, skips)
+    return Shape(run, parameter, keyed, is_async, asks=kind == "put_off_sometimes")
 
 
 def name_of(kind: str, queue: str) -> str:
@@ -325,7 +320,7 @@ class _DeferralRunner:
             failures=(RuntimeError,),
         )
         if outcome == "ok":
-            skipped = shape.skips(invocation)
+            skipped = shape.asks and _answer_to(invocation) == "skip"
             self.ledger.succeeded(received.id, ran=bool(ran), dropped=skipped, value=values[0])
         else:
             self.ledger.failed(received.id, own=outcome == "failed")

@@ -1,6 +1,6 @@
 """The workload ``deployed``: apps with functions, settings and host.json of their own, beside a .NET host at times.
 
-What their requests must be like is judged in ``oracle/places.py``; and
+What their requests must be like is judged in ``places.py``; and
 
 refused for nothing  a declaration or a message that the specification allows is refused
 wrong answer         an invocation succeeds with another value than its body gave, or without a body and with a value

@@ -159,19 +159,14 @@ def listening_app(variant: Variant) -> dict[str, Callable[..., Any]]:
 
     app = func.FunctionApp()
 
-    def timer(name: str) -> Callable[[Any], Any]:
-        def decorate(body: Any) -> Any:
-            tick = app.timer_trigger(arg_name="timer", schedule="*/5 * * * * *", use_monitor=False)
-            return app.function_name(name)(tick(body))
+    tick = app.timer_trigger(arg_name="timer", schedule="*/5 * * * * *", use_monitor=False)
+    received = app.queue_trigger(arg_name="msg", queue_name=QUEUE, connection="AzureWebJobsStorage")
 
-        return decorate
+    def timer(name: str, body: Any) -> Any:
+        return app.function_name(name)(tick(body))
 
-    def queue(name: str) -> Callable[[Any], Any]:
-        def decorate(body: Any) -> Any:
-            received = app.queue_trigger(arg_name="msg", queue_name=QUEUE, connection="AzureWebJobsStorage")
-            return app.function_name(name)(received(body))
-
-        return decorate
+    def queue(name: str, body: Any) -> Any:
+        return app.function_name(name)(received(body))
 
     returned = app.queue_output(arg_name="$return", queue_name="answers", connection="AzureWebJobsStorage")
     off: dict[str, Any] = {} if variant.timeout is None else {"timeout": variant.timeout}
@@ -182,11 +177,11 @@ def listening_app(variant: Variant) -> dict[str, Callable[..., Any]]:
     customer = partial(singleton, scope="Order:Id", level="host")
     with without_options(_options(variant)):
         declared: dict[str, Any] = {
-            "sweep": listener()(timer("sweep")(_on_timer)),
-            "sweep_sync": listener()(timer("sweep_sync")(_on_timer_sync)),
-            "tally": listener(on_contention="raise")(returned(timer("tally")(_on_timer))),
-            "pull": listener()(queue("pull")(_on_message)),
-            "pull_sync": listener()(queue("pull_sync")(_on_message_sync)),
+            "sweep": listener()(timer("sweep", _on_timer)),
+            "sweep_sync": listener()(timer("sweep_sync", _on_timer_sync)),
+            "tally": listener(on_contention="raise")(returned(timer("tally", _on_timer))),
+            "pull": listener()(queue("pull", _on_message)),
+            "pull_sync": listener()(queue("pull_sync", _on_message_sync)),
             "answer": listener()(_on_message),
             "answer_sync": listener()(_on_message_sync),
             "idle": listener()(_on_timer),
@@ -196,11 +191,11 @@ def listening_app(variant: Variant) -> dict[str, Callable[..., Any]]:
             "ship": customer()(_on_message),
             "ship_sync": customer(timeout=20)(_on_message_sync),
             "ask": customer(on_contention=ask_policy, timeout=PATIENCE)(_on_message),
-            "ask_pull": customer(on_contention=ask_policy)(queue("ask_pull")(_on_message)),
+            "ask_pull": customer(on_contention=ask_policy)(queue("ask_pull", _on_message)),
             "ask_sync": customer(on_contention=ask_policy)(_on_message_sync),
-            "nightly": singleton(on_contention="skip")(timer("nightly")(_on_timer)),
-            "report": customer()(returned(queue("report")(_on_message))),
-            "report_sync": customer()(returned(queue("report_sync")(_on_message_sync))),
+            "nightly": singleton(on_contention="skip")(timer("nightly", _on_timer)),
+            "report": customer()(returned(queue("report", _on_message))),
+            "report_sync": customer()(returned(queue("report_sync", _on_message_sync))),
             "attempt": singleton(scope="Order:Id", layout="dequeueable")(_on_message),
             "limited": customer()(_on_message),
         }

@@ -2,7 +2,7 @@
 
 Timers, messages and calls without a trigger, sync and async; invocations are cancelled between any two callbacks of
 their machine, bodies are longer than a process waits for at its end, policies are functions. What listeners promise is
-judged in ``oracle/listening.py``; what an invocation answers, in ``answers.py``.
+judged in ``oracle/listeners.py``; what an invocation answers, in ``answers.py``.
 """
 
 from __future__ import annotations
