@@ -353,6 +353,14 @@ class History:
         """Return what is known about a function, with the default numbers if nothing is known."""
         return self.functions.get(name) or Function(name=name)
 
+    def first(self, host: str) -> str:
+        """Return the first host in the place of a host: the name before it was started again, perhaps several times."""
+        known = {host}
+        while host in self.restarted and self.restarted[host] not in known:
+            host = self.restarted[host]
+            known.add(host)
+        return host
+
     def reads(self, queue: str) -> bool:
         """Tell whether a function of the app reads this queue; true if no function is known."""
         return not self.functions or any(function.queue == queue for function in self.functions.values())

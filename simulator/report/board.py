@@ -54,7 +54,7 @@ class Board(Historian):
         self.overlapped: list[tuple[float, str, str]] = []  # when, who entered, and who was inside
         self.taken: list[tuple[float, str]] = []  # when somebody took a dead host's lock, and who
         self.ended: dict[str, float] = {}  # when a host was killed, stopped or crashed
-        self.restarted: dict[str, tuple[float, str]] = {}  # when a host was started, and in place of which
+        self.again: dict[str, float] = {}  # when a host was started in place of another
         self._poisoned: Counter[str] = Counter()
 
     def take(self, record: Record) -> None:
@@ -74,7 +74,7 @@ class Board(Historian):
 
     def here(self) -> list[str]:
         """Return the hosts that nobody was started in place of."""
-        replaced = {old for _, old in self.restarted.values()}
+        replaced = {*self.history.restarted.values()}
         return [host for host in self.hosts if host not in replaced]
 
     def paused(self) -> set[str]:
@@ -171,13 +171,12 @@ class Board(Historian):
             case "host_started":
                 self.state(host)
             case "host_restarted":
-                after = record.text("after")
-                self.restarted[host] = record.t, after
+                self.again[host] = record.t
                 self.state(host)
-                self.tell(record, f"{after} is started again as {host}", "faint")
+                self.tell(record, f"{record.text('after')} is started again as {host}", "faint")
             case "host_ready":
                 self.hosts[host] = "ready"
-                if host in self.restarted:
+                if host in self.again:
                     self.tell(record, f"{host} is ready", "faint")
                 elif set(self.hosts.values()) == {"ready"}:
                     self.tell(record, f"{count(len(self.hosts), 'host')} ready", "faint")

@@ -52,7 +52,7 @@ def strip(board: Board, width: int, rows: int, *, now: float, overlaps: Sequence
 
     If there are more hosts than rows, those to which something happened are shown.
     """
-    lane_of = lanes(board)
+    lane_of = {host: board.history.first(host) for host in board.hosts}
     name = min(max(map(len, lane_of.values()), default=0), _NAME)
     scale = _Scale(board.history.start, max(now, board.history.start + 1), max(width - name - 1, 1))
     cells = {lane: [0] * scale.width for lane in lane_of.values()}
@@ -95,21 +95,11 @@ class _Scale:
         return "".join(line)
 
 
-def lanes(board: Board) -> dict[str, str]:
-    """Return for each host the name of its row: the name of the first host in the same place."""
-    found: dict[str, str] = {}
-    for host in board.hosts:
-        _, before = board.restarted.get(host, (0.0, ""))
-        found[host] = found.get(before, before) or host
-    return found
-
-
 def _spans(board: Board, now: float, overlaps: Sequence[Overlapped]) -> Iterator[tuple[str, float, float, int]]:
     """Yield what happened: on which host, from when until when, and its rank."""
     history = board.history
     for host in board.hosts:
-        since, _ = board.restarted.get(host, (history.start, ""))
-        yield host, since, board.ended.get(host, now), _RANKS["idle"]
+        yield host, board.again.get(host, history.start), board.ended.get(host, now), _RANKS["idle"]
     spans: Iterable[tuple[str, Iterable[tuple[str, float, float]]]] = (
         ("wait", ((wait.host, wait.start, wait.end) for wait in history.waits)),
         ("body", ((body.host, body.start, body.end) for body in history.sections)),

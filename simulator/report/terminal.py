@@ -23,7 +23,7 @@ from rich.text import Text
 
 from simulator.checks.findings import count, fleet_of, label, printable
 from simulator.history.journal import clock
-from simulator.report.strip import AROUND, LOOKALIKE, lanes, middle, one_line, strip
+from simulator.report.strip import AROUND, LOOKALIKE, middle, one_line, strip
 from simulator.report.words import Line, Reporter, fine_print, headline, summary
 
 if TYPE_CHECKING:
@@ -243,9 +243,8 @@ def _faults(board: Board, now: float) -> list[RenderableType]:
 
 def _hosts(board: Board, now: float, width: int, height: int) -> RenderableType:
     history, paused = board.history, board.paused()
-    places = {lane: place for place, lane in enumerate(board.hosts)}
-    in_place_of = lanes(board)
-    here = sorted(board.here(), key=lambda host: places[in_place_of[host]])
+    places = {host: place for place, host in enumerate(board.hosts)}
+    here = sorted(board.here(), key=lambda host: places[history.first(host)])
     waiting = Counter(wait.host for wait in board.waiting())
     done = Counter(body.host for body in history.sections if body.ending in {"ok", "error", "lost"})
     skipped = Counter(refusal.host for refusal in history.refusals)

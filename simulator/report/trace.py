@@ -113,16 +113,15 @@ class Sheet:
         """Add something that happened at a moment; ``scope``: ``t`` for its thread, ``p`` process, ``g`` everything."""
         self._event("i", track, micros(at), name, kind, args)["s"] = scope
 
-    def arrow(self, since: tuple[Placed, float], until: tuple[Placed, float], name: str, kind: str) -> bool:
-        """Draw an arrow from a moment in one slice to a moment in another; false if it would go back in time."""
+    def arrow(self, since: tuple[Placed, float], until: tuple[Placed, float], name: str, kind: str) -> None:
+        """Draw an arrow from a moment in one slice to a moment in another, unless it would go back in time."""
         begin, end = _within(*since), _within(*until)
         if begin is None or end is None or end < begin:
-            return False
+            return
         number = next(self._numbers["flow"])
         for phase, (placed, _), at in (("s", since, begin), ("f", until, end)):
             self._event(phase, placed.track, at, name, kind, {})["id"] = number
         self._events[-1]["bp"] = "e"
-        return True
 
     def counter(self, pid: int, name: str, spans: Iterable[tuple[float, float]]) -> None:
         """Add the number of spans that last: it changes with the start and the end of each."""

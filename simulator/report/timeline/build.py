@@ -103,11 +103,8 @@ _NOBODY: Final = frozenset({"fleet", "world", ""})
 def read_hosts(history: History, records: Sequence[Record], more: Sequence[str] = ()) -> tuple[HostLane, ...]:
     """Return a lane for each host; a host that was started again keeps its lane. ``more``: hosts that said nothing."""
     begun: dict[str, float] = {}
-    after: dict[str, str] = {}
     ends: dict[str, tuple[float, str]] = {}
     for record in records:
-        if record.event == "host_restarted":
-            after[record.host] = record.text("after")
         if record.host not in _NOBODY:
             begun.setdefault(record.host, record.t)
         if record.event == "host_exited":
@@ -124,19 +121,11 @@ def read_hosts(history: History, records: Sequence[Record], more: Sequence[str] 
             end=end,
             ended=ended,
         )
-        lanes.setdefault(_first(name, after), []).append(life)
+        lanes.setdefault(history.first(name), []).append(life)
     return tuple(
         HostLane(name=name, lives=tuple(sorted(lives, key=lambda life: life.start)))
         for name, lives in sorted(lanes.items(), key=lambda item: natural(item[0]))
     )
-
-
-def _first(name: str, after: dict[str, str]) -> str:
-    known = {name}
-    while name in after and after[name] not in known:
-        name = after[name]
-        known.add(name)
-    return name
 
 
 def read_locks(history: History, leases: Iterable[Lease]) -> tuple[LockLane, ...]:

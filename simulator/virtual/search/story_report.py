@@ -18,7 +18,7 @@ from simulator.checks.verdict import judge
 from simulator.history.journal import Record
 from simulator.report.html.html_report import ReportContent, facts_of
 from simulator.report.timeline.build import build_timeline
-from simulator.report.timeline.timeline import BrokenPromise, Mark, Timeline
+from simulator.report.timeline.timeline import BrokenPromise, Mark, MarkKind, Timeline
 from simulator.report.trace import clean, trace_of, written
 from simulator.report.words import Line
 from simulator.virtual.oracle import blob_records, callers, conduct, listeners, oracle, takeovers
@@ -45,7 +45,6 @@ _FRAME: Final = 5
 _NAMED_PLACES: Final = 3
 _PAD: Final = " " * 11
 _LOCK: Final = re.compile(r"locks/[^\s,;:]*[^\s,;:.]")
-_HOST_IN_TEXT: Final = re.compile(r"<(host-\d+)>")
 
 
 def tell(scenario: WorldScenario, run: Run) -> list[str]:
@@ -94,10 +93,7 @@ def gone(violation: Violation, *, app: bool) -> list[str]:
 
 
 def _broken(violation: Violation, locks: Iterable[str]) -> str:
-    text = _HOST_IN_TEXT.sub(r"\1", violation.text)
-    for lock in sorted(locks, key=len, reverse=True):
-        text = text.replace(lock, label(lock))
-    text = _LOCK.sub(lambda lock: label(lock[0]), text)
+    text = _LOCK.sub(lambda lock: label(lock[0]), _plain(violation.text, {lock: label(lock) for lock in locks}))
     return f"{violation.at:9.3f} s  BROKEN ({violation.check}): {text}."
 
 
@@ -133,16 +129,20 @@ def of_story(scenario: WorldScenario, run: Run, lines: Sequence[str], again: str
         [*records, *requests],
         verdict,
         hosts=[f"host-{number}" for number in range(scenario.hosts)],
-        faults=[_mark(at=fault.at, end=fault.ends, kind=fault.kind, words=fault.words()) for fault in scenario.faults],
+        faults=[_mark("fault", fault.at, fault.ends, fault.words(), fault=fault.kind) for fault in scenario.faults],
     )
     names = {lane.lock: lane.label for lane in timeline.locks}
     what = f"your app in {Path(scenario.app).name}" if scenario.app else f"workload {scenario.workload!r}"
     world = f"a virtual world: {what}, {count(scenario.hosts, 'host')}, {count(len(scenario.faults), 'fault')}"
-    findings = [_finding(violation, names) for violation in run.violations]
+    findings = [
+        _mark(
+            "finding", each.at, each.at, f"BROKEN ({each.check}): {_plain(each.text, names)}", lock=_lock(each, names)
+        )
+        for each in run.violations
+    ]
     headline = Line("good", "Every promise was kept in this world.")
-    if run.violations:
-        first = run.violations[0]
-        headline = Line("bad", f"BROKEN ({first.check}): {_plain(first.text, names)}.")
+    if findings:
+        headline = Line("bad", f"{findings[0].what}.")
     facts = [fact for fact in facts_of(verdict) if fact[0] not in {"hosts", "kills"}]
     return ReportContent(
         title=f"singleton-sim, {world}, seed {scenario.seed}",
@@ -183,21 +183,14 @@ def of_exploration(plan: Exploration, summary: Summary, lines: Sequence[str], *,
     )
 
 
-def _mark(*, at: float, end: float, kind: str, words: str) -> Mark:
-    hosts = tuple(dict.fromkeys(_HOST.findall(words)))
-    return Mark(kind="fault", fault=kind, at=at, end=max(end, at), what=words, hosts=hosts)
+def _mark(kind: MarkKind, at: float, end: float, what: str, *, lock: str = "", fault: str = "") -> Mark:
+    hosts = tuple(dict.fromkeys(_HOST.findall(what)))
+    return Mark(kind=kind, at=at, end=max(end, at), what=what, hosts=hosts, lock=lock, fault=fault)
 
 
 def _trouble(violation: Violation, names: Mapping[str, str]) -> BrokenPromise:
     text = f"{violation.check}: {_plain(violation.text, names)}"
     return BrokenPromise(check=violation.check, text=text, at=violation.at, lock=_lock(violation, names))
-
-
-def _finding(violation: Violation, names: Mapping[str, str]) -> Mark:
-    hosts = tuple(dict.fromkeys(_HOST.findall(violation.text)))
-    what = f"BROKEN ({violation.check}): {_plain(violation.text, names)}"
-    at, lock = violation.at, _lock(violation, names)
-    return Mark(kind="finding", at=at, end=at, what=what, hosts=hosts, lock=lock)
 
 
 def _lock(violation: Violation, names: Mapping[str, str]) -> str:
