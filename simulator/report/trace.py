@@ -17,13 +17,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simulator.checks.findings import label
-from simulator.report.timeline.build import build_timeline
-from singleton.settings.connection import redact
+from simulator.report.timeline.build import build_timeline, careful, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,16 +46,6 @@ def micros(seconds: float) -> int:
     return max(round(seconds * _MICRO), 0)
 
 
-_redacted = lru_cache(maxsize=65536)(redact)
-
-
-def clean(value: Any) -> Any:
-    """Return an argument without keys and signatures."""
-    if isinstance(value, str):
-        return _redacted(value)
-    return [clean(each) for each in value] if isinstance(value, list) else value
-
-
 class Track(NamedTuple):
     """A thread of a process."""
 
@@ -65,11 +53,7 @@ class Track(NamedTuple):
     tid: int
 
 
-class Placed(NamedTuple):
-    """A slice on its thread."""
-
-    track: Track
-    slice: Slice
+_NOWHERE: Final = Track(0, 0)
 
 
 class Sheet:
@@ -91,36 +75,37 @@ class Sheet:
         self._name(pid, track.tid, "thread", name, order=track.tid)
         return track
 
-    def threads(self, pid: int, title: str, units: Iterable[Sequence[Slice]]) -> list[Placed]:
+    def threads(self, pid: int, title: str, units: Iterable[Sequence[Slice]]) -> list[Slice]:
         """Add units of slices on as few threads as there must be: ``title``, ``title (2)`` and so on."""
         tracks: list[Track] = []
         placed = []
         for number, each in pack(units):
             while len(tracks) <= number:
                 tracks.append(self.thread(pid, f"{title} ({len(tracks) + 1})" if tracks else title))
-            placed.append(self.slice(tracks[number], each))
+            self.slice(tracks[number], each)
+            placed.append(each)
         return placed
 
-    def slice(self, track: Track, each: Slice) -> Placed:
+    def slice(self, track: Track, each: Slice) -> None:
         """Add something that lasted."""
+        each.track = track
         event = self._event("X", track, each.start, each.name, each.kind, each.args)
         event["dur"] = each.end - each.start
         if each.tone:
             event["cname"] = each.tone
-        return Placed(track, each)
 
     def instant(self, track: Track, at: float, name: str, kind: str, args: Mapping[str, Any], scope: str = "t") -> None:
         """Add something that happened at a moment; ``scope``: ``t`` for its thread, ``p`` process, ``g`` everything."""
         self._event("i", track, micros(at), name, kind, args)["s"] = scope
 
-    def arrow(self, since: tuple[Placed, float], until: tuple[Placed, float], name: str, kind: str) -> None:
+    def arrow(self, since: tuple[Slice, float], until: tuple[Slice, float], name: str, kind: str) -> None:
         """Draw an arrow from a moment in one slice to a moment in another, unless it would go back in time."""
         begin, end = _within(*since), _within(*until)
         if begin is None or end is None or end < begin:
             return
         number = next(self._numbers["flow"])
-        for phase, (placed, _), at in (("s", since, begin), ("f", until, end)):
-            self._event(phase, placed.track, at, name, kind, {})["id"] = number
+        for phase, (each, _), at in (("s", since, begin), ("f", until, end)):
+            self._event(phase, each.track, at, name, kind, {})["id"] = number
         self._events[-1]["bp"] = "e"
 
     def counter(self, pid: int, name: str, spans: Iterable[tuple[float, float]]) -> None:
@@ -139,12 +124,12 @@ class Sheet:
         return sorted(self._events, key=_place)
 
     def _name(self, pid: int, tid: int, what: str, name: str, *, order: int) -> None:
-        for kind, args in ((f"{what}_name", {"name": _redacted(name)}), (f"{what}_sort_index", {"sort_index": order})):
+        for kind, args in ((f"{what}_name", {"name": careful(name)}), (f"{what}_sort_index", {"sort_index": order})):
             self._events.append({"ph": "M", "ts": 0, "pid": pid, "tid": tid, "name": kind, "args": args})
 
     def _event(self, phase: str, track: Track, at: int, name: str, kind: str, args: Mapping[str, Any]) -> TraceEvent:
-        told = {key: clean(value) for key, value in args.items() if value not in (None, "")}
-        event: TraceEvent = {"ph": phase, "ts": at, "pid": track.pid, "tid": track.tid, "name": _redacted(name)}
+        told = {key: without_secrets(value) for key, value in args.items() if value not in (None, "")}
+        event: TraceEvent = {"ph": phase, "ts": at, "pid": track.pid, "tid": track.tid, "name": careful(name)}
         if kind:
             event["cat"] = kind
         if told:
@@ -153,23 +138,23 @@ class Sheet:
         return event
 
 
-def _within(placed: Placed, at: float) -> int | None:
+def _within(each: Slice, at: float) -> int | None:
     """Return the moment of a slice that is nearest to a time; its end is no part of it."""
-    last = placed.slice.end - 1
-    return None if last < placed.slice.start else min(max(micros(at), placed.slice.start), last)
+    return None if each.end == each.start else min(max(micros(at), each.start), each.end - 1)
 
 
 def _place(event: TraceEvent) -> tuple[int, int, int]:
     return event["ts"], _AT_ONE_INSTANT.get(event["ph"], _OTHERS), -event.get("dur", 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Slice:
     """Something that lasted, in whole microseconds, with what is worth knowing about it.
 
     Attributes:
         key: the key by which arrows find the slice; empty for a slice without arrows.
         tone: one of the format's names of colours, or "".
+        track: the thread on which it was drawn.
     """
 
     name: str
@@ -179,6 +164,7 @@ class Slice:
     args: Mapping[str, Any] = field(default_factory=dict)
     key: tuple[str, ...] = ()
     tone: str = ""
+    track: Track = _NOWHERE
 
 
 class _Thread:
@@ -233,7 +219,7 @@ def trace_of(timeline: Timeline, verdict: Verdict) -> dict[str, Any]:
     told = {
         "program": PROGRAM,
         "verdict": verdict.verdict,
-        "reasons": clean(list(verdict.reasons)),
+        "reasons": without_secrets(list(verdict.reasons)),
         "seed": verdict.seed,
         "seconds": round(timeline.duration, 3),
         "hosts": len(timeline.hosts),
@@ -260,7 +246,7 @@ class _Drawing:
         self.sheet = Sheet()
         self._timeline = timeline
         self._lane = {life.name: lane.name for lane in timeline.hosts for life in lane.lives}
-        self._bodies: dict[tuple[str, ...], list[Placed]] = defaultdict(list)
+        self._bodies: dict[tuple[str, ...], list[Slice]] = defaultdict(list)
         self._draw_faults(self.sheet.process("faults"))
         self._draw_hosts()
         self._draw_locks(self.sheet.process("locks"))
@@ -310,8 +296,8 @@ class _Drawing:
             placed = self.sheet.threads(pid, "listener", ([each] for each in listeners[name]))
             placed += self.sheet.threads(pid, "invocations", units.get(name, {}).values())
             for each in placed:
-                if each.slice.key:
-                    self._bodies[each.slice.key].append(each)
+                if each.key:
+                    self._bodies[each.key].append(each)
 
     def _units(self) -> dict[str, dict[tuple[str, str], list[Slice]]]:
         """Return for each host's lane what it did, the parts of each invocation together."""
@@ -384,10 +370,10 @@ class _Drawing:
             for each in self._timeline.takeovers
         )
 
-    def _find(self, host: str, lock: str, owner: str, at: float) -> Placed | None:
+    def _find(self, host: str, lock: str, owner: str, at: float) -> Slice | None:
         """Return the slice of an invocation under a lock: the last that began by then, else the first."""
         several = self._bodies.get((host, lock, owner), ())
-        begun = [each for each in several if each.slice.start <= micros(at)]
+        begun = [each for each in several if each.start <= micros(at)]
         return begun[-1] if begun else next(iter(several), None)
 
 

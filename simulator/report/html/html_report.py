@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.report.timeline.build import build_timeline, careful
+from simulator.report.timeline.build import build_timeline, careful, without_secrets
 from simulator.report.words import Line, fine_print, headline, summary
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 def packed(subject: ReportContent) -> str:
     """Return a report's data as JSON that may stand inside HTML, whatever the names in it are."""
     data, texts = _data(subject)
-    whole = {**_without_secrets(data), **texts}
+    whole = {**without_secrets(data), **texts}
     return json.dumps(whole, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
 
 
@@ -140,15 +140,6 @@ def _plain(value: Any) -> Any:
 
 def _time(seconds: float) -> float:
     return round(seconds, 4) if math.isfinite(seconds) else 0.0
-
-
-def _without_secrets(value: Any) -> Any:
-    """Take account keys and signatures out of every text: an error that is quoted may have some."""
-    if isinstance(value, str):
-        return careful(value)
-    if isinstance(value, dict):
-        return {careful(str(name)): _without_secrets(each) for name, each in value.items()}
-    return [_without_secrets(each) for each in value] if isinstance(value, list) else value
 
 
 SCRIPTS: Final = (

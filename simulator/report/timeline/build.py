@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.checks.findings import label
 from simulator.checks.messages import final_states
@@ -93,6 +93,15 @@ def careful(text: str) -> str:
     ('waiting', 'AccountName=orders;AccountKey=***')
     """
     return redact(text) if _SUSPECT.search(text) else text
+
+
+def without_secrets(value: Any) -> Any:
+    """Take account keys and signatures out of every text: an error that is quoted may have some."""
+    if isinstance(value, str):
+        return careful(value)
+    if isinstance(value, dict):
+        return {careful(str(name)): without_secrets(each) for name, each in value.items()}
+    return [without_secrets(each) for each in value] if isinstance(value, list) else value
 
 
 _NUMBERED: Final = re.compile(r"(.*?)([0-9]{1,15}(?:[.][0-9]{1,15})?)?", re.DOTALL)

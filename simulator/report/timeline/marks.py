@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.checks.coverage import outside_their_hold
 from simulator.checks.exclusion import past_their_guard
 from simulator.checks.findings import label
-from simulator.report.timeline.timeline import BrokenPromise, Handover, Mark, OverlapSpan, Takeover
+from simulator.report.timeline.timeline import BrokenPromise, Handover, Mark, MarkKind, OverlapSpan, Takeover
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -51,8 +51,7 @@ def read_marks(
 def _faults(history: History) -> Iterator[Mark]:
     """Yield the faults that the fleet caused, each with its end and how many requests it hit."""
     if history.healed is not None:
-        what = "from here on everybody must get their turn"
-        yield Mark(kind="healed", at=history.healed, end=history.healed, what=what)
+        yield _moment(history.healed, "healed", "from here on everybody must get their turn")
     for fault in history.faults:
         yield Mark(
             kind="fault",
@@ -71,24 +70,22 @@ def _strikes(history: History, records: Iterable[Record]) -> Iterator[Mark]:
     for kill in history.kills:
         held = ", ".join(label(hold.lock) for hold in kill.holds)
         what = f"{kill.host} (pid {kill.pid}) is killed" + (f" while it holds {held}" if held else "")
-        lock = kill.holds[0].lock if kill.holds else ""
-        yield Mark(kind="kill", at=kill.t, end=kill.t, what=what, hosts=(kill.host,), lock=lock)
+        yield _moment(kill.t, "kill", what, kill.host, kill.holds[0].lock if kill.holds else "")
     for pause in history.pauses:
         end = min(pause.end, history.end)
         what = f"{pause.host} stands still for {end - pause.start:.1f} s"
         yield Mark(kind="pause", at=pause.start, end=end, what=what, hosts=(pause.host,))
     for gone in history.worker_ends:
-        what = f"a worker of {gone.host} ends: {gone.reason}"
-        yield Mark(kind="worker ended", at=gone.t, end=gone.t, what=what, hosts=(gone.host,))
+        yield _moment(gone.t, "worker ended", f"a worker of {gone.host} ends: {gone.reason}", gone.host)
+    for drain in history.drains:
+        yield _moment(drain.t, "drain", f"{drain.host} is drained", drain.host)
     for record in records:
         if record.event == "operator":
             what = f"an operator: {record.text('action') or 'break'} {label(record.text('lock'))}"
-            yield _mark(record, "operator", what, hosts=(), lock=record.text("lock"))
-        elif record.event == "host_draining":
-            yield _mark(record, "drain", f"{record.host} is drained")
+            yield _moment(record.t, "operator", what, lock=record.text("lock"))
         elif record.event == "host_exited" and record.host in dict(history.crashes) and not record.get("expected"):
-            code = record.text("code")
-            yield _mark(record, "crash", f"{record.host} ended by itself with exit code {code}")
+            what = f"{record.host} ended by itself with exit code {record.text('code')}"
+            yield _moment(record.t, "crash", what, record.host)
 
 
 def _is_told(mark: Mark, faults: Iterable[Mark]) -> bool:
@@ -105,7 +102,7 @@ def _losses(records: Iterable[Record]) -> Iterator[Mark]:
         if record.event == "lock" and record.get("kind") == "lost":
             lock, reason = record.text("lock"), record.text("reason") or "no reason given"
             what = f"{record.host} learns that it has lost {label(lock)} ({reason})"
-            yield _mark(record, "lost", what, lock=lock, owner=record.text("owner"))
+            yield _moment(record.t, "lost", what, record.host, lock, record.text("owner"))
 
 
 def _deadlines(history: History, leases: Iterable[Lease]) -> Iterator[Mark]:
@@ -114,12 +111,9 @@ def _deadlines(history: History, leases: Iterable[Lease]) -> Iterator[Mark]:
     for lease in leases:
         if lease.ending != "expired" or lease.deadline >= deaths.get(lease.host, math.inf):
             continue
-        if not any(_is_under(got, lease) for got in history.acquisitions):
-            continue
-        what = f"deadline: {lease.host} must have given up {label(lease.lock)}"
-        yield Mark(
-            kind="deadline", at=lease.deadline, end=lease.deadline, what=what, hosts=(lease.host,), lock=lease.lock
-        )
+        if any(_is_under(got, lease) for got in history.acquisitions):
+            what = f"deadline: {lease.host} must have given up {label(lease.lock)}"
+            yield _moment(lease.deadline, "deadline", what, lease.host, lease.lock)
 
 
 def _is_under(got: Acquisition, lease: Lease) -> bool:
@@ -129,9 +123,9 @@ def _is_under(got: Acquisition, lease: Lease) -> bool:
     return mine and lasted and lease.start - _SAME <= got.t <= lease.end
 
 
-def _mark(record: Record, kind: Any, what: str, **more: Any) -> Mark:
-    hosts = (record.host,) if record.host not in {"fleet", "world"} else ()
-    return Mark(**{"kind": kind, "at": record.t, "end": record.t, "what": what, "hosts": hosts} | more)
+def _moment(at: float, kind: MarkKind, what: str, host: str = "", lock: str = "", owner: str = "") -> Mark:
+    hosts = () if host in {"", "fleet", "world"} else (host,)
+    return Mark(kind=kind, at=at, end=at, what=what, hosts=hosts, lock=lock, owner=owner)
 
 
 def read_takeovers(verdict: Verdict) -> tuple[Takeover, ...]:

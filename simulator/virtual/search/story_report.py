@@ -17,9 +17,9 @@ from simulator.checks.findings import count, label
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
 from simulator.report.html.html_report import ReportContent, facts_of
-from simulator.report.timeline.build import build_timeline
+from simulator.report.timeline.build import build_timeline, without_secrets
 from simulator.report.timeline.timeline import BrokenPromise, Mark, MarkKind, Timeline
-from simulator.report.trace import clean, trace_of, written
+from simulator.report.trace import trace_of, written
 from simulator.report.words import Line
 from simulator.virtual.oracle import blob_records, callers, conduct, listeners, oracle, takeovers
 from simulator.virtual.search.narrative.choice import names_of_locks, read_tale
@@ -215,5 +215,8 @@ def write_story_trace(file: OutFile, scenario: WorldScenario, run: Run) -> None:
     trace = trace_of(timeline, judge(records))
     trace["otherData"] |= {"workload": scenario.workload, "seed": scenario.seed, "history": run.history}
     if run.violations:
-        trace["otherData"] |= {"verdict": "violated", "reasons": clean([each.text for each in timeline.troubles])}
+        trace["otherData"] |= {
+            "verdict": "violated",
+            "reasons": without_secrets([each.text for each in timeline.troubles]),
+        }
     file.write(written(trace))
