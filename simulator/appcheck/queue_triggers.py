@@ -78,8 +78,20 @@ def check_messages(subject: Subject, guard: Guard) -> Iterator[Finding]:
     """Yield the harm of a busy lock to the messages of a queue."""
     fails_if_busy = guard.on_contention == "raise" or (guard.on_contention == "wait" and guard.timeout is not None)
     if guard.mode == "function" and subject.trigger.type == QUEUE and fails_if_busy:
-        yield from _failures(subject, guard)
-        yield from _tries(subject, guard)
+        options = _queue_values(subject.app)
+        most = whole_number(options["maxdequeuecount"][1]) if "maxdequeuecount" in options else 5
+        away = _seconds(options["visibilitytimeout"][1]) if "visibilitytimeout" in options else None
+        if most == 1:
+            yield RULES["raise-with-one-dequeue"].broken(
+                f"maxDequeueCount is 1 ({options['maxdequeuecount'][0]}): a message whose lock is busy fails once, and "
+                "is poison. Raise maxDequeueCount, or use 'wait' or 'defer'"
+            )
+        elif guard.on_contention == "raise" and not away:
+            yield RULES["raise-comes-back-at-once"].broken(
+                f"a message whose lock is busy comes back at once, and is poison after {most} failures. Set "
+                "visibilityTimeout in host.json, or use 'wait' or 'defer'"
+            )
+        yield from _tries(guard, most or 5, away or 0.0)
 
 
 def lock_renewal(app: AppSettings) -> float:
@@ -105,26 +117,12 @@ def extension_options(app: AppSettings, name: str) -> Mapping[str, object]:
     return {**found, **given}
 
 
-def _failures(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    options = _queue_values(subject.app)
-    most = whole_number(options["maxdequeuecount"][1]) if "maxdequeuecount" in options else 5
-    if most == 1:
-        yield RULES["raise-with-one-dequeue"].broken(
-            f"maxDequeueCount is 1 ({options['maxdequeuecount'][0]}): a message whose lock is busy fails once, and is "
-            "poison. Raise maxDequeueCount, or use 'wait' or 'defer'"
-        )
-    elif guard.on_contention == "raise" and not _seconds(options.get("visibilitytimeout", ("", None))[1]):
-        yield RULES["raise-comes-back-at-once"].broken(
-            f"a message whose lock is busy comes back at once, and is poison after {most} failures. Set "
-            "visibilityTimeout in host.json, or use 'wait' or 'defer'"
-        )
+def _tries(guard: Guard, most: int, away: float) -> Iterator[Finding]:
+    """Compare the time of all tries of a message with the time for which the lock may be taken.
 
-
-def _tries(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    """Compare how long a message is tried in all with how long its lock may be taken."""
-    options = _queue_values(subject.app)
-    most = (whole_number(options["maxdequeuecount"][1]) if "maxdequeuecount" in options else 5) or 5
-    away, waits = _seconds(options.get("visibilitytimeout", ("", None))[1]) or 0.0, guard.timeout or 0.0
+    ``most``: the number of tries; ``away``: the seconds between two.
+    """
+    waits = guard.timeout or 0.0
     tried = most * waits + (most - 1) * away
     taken = max(guard.at_least, guard.period if waits else 0.0)
     if most > 1 and tried < taken:

@@ -46,12 +46,9 @@ def _go_through(
     """Pass over the container and report the outcomes, also after an early end; return the outcomes.
 
     Args:
-        session: session with the container.
         begin: makes the pass.
         did: the work on a blob in words: "deleted".
         others: reason for each other outcome, by the field of this outcome.
-        dry_run: whether the pass changes nothing.
-        prefix: beginning of the names.
         mistake: returns the user's mistake after the pass, such as a function without locks; None: no mistake.
 
     Raises:

@@ -114,18 +114,13 @@ async def next_page(
         return await answered(lambda: keeping.page(prefix, marker, most), call=_CALL, answer=answer)
     except StoreFailure as failure:
         if failure.meaning == "missing":
-            raise no_container(container, failure) from failure
+            raise StorageError(
+                f"there is no container {container!r}: no lock was ever taken in it, or its name is wrong ({failure})",
+                reason=NO_CONTAINER,
+                status=failure.status,
+                code=failure.code,
+            ) from failure
         raise storage_error(container, failure, what="the listing of container") from failure
-
-
-def no_container(container: str, failure: StoreFailure) -> StorageError:
-    """Return the error for a container that does not exist."""
-    return StorageError(
-        f"there is no container {container!r}: no lock was ever taken in it, or its name is wrong ({failure})",
-        reason=NO_CONTAINER,
-        status=failure.status,
-        code=failure.code,
-    )
 
 
 async def find(keeping: LockKeeping, container: str, name: str, *, answer: float) -> tuple[Listed | None, float]:

@@ -101,18 +101,13 @@ async def break_hold(store: LeaseStore, name: str, notice: float | None = None, 
         )
         return None
     if ended is None:
-        await _see_it(store, name, container)
+        try:  # a free lock, or none at all
+            await answered(lambda: store.read(name))
+        except StoreFailure as failure:
+            if failure.meaning == "missing":
+                raise await no_such_lock(keeping_of(store), container, name) from failure
+            raise storage_error(name, failure) from failure
     return ended
-
-
-async def _see_it(store: LeaseStore, name: str, container: str) -> None:
-    """Raise ``StorageError`` if the blob does not exist."""
-    try:
-        await answered(lambda: store.read(name))
-    except StoreFailure as failure:
-        if failure.meaning == "missing":
-            raise await no_such_lock(keeping_of(store), container, name) from failure
-        raise storage_error(name, failure) from failure
 
 
 async def end_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | Passed | None:

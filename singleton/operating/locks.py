@@ -143,9 +143,8 @@ class Wanted:
     held: bool = False
     older_than: float | None = None
 
-    def among(self, page: Page, container: str, met: Met | None = None) -> Iterator[LockInfo]:
+    def among(self, page: Page, container: str, met: Met) -> Iterator[LockInfo]:
         """Yield the locks of this page that pass the filter; add all locks of the page to the counts in ``met``."""
-        met = Met() if met is None else met
         latest = None if self.older_than is None else page.at - self.older_than
         for blob in page.entries:
             lock = lock_info(blob, container)

@@ -162,16 +162,13 @@ def read_object(path: Path) -> _Object:
 
 
 def _loaded(text: str) -> object:
+    """Return the value of the text: as JSON, else with blanks for comments and last commas. Positions stay the same."""
     try:
         return json.loads(text, object_pairs_hook=_Object)
     except json.JSONDecodeError:
-        return json.loads(_plain_json(text), object_pairs_hook=_Object)
-
-
-def _plain_json(text: str) -> str:
-    """Return the text with blanks for comments and last commas, so that every position stays what it was."""
-    without_comments = re.sub(_COMMENT, _blanks_but_for_strings, text, flags=re.DOTALL)
-    return re.sub(_LAST_COMMA, _blanks_but_for_strings, without_comments, flags=re.DOTALL)
+        for blank in (_COMMENT, _LAST_COMMA):
+            text = re.sub(blank, _blanks_but_for_strings, text, flags=re.DOTALL)
+        return json.loads(text, object_pairs_hook=_Object)
 
 
 def _blanks_but_for_strings(match: re.Match[str]) -> str:

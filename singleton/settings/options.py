@@ -248,9 +248,9 @@ class _Given(NamedTuple):
     def read(self, name: str) -> object:
         """Return the value as the option's type, checked."""
         value = self.value
-        if value is None and name in _MAY_BE_NONE:
-            return None
         if value is None:
+            if name in _MAY_BE_NONE:
+                return None
             raise ConfigurationError(f"{self.label} is null: leave it out to have the default")
         if name in DURATIONS:
             value = self._seconds(value)
