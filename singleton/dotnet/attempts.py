@@ -60,15 +60,14 @@ async def repeated(
             return await attempt()
         except (LockNotAcquired, StorageUnavailable) as error:
             if left == 0 and isinstance(error, LockNotAcquired):
-                raise _exhausted(error, attempts) from None
+                raise LockNotAcquired(
+                    f"{error.message}; the retry limit of {attempts.retries} ({attempts.named}) is reached",
+                    lock=error.lock,
+                    owner=error.owner,
+                    reason="retries",
+                    holder=error.holder,
+                ) from None
             if left == 0 or loop.time() >= ends:
                 raise
         left -= 1
         await asyncio.sleep(min(max(next(pauses), _SHORTEST), ends - loop.time()))
-
-
-def _exhausted(error: LockNotAcquired, attempts: Attempts) -> LockNotAcquired:
-    tried = f"the retry limit of {attempts.retries} ({attempts.named}) is reached"
-    return LockNotAcquired(
-        f"{error.message}; {tried}", lock=error.lock, owner=error.owner, reason="retries", holder=error.holder
-    )

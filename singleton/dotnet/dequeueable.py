@@ -190,10 +190,6 @@ def _path(text: str) -> str:
     return text
 
 
-def _container(text: str) -> str:
-    return check_container_name(text.strip())
-
-
 def _account_url(text: str) -> str:
     """Return the part before container and blob; in another form no client serves all blobs."""
     uri = text.strip()
@@ -208,7 +204,7 @@ _KEYS: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "MinimumPollingIntervalInSeconds": ("shortest", _whole(0)),  # D-4
     "MaximumPollingIntervalInSeconds": ("longest", _whole(1)),  # D-5
     "MaxRetries": ("retries", _whole(0, 10)),  # D-7
-    "ContainerName": ("container", _container),  # D-8
+    "ContainerName": ("container", lambda text: check_container_name(text.strip())),  # D-8
     "BlobUriFormat": ("account_url", _account_url),  # D-8
 }
 _BY_FOLDED_KEY: Final = {key.casefold(): key for key in _KEYS}

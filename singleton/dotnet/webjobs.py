@@ -105,17 +105,15 @@ def check_dotnet_name(name: object) -> None:
     Raises:
         ConfigurationError: it is none.
     """
-    if not isinstance(name, str) or not _is_dotnet_name(name):
-        raise ConfigurationError(
-            f"dotnet_name is {quoted(name)}: give the full name of the C# method, its namespace, type and name, such "
-            "as 'Contoso.Shop.Orders.Ship' or, in a nested type, 'Contoso.Shop.Orders+Jobs.Ship'"
-        )
-
-
-def _is_dotnet_name(name: str) -> bool:
-    types, _, method = name.rpartition(".")
-    parts = (_ARITY.sub("", part) for part in re.split(r"[.+]", types))
-    return method.isidentifier() and all(part.isidentifier() for part in parts)
+    if isinstance(name, str):
+        types, _, method = name.rpartition(".")
+        parts = (_ARITY.sub("", part) for part in re.split(r"[.+]", types))
+        if method.isidentifier() and all(part.isidentifier() for part in parts):
+            return
+    raise ConfigurationError(
+        f"dotnet_name is {quoted(name)}: give the full name of the C# method, its namespace, type and name, such "
+        "as 'Contoso.Shop.Orders.Ship' or, in a nested type, 'Contoso.Shop.Orders+Jobs.Ship'"
+    )
 
 
 def _blob_name(folder: str, lock_id: str) -> str:

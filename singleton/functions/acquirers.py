@@ -78,7 +78,8 @@ async def acquire_both(
     async def ask(address: Address, left: float | None) -> Hold:
         return await registry.acquire(address, timeout=left, owner=owner)
 
-    async with all_or_none(sorted((new, old), key=_in_order), ask, registry.release, timeout=timeout) as holds:
+    in_order = sorted((new, old), key=lambda address: (address.place.container, address.name))
+    async with all_or_none(in_order, ask, registry.release, timeout=timeout) as holds:
         async with none_lost(holds.values()):
             token = await _one_token(holds[new], holds[old])
         both = DoubleHold(holds[new], holds[old], token)
@@ -127,10 +128,6 @@ class _Either:
     def overdue(self) -> bool:
         """Tell from any thread whether either lock is lost."""
         return any(signal.is_set() for signal in self._signals)
-
-
-def _in_order(address: Address) -> tuple[str, str]:
-    return address.place.container, address.name
 
 
 async def _one_token(first: Hold, other: Hold) -> int | None:

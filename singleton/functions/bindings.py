@@ -261,16 +261,11 @@ def _plain(parameter: str, value: Any, trigger: Trigger | None) -> Payload | Non
         names["QueueTrigger"] = _decoded(value)
     else:
         names = FromJson(names)
-    return Payload(
-        read=read, layers=(partial(_json_properties, read), lambda: names), hint=_nameless(parameter, value, trigger)
-    )
-
-
-def _nameless(parameter: str, value: object, trigger: Trigger | None) -> str:
-    """Say that the worker gives text and bytes without the names beside the payload."""
-    richer = NAMED.get(trigger.type) if trigger is not None and isinstance(value, str | bytes) else None
-    what = "text" if isinstance(value, str) else "bytes"
-    return f"; as {parameter} is {what}, it has only the names of its JSON: annotate it as {richer}" if richer else ""
+    hint = ""
+    if trigger is not None and isinstance(value, str | bytes) and (richer := NAMED.get(trigger.type)):
+        what = "text" if isinstance(value, str) else "bytes"
+        hint = f"; as {parameter} is {what}, it has only the names of its JSON: annotate it as {richer}"
+    return Payload(read=read, layers=(partial(_json_properties, read), lambda: names), hint=hint)
 
 
 def _decoded(body: str | bytes) -> str:

@@ -82,8 +82,11 @@ class WaitLimit:
             LockNotAcquired: as ``acquire`` does; or the limit is reached, and the error says why and what to do.
         """
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        left = self.left(invocation, began)
+        began, left = loop.time(), self.seconds
+        if invocation is not None and self.timeout is not None:
+            if invocation.since is None:
+                invocation.since = began
+            left = round(self.seconds - (began - invocation.since), 1)
         if left == math.inf or (wait is not None and wait <= left):
             return await acquire(registry, wait)
         ends = began + left
@@ -100,16 +103,6 @@ class WaitLimit:
                 reason="functionTimeout",
                 holder=error.holder,
             ) from None
-
-    def left(self, invocation: Invocation | None, now: float) -> float:
-        """Return the seconds for which it may wait from now on, by the lock thread's clock."""
-        if self.timeout is None:
-            return math.inf
-        if invocation is None:
-            return self.seconds
-        if invocation.since is None:
-            invocation.since = now
-        return round(self.seconds - (now - invocation.since), 1)
 
     def _why(self) -> str:
         assert self.timeout is not None

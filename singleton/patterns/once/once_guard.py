@@ -85,7 +85,11 @@ class OnceGuard(Guard):
             return await super()._run(call, unless_done, lambda: locks, cancel=cancel)
         except LockNotAcquired as error:
             if self.answers and error.lock == call.lock and is_http(self.trigger, call.arguments):
-                return _conflict()
+                return importlib.import_module("azure.functions").HttpResponse(
+                    "another request with this key is under way: send it again later",
+                    status_code=409,
+                    headers={"Retry-After": "1"},
+                )
             raise
 
     async def _unless_done(
@@ -111,13 +115,6 @@ class OnceGuard(Guard):
             extra=call.fields,
         )
         return result
-
-
-def _conflict() -> Any:
-    """Answer a request while another one with its key is under way."""
-    return importlib.import_module("azure.functions").HttpResponse(
-        "another request with this key is under way: send it again later", status_code=409, headers={"Retry-After": "1"}
-    )
 
 
 def _replayed(call: Call, outcome: Outcome) -> Any:

@@ -79,7 +79,8 @@ async def stopped(service: Service, registry: Registry) -> list[StoppedKey]:
 async def resume(service: Service, spot: str, registry: Registry, *, skip: bool) -> None:
     """Have a key go on."""
     store = service.store(registry)
-    hold = await service.client.acquisition(service.names.lock(spot), _PATIENCE)(registry)
+    acquire = service.client._acquire(service.names.lock(spot), _PATIENCE, "")  # noqa: SLF001 - the inbox's own client
+    hold = await acquire(registry)
     try:
         keeper = hold.keeper()
         position = Position.read(hold.lock, await keeper.read())

@@ -196,23 +196,6 @@ _senders: weakref.WeakKeyDictionary[Registry, dict[tuple[LockContainer, Names, s
 )
 
 
-class _Client(BaseClient):
-    """The locks of an inbox."""
-
-    @property
-    def place(self) -> LockContainer:
-        """The container."""
-        return self._place
-
-    def attempt(self, name: str, owner: str) -> Work[Hold | None]:
-        """Ask for a lock once."""
-        return self._try(name, owner, None, 0.0)
-
-    def acquisition(self, name: str, timeout: float) -> Work[Hold]:
-        """Wait for a lock."""
-        return self._acquire(name, timeout, "")
-
-
 class Service:
     """The storage of one inbox. Settings are read when it is first used."""
 
@@ -224,16 +207,20 @@ class Service:
         self._queue = queue
         self._encoding = encoding
         self._options = options
-        self._clients: dict[Any, _Client] = {}
+        self._clients: dict[Any, BaseClient] = {}
         self._accounts: dict[Any, StorageAccount] = {}
 
     @property
-    def client(self) -> _Client:
+    def client(self) -> BaseClient:
         """The lock client of the inbox; under a replaced lock thread, the client for its account."""
         where = provided_account(self._connection)
         if where not in self._clients:
-            self._clients[where] = _Client(self._connection, options=self._options)
+            self._clients[where] = BaseClient(self._connection, options=self._options)
         return self._clients[where]
+
+    @property
+    def _place(self) -> LockContainer:
+        return self.client._place  # noqa: SLF001
 
     @property
     def _account(self) -> StorageAccount:
@@ -251,7 +238,7 @@ class Service:
 
     def attempt(self, spot: str, owner: str = "") -> Work[Hold | None]:
         """Ask once for the lock of a key."""
-        return self.client.attempt(self.names.lock(spot), owner)
+        return self.client._try(self.names.lock(spot), owner, None, 0.0)  # noqa: SLF001 - the inbox's own client
 
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
@@ -261,7 +248,7 @@ class Service:
         Raises:
             ConfigurationError: it keeps neither logs nor state.
         """
-        store: Any = registry.store(self.client.place)
+        store: Any = registry.store(self._place)
         if isinstance(store, LogStore) and isinstance(store, ContentStore):
             there: Store = store  # type: ignore[assignment] # it is a LeaseStore, too
             return there
@@ -278,7 +265,7 @@ class Service:
             return await self.ring(registry, Bell(self.names.inbox, spot))
 
         senders = _senders.setdefault(registry, {})
-        key = self.client.place, self.names, self._queue
+        key = self._place, self.names, self._queue
         if key not in senders:
             senders[key] = Sender(self.store(registry), self.names, wall=registry.wall, rng=registry.rng)
         await senders[key].send(spot, entry, ring_first)

@@ -54,19 +54,15 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
         raise ConfigurationError("@ordered needs an inbox: @ordered(inbox), with inbox = Inbox(...)")
 
     def guarded(function: Callable[..., Any], _: object, trigger: Trigger | None) -> Callable[..., Any]:
-        _check(function, trigger)
+        check_guardable(function, None if trigger is None else trigger.type)
+        if inspect.isgeneratorfunction(function):
+            raise ConfigurationError(
+                f"@ordered on {function.__name__}: it is a generator function, and nothing would run its body. Do the "
+                "work in the function, without yield"
+            )
         return _wrapped(function, inbox, checked_rules(attempts, on_poison), _parameter(function, trigger))
 
     return lambda target: declare(target, guarded)
-
-
-def _check(function: Any, trigger: Trigger | None) -> None:
-    check_guardable(function, None if trigger is None else trigger.type)
-    if inspect.isgeneratorfunction(function):
-        raise ConfigurationError(
-            f"@ordered on {function.__name__}: it is a generator function, and nothing would run its body. Do the work "
-            "in the function, without yield"
-        )
 
 
 def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:

@@ -309,9 +309,7 @@ class SpareBell:
         known, self._known = self._known, None
 
         async def ended(registry: Registry) -> None:
-            if again is None:
-                await put_off(self.service, registry, known, None)
-            elif not await put_off(self.service, registry, known, again):
+            if not await put_off(self.service, registry, known, again) and again is not None:
                 bell = replace(self.bell, again=self.bell.again + 1)
                 if await self.service.ring(registry, bell, again) is None:
                     raise StorageUnavailable(f"the queue could not be told of {bell.spot} again", reason="no bell")
