@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -126,13 +127,13 @@ async def _answered(
             return
         # The invocation fails, but the host must not have the bell back: another is rung where there is a need.
         known = getattr(given, "id", None), getattr(given, "pop_receipt", None)
+        deleted = False
         if all(isinstance(each, str) and each for each in known):
             ours: Any = known
-            try:
-                if await locks.call_async(lambda registry: put_off(service, registry, ours, None)):
-                    raise outcome.error
-            except StorageError:
-                pass
+            with suppress(StorageError):
+                deleted = await locks.call_async(lambda registry: put_off(service, registry, ours, None))
+        if deleted:
+            raise outcome.error
         _log.error(
             "%s failed; the inbox keeps its message, so it ends as a success",
             invocation.function,

@@ -11,7 +11,15 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from singleton import AsyncLockClient, ConfigurationError, Inbox, InboxMessage, current_hold, ordered
+from singleton import (
+    AsyncLockClient,
+    ConfigurationError,
+    Inbox,
+    InboxMessage,
+    StorageUnavailable,
+    current_hold,
+    ordered,
+)
 from singleton.patterns.ordered.bells import Bell
 from singleton.testing import memory, memory_locks, virtual_time
 from singleton.testing.storage.memory_queue import MemoryMessageStore
@@ -128,6 +136,17 @@ async def test_an_invocation_whose_message_fails_fails_and_its_bell_is_ours_to_r
     assert queue().calls["delete"] == 1, "the host must not have it back, and count"
     await function(message=bell(), context=Context())  # too early: it is put off
     assert in_seconds() == [1.0, 1.0]
+
+
+@virtual_time
+async def test_an_invocation_fails_whose_handler_meets_trouble_of_a_storage_of_its_own() -> None:
+    def troubled(message: InboxMessage) -> None:
+        raise StorageUnavailable("the storage of invoices does not answer")
+
+    function = queue_app("async", "below", troubled)
+    await Inbox("orders").asend("k", 0)
+    with pytest.raises(StorageUnavailable, match="invoices"):
+        await function(message=bell(), context=Context())
 
 
 @virtual_time
