@@ -77,13 +77,7 @@ class HostReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionResult:
-    """One function of the app: whether it is guarded, and how often it ran.
-
-    Attributes:
-        exercised: whether the run showed it at work: a guarded body ran, or an unguarded function was invoked.
-        how: by the rules of its trigger (``simulated``), only delivered, or not at all.
-        why: why it was not exercised.
-    """
+    """One function of the app: whether it is guarded, how often it ran, and how the run exercised it, or why not."""
 
     name: str
     trigger: str
@@ -157,28 +151,7 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain JSON data, the form of ``singleton-sim --json``.
 
-        Its keys are stable for one value of ``schema``; times are seconds, rounded to the millisecond:
-
-            schema, verdict, reasons[], notes[], seed, duration, singleton, same_app, interrupted,
-            sections, locks, kills, pauses,
-            overlap_count, overlaps[] (at most 50): {lock, at, seconds, first, second}, caught_count, caught[] likewise,
-                first and second: {host, function, owner, token, start, end, ending}; refused: the app's error with
-                which the body of the smaller token ended,
-            failovers[]: {host, pid, at, ok, lock, function, token, state, lease, by, token_after, seconds, wanted,
-                bound, also[]}, also: the victim's other locks, {lock, function, token, state, …, bound, ok};
-                seconds, wanted and bound count from the kill, by, seconds… are null where nobody took over,
-            messages: {sent, completed, skipped, poisoned, stuck, lost, open, duplicated, redelivered,
-                deferred, deferrals, troubles[]: {id, queue, key, what}},
-            requests: {sent, answered, refused, failed, cut, unanswered, open, unsent, longest,
-                statuses: {status: number}},
-            untried[], exercised: {renewals, waits, refusals, handed_between, handed_within, kills, losses, longest},
-            tokens: {issued, locks, increasing, regressions[]: {lock, at, host, token, before, before_host, seen}},
-            faults[]: {id, kind, at, seconds, hosts[], lock, aim, meant, what, hits, excused},
-            hosts[]: {name, pid, ended, bodies, skipped, after},
-            functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed,
-                exercised, how, why}
-
-        The command adds journals, report and trace: where each of them is, if the run has left it.
+        docs/fake-host.md lists the keys, which are stable for one value of ``schema``.
         """
         data: dict[str, Any] = {"schema": SCHEMA}
         # Without locks there may be tens of thousands of overlaps: only the told ones are copied.

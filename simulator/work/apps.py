@@ -33,13 +33,8 @@ class AppFunction:
     Attributes:
         queue: the storage queue that it listens to; "" if it has none.
         source: where its work comes from: that queue, or ``http/NAME``, ``servicebus/NAME``… "" if it has none.
-        how: whether that source is simulated by its rules, or only delivered from the user's messages.
-        route: of an HTTP trigger, without the app's prefix; None for others.
+        how, route, methods, many, path, sessions: as a `Source` has them.
         prefix: what comes before that route.
-        methods: that it allows; none means all.
-        many: whether one of its deliveries is a batch.
-        path: which blobs it takes; "" if it takes none.
-        sessions: whether its messages must have sessions.
         idle: why it is not run, or "".
         scope: its guard's property path, or None.
         paths: the dotted paths of its guard's scope id.

@@ -36,24 +36,15 @@ class ScenarioError(ValueError):
 class Scenario:
     """A checked run.
 
+    The help of the options says what each of them is. Here is what the help does not say.
+
     Attributes:
-        app: folder of the app that every host runs.
-        kill: how many of them are killed, each while it holds a lock.
-        pause: how many times one is stopped while it holds a lock, and goes on when its lease is over.
         duration: seconds for which work is offered. The run then goes on until all work is done, and others have
             acquired the locks of all victims.
-        seed: the seed of the fleet's choices: messages, keys, moments of the kills.
-        singleton: False runs the guarded bodies without their locks.
         same_app: the hosts are instances of one app. Otherwise they are apps that share one lock scope.
         timer_every: the longest wait for a timer's next tick in seconds; 0 keeps the app's own schedules.
-        visibility: seconds after which a message that a dead host had received is delivered again.
-        messages: file with messages of the user's own, or None.
-        storage: connection string of a storage account that exists already, or None for an Azurite of its own.
-        cloud: that account may be on another machine.
-        keep: the journals stay.
         faults: the kinds of faults that strike, with commas; "" for none.
-        fault_every: seconds from one fault to the next, on average.
-        fault_plan: file with a plan of faults, instead of their kinds; or None.
+        fault_plan: file with a plan of faults, in place of their kinds; or None.
     """
 
     app: Path
