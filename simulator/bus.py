@@ -248,8 +248,6 @@ class BusServer:
         self._loop.call_soon_threadsafe(self._changed.set)
         return answer
 
-    # -- the thread -----------------------------------------------------------------------------------
-
     async def _listen(self) -> None:
         from aiohttp import web  # a third of a second, and only apps with such triggers need it
 

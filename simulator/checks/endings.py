@@ -228,9 +228,6 @@ def _taken(history: History) -> dict[str, list[TimeSpan]]:
     return {lock: sorted(several) for lock, several in spans.items()}
 
 
-# --- who was refused --------------------------------------------------------------------------------------------------
-
-
 def _not_allowed(history: History) -> Iterator[Finding]:
     """A caller that gives up has a policy that allows it, and has waited as long as the policy says."""
     against = Counter[tuple[str, str]]()
@@ -270,9 +267,6 @@ def _alone(history: History, taken: dict[str, list[TimeSpan]]) -> Iterator[Findi
     yield from _calls(alone, "found the lock taken, and nobody had it")
 
 
-# --- how long who asks may wait ---------------------------------------------------------------------------------------
-
-
 def _waits(history: History) -> Iterator[Finding]:
     """A caller skips, raises or defers as soon as another has the lock; a timeout ends a wait."""
     held: dict[str, list[Acquisition]] = defaultdict(list)
@@ -297,9 +291,6 @@ def _waits(history: History) -> Iterator[Finding]:
         policy = f"on_contention={function.on_contention!r}"
         policy += f", timeout={function.timeout:g}" if function.timeout else ""
         yield violation(f"an invocation of {name!r} waited for {seconds:.1f} s for its lock, despite {policy}")
-
-
-# --- how long a lock is kept, and how long it is free -----------------------------------------------------------------
 
 
 def _kept(history: History) -> Iterator[Finding]:

@@ -144,9 +144,6 @@ class RealFault(Fault):
         return {"kind": self.kind, **values}
 
 
-# -- hosts -------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKill(RealFault, kind="kill"):
     """SIGKILL: nothing of the process runs again."""
@@ -182,8 +179,6 @@ class ScaleIn(RealFault, kind="drain"):
         return f"{mark.who} is told to end, as at a scale-in{mark.moment}"
 
 
-# -- operators ---------------------------------------------------------------------------------------------------------
-
 ACTIONS: Final = {"break": "breaks the lease", "delete": "deletes the blob"}
 
 
@@ -200,9 +195,6 @@ class LeaseBreak(RealFault, kind="break"):
 
     def words(self, mark: Victims, seconds: float | None) -> str:  # noqa: ARG002 - an instant
         return f"an operator {ACTIONS[self.action]} of {short(mark.lock)}, which {mark.who} has"
-
-
-# -- the network, and the service as a host sees it --------------------------------------------------------------------
 
 
 def _between(least: float, most: float) -> Any:

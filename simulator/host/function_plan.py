@@ -146,11 +146,8 @@ def make_plans(
 ) -> list[Plan]:
     """Return the plan of each function. A function whose trigger the host refuses is idle, and the others run (H-86).
 
-    Args:
-        functions: what the worker has indexed.
-        settings: the app settings.
-        pace: the longest wait for a timer's next tick in seconds; 0 keeps the schedules.
-        allowed: the functions that host.json allows, in lower case; None: all.
+    ``pace`` is the longest wait for a timer's next tick in seconds; 0 keeps the schedules. ``allowed`` has the
+    functions that host.json allows, in lower case; None: all.
 
     Raises:
         AppError: two names differ by case only, and the host does not start.

@@ -179,14 +179,19 @@ class FakeHost:
         await asyncio.wait({preparing, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if not preparing.done():
             return STOPPED
+        queues = AzureQueues(self._config.storage)
         try:
             prepared = await preparing
-            _apply_zone(prepared.zone)
-            queues = _queues(self._config.storage, used=prepared.queues)
+            if prepared.queues:
+                queues.open()
         except HostError as error:
             self._write("host_error", message=str(error))
             _log.error("%s", error)
             return REFUSED
+        if prepared.zone is not None:  # schedules are read in the time zone that the app's settings name
+            os.environ["TZ"] = prepared.zone
+            if hasattr(time, "tzset"):
+                time.tzset()
         for note in prepared.notes:
             self._write("note", message=note)
             _log.warning("%s", note)
@@ -226,24 +231,6 @@ class FakeHost:
             await site.close()
         await runner.drain(DRAIN)
         return STOPPED
-
-
-def _queues(storage: str, *, used: bool) -> AzureQueues:
-    queues = AzureQueues(storage)
-    if used:
-        try:
-            queues.open()
-        except ValueError as error:
-            raise HostError(f"the storage's connection string can't be used: {error}") from error
-    return queues
-
-
-def _apply_zone(zone: str | None) -> None:
-    """Read schedules in the time zone that the app's settings name, as its worker does."""
-    if zone is not None:
-        os.environ["TZ"] = zone
-        if hasattr(time, "tzset"):
-            time.tzset()
 
 
 LAST_WORDS: Final = 0.2

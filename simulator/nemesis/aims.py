@@ -32,7 +32,6 @@ class Ambush:
     """Holds back the first request of a kind, from certain hosts and about certain locks."""
 
     def __init__(self, operation: str) -> None:
-        """Lie in wait for this operation, for nobody yet."""
         self._operation = operation
         self._rules: dict[Wire, ProxyRule] = {}
         self._freed: tuple[Wire, asyncio.Event] | None = None
@@ -97,7 +96,6 @@ class Aiming:
     """Looks for the victims of a fault, until some are found."""
 
     def __init__(self, fault: RealFault, field: Field, rng: random.Random) -> None:
-        """Begin to look."""
         self.fault = fault
         self.aim: Aim = fault.aim
         self._field = field

@@ -197,8 +197,6 @@ class Fleet:
         """Prepare the hosts' files in `folder`; nothing runs yet.
 
         Args:
-            scenario: the run.
-            folder: for the journals.
             storage: connection string of the storage.
             lock_host_id: the host id of the locks.
             way: returns the connection string of one host, by its name, if each has a way of its own to the storage.
@@ -264,7 +262,10 @@ class Fleet:
             watch()
             for host in started:
                 if self.board.state(host.name) == "failed" or not host.running:
-                    raise FleetTrouble(f"{host.name} did not start: {self._why(host)}")
+                    said = dict(self.board.history.errors).get(host.name) or host.last_words()
+                    raise FleetTrouble(
+                        f"{host.name} did not start: {said or f'it ended with exit code {host.exit_code()}'}"
+                    )
             if time.monotonic() > deadline:
                 raise FleetTrouble(f"{late[0].name} was not ready in time: {late[0].last_words() or 'it said nothing'}")
             time.sleep(0.03)
@@ -450,7 +451,3 @@ class Fleet:
         fields = {name: getattr(hold, name) for name in ("lock", "function", "owner", "token", "mode")}
         function = self.board.history.functions.get(hold.function)
         return {**fields, "on_contention": function.on_contention if function is not None else ""}
-
-    def _why(self, host: Host) -> str:
-        said = dict(self.board.history.errors).get(host.name)
-        return said or host.last_words() or f"it ended with exit code {host.exit_code()}"

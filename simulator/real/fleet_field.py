@@ -26,7 +26,6 @@ class Wiring:
     """Gives each host a wire of its own."""
 
     def __init__(self, wires: Wires, connection: str) -> None:
-        """Prepare for hosts of this storage."""
         self._wires = wires
         self._connection = connection
         self.by_host: dict[str, Wire] = {}
@@ -47,7 +46,6 @@ class RealField(Field):
     """The fleet, as a nemesis sees it. `Field` says what each method does."""
 
     def __init__(self, fleet: Fleet, wiring: Wiring, storage: Storage) -> None:
-        """Look at this fleet, whose hosts have these wires."""
         self._fleet = fleet
         self._wiring = wiring
         self._storage = storage
@@ -56,8 +54,6 @@ class RealField(Field):
         self._ended: dict[str, float] = {}  # to be started again, and when
         self._locks: frozenset[str] = frozenset()
         self._read = 0
-
-    # -- what there is ---------------------------------------------------------------------------------
 
     @property
     def wires(self) -> dict[str, Wire]:
@@ -111,8 +107,6 @@ class RealField(Field):
 
     def _lease_of(self, deed: Deed) -> float:
         return self._fleet.board.history.function(deed.function).lease_in(deed.mode)
-
-    # -- what is done ----------------------------------------------------------------------------------
 
     def tend(self) -> None:
         """Start again what has ended, in time; see whether drained hosts have ended."""

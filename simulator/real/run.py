@@ -161,8 +161,6 @@ class _Course:
         """Undo what was done, the last step first."""
         self._undo.close()
 
-    # -- before ---------------------------------------------------------------------------------------
-
     def _prepare(self) -> None:
         """Get the storage and the app's description, both at once."""
         scenario = self._scenario
@@ -242,8 +240,6 @@ class _Course:
         self._reporter.step(f"Starting {fleet_of(scenario.hosts, same_app=scenario.same_app)}")
         fleet.start(lambda: self._show("starting"), self._signals.held)
         self._started = clock()
-
-    # -- while it runs -----------------------------------------------------------------------------------
 
     def _work(self) -> None:
         fleet, duration = self._fleet, self._scenario.duration
@@ -330,8 +326,6 @@ class _Course:
         told = tuple(filter(None, waits))
         progress = Progress(phase=phase, now=now, elapsed=elapsed, duration=duration, waits=told)
         self._reporter.show(self._fleet.board, progress)
-
-    # -- after -------------------------------------------------------------------------------------------
 
     def _end(self, *, interrupted: bool) -> Verdict:
         fleet = self._fleet

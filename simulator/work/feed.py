@@ -49,11 +49,9 @@ class Feeder:
         own: Mapping[str, Sequence[Outgoing]] | None = None,
         large: bool = False,
     ) -> None:
-        """Plan a run.
+        """Plan a run of an app; keys and pauses come from the seed.
 
         Args:
-            app: what listens.
-            seed: of keys and pauses.
             duration: seconds during which messages are sent.
             own: the user's messages by source: each of them is sent once. None is made for sources of these kinds.
             large: whether a message now and then asks for a body that is longer than a lease, with ``"Large": true``.

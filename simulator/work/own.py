@@ -313,21 +313,16 @@ def _delivered(entry: Entry, function: AppFunction) -> Outgoing:
         raise ScenarioError(
             f'{entry.where}: {function.source} takes messages of sessions only: give "metadata": {{"SessionId": "…"}}'
         )
-    if function.path:
-        _check_path(entry, function, metadata)
-    body = _body(entry.body, entry.where, LARGEST_ELSEWHERE)
-    if function.trigger in _OF_DOCUMENTS and not _is_documents(body):
-        raise ScenarioError(f'{entry.where}: {function.name!r} is given documents: give "body": [{{…}}]')
-    return Outgoing(function.source, body, "", metadata=metadata)
-
-
-def _check_path(entry: Entry, function: AppFunction, metadata: Mapping[str, Any]) -> None:
     path = metadata.get("path") or metadata.get("BlobTrigger")
-    if path is not None and not path_fits(function.path, path):
+    if function.path and path is not None and not path_fits(function.path, path):
         raise ScenarioError(
             f"{entry.where}: the blob {json.dumps(path)} does not trigger {function.name!r}: its path is "
             f"{function.path!r}"
         )
+    body = _body(entry.body, entry.where, LARGEST_ELSEWHERE)
+    if function.trigger in _OF_DOCUMENTS and not _is_documents(body):
+        raise ScenarioError(f'{entry.where}: {function.name!r} is given documents: give "body": [{{…}}]')
+    return Outgoing(function.source, body, "", metadata=metadata)
 
 
 def _is_documents(text: str) -> bool:

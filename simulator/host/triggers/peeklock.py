@@ -12,7 +12,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from simulator.bus import BusTrouble
 from simulator.host.triggers.delivery import Delivery
@@ -29,9 +29,6 @@ _WAIT: Final = 5.0
 _PAUSE: Final = 0.5
 _TRIES: Final = 5
 
-RunDelivery: TypeAlias = "Callable[[Delivery], Awaitable[bool]]"
-"""Runs the function on a delivery; True means success."""
-
 
 @dataclass(kw_only=True, eq=False)
 class PeekLockListener:
@@ -42,7 +39,8 @@ class PeekLockListener:
     receiver: Bus
     options: BusOptions
     lock: float
-    body: RunDelivery
+    body: Callable[[Delivery], Awaitable[bool]]
+    """Runs the function on a delivery; True means success."""
     write: Write
     _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _in_flight: set[asyncio.Task[None]] = field(default_factory=set, init=False)

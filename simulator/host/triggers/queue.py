@@ -15,13 +15,13 @@ import logging
 import math
 import re
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2s
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.request import getproxies_environment
 
+from simulator.host.app.app_model import HostError
 from singleton.defer.trigger_queue import poison_queue
 from singleton.stores.azure_blob import judged
 from singleton.stores.azure_queue import AzureMessageStore
@@ -29,7 +29,7 @@ from singleton.stores.message_store import GONE, MessageStore
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from datetime import datetime
     from random import Random
 
@@ -166,16 +166,19 @@ class AzureQueues(HostQueues):
         """Return the client of the account. The first call imports the SDK, which many apps do without.
 
         Raises:
-            ValueError: the connection string can't be used.
+            HostError: the connection string can't be used.
         """
         if self._service is None:
             from azure.storage.queue.aio import QueueServiceClient
 
             # To read the environment's settings takes a turn of a thread for each request: seconds on a busy machine.
             proxies = bool(getproxies_environment())
-            self._service = QueueServiceClient.from_connection_string(
-                self._connection_string, retry_total=0, use_env_settings=proxies
-            )
+            try:
+                self._service = QueueServiceClient.from_connection_string(
+                    self._connection_string, retry_total=0, use_env_settings=proxies
+                )
+            except ValueError as error:
+                raise HostError(f"the storage's connection string can't be used: {error}") from error
         return self._service
 
     async def close(self) -> None:
@@ -242,9 +245,6 @@ _log = logging.getLogger(__name__)
 _TRIES: Final = 5
 _PAUSE: Final = 0.2
 
-RunMessage = Callable[[QueueMessage], Awaitable[bool]]
-"""Runs the function on a message; True means success."""
-
 
 @dataclass(kw_only=True, eq=False)
 class QueueListener:
@@ -255,7 +255,8 @@ class QueueListener:
     service: HostQueues
     options: QueueOptions
     visibility: float
-    body: RunMessage
+    body: Callable[[QueueMessage], Awaitable[bool]]
+    """Runs the function on a message; True means success."""
     write: Write
     random: Random
     _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)

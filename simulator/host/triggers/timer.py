@@ -9,13 +9,15 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.schedule import NEVER, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 _log = logging.getLogger(__name__)
 # A long wait is split, so that a changed clock or a machine that slept is noticed (H-70).
@@ -49,9 +51,6 @@ class Tick:
     adjusts: bool = True
 
 
-RunTick = Callable[[Tick], Awaitable[None]]
-
-
 @dataclass(kw_only=True, eq=False)
 class TimerListener:
     """Fires one function by its schedule.
@@ -61,7 +60,7 @@ class TimerListener:
 
     function: str
     schedule: Schedule
-    body: RunTick
+    body: Callable[[Tick], Awaitable[None]]
     run_on_startup: bool = False
     store: BlobStatusStore | None = None
     clock: WallClock = field(default_factory=WallClock)

@@ -212,9 +212,6 @@ def _rank(segment: tuple[RoutePart, ...]) -> int:
     return _RULED if first.rules else _FREE
 
 
-# --- constraints ------------------------------------------------------------------------------------------------------
-
-
 def _check(rule: str) -> Check:
     """Return what a constraint asks of a value.
 
