@@ -37,7 +37,6 @@ from tests.simulation.silencing import SILENCING
 from tests.simulation.state_scenes import STATES
 from tests.worlds import once
 from tests.worlds.clients import book as clientbook
-from tests.worlds.clients import calls as clientcalls
 from tests.worlds.clients import crowd as clientcrowd
 from tests.worlds.clients import uses as clientuses
 from tests.worlds.deployments import deployed, deployment
@@ -526,7 +525,7 @@ def _client(host: Host) -> tuple[clientbook.Book, clientbook.Customer]:
 def _user(host: Host, kind: Literal["lock", "worker"]) -> tuple[clientuses.User, clientbook.Use]:
     """Let somebody use the client of a host."""
     book, customer = _client(host)
-    calls = clientcalls.Calls(host.scene.world)
+    calls = clientbook.Calls(host.scene.world)
     calls.watch()
     user = clientuses.User(host.scene.world, book, calls, customer, AsyncLockClient(), "me", sync=False)
     return user, book.begin(customer, "me", kind, (LOCK,), None)

@@ -58,7 +58,7 @@ register(
         "defer": BUILT_IN["defer"],
         "listener": _ours(start_listeners, "listeners.answers"),
         "deployed": _ours(start_deployed, "deployments.deployed", "deployments.places"),
-        "clients": _ours(start_clients, "clients.book", "clients.calls", "clients.uses"),
+        "clients": _ours(start_clients, "clients.book", "clients.uses"),
         "failover": _ours(start_failovers),
         "crowd": _ours(start_crowd, "clients.crowd"),
         "state": _ours(start_states, "states"),

@@ -21,17 +21,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sqlalchemy import MetaData
 
 from simulator.virtual.hosts.jobs import inside, lock_client
+from simulator.virtual.worlds.world import Judge, World
 from singleton import LockClosed
 from singleton.patterns.outbox import Message, OutboxRelay, StaleClaim
 from singleton.patterns.sql import SqlOutbox, outbox_table
 from tests.worlds.database import Database
-from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.world import World
     from singleton import Hold
 
 _T = TypeVar("_T")

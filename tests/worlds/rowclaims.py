@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import MetaData, insert, update
 
+from simulator.virtual.worlds.world import Judge, World
 from singleton.patterns.outbox import Claim, StaleClaim
 from singleton.patterns.sql import RowStates, work_table
 from tests.worlds.database import Database
-from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.world import World
 
 _STUCK_AFTER: Final = 20.0
 _ATTEMPTS: Final = 4

@@ -20,13 +20,12 @@ from simulator.virtual.hosts.jobs import able, inside, lock_client
 from simulator.virtual.oracle.callers import STALE
 from simulator.virtual.storage.network import both
 from simulator.virtual.worlds.outcome import Refused
+from simulator.virtual.worlds.world import Judge, World
 from singleton.base.errors import LockLost, SingletonError, StorageUnavailable
-from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
 
 _LONGEST: Final = 18.0

@@ -19,7 +19,7 @@ from simulator.host.triggers.timer import WallClock
 from simulator.virtual.hosts.jobs import InvocationContext
 from simulator.virtual.hosts.jobs import message as body_for
 from simulator.virtual.hosts.queue_service import WEEK, Queues, VirtualQueue
-from simulator.virtual.time.machine import EPOCH, HOST, Baton
+from simulator.virtual.time.machine import HOST, Baton, here
 from simulator.virtual.worlds.outcome import Refused, told
 from simulator.witness.witness import Witness
 from singleton.base.errors import SingletonError
@@ -158,8 +158,7 @@ class VirtualClock(WallClock):
 
     def now(self) -> float:
         """Seconds since the epoch, by this machine's clock."""
-        machine = HOST.get()
-        return EPOCH - (machine.offset if machine is not None else 0.0) + asyncio.get_running_loop().time()
+        return here().wall()
 
 
 @dataclass(frozen=True, slots=True)

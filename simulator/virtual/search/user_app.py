@@ -34,7 +34,7 @@ from simulator.work.request_specs import KEYS
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from simulator.host.app.app_model import IndexedFunction, Parameter
     from simulator.host.function_plan import Plan
@@ -163,15 +163,12 @@ def _messages(world: World, plans: tuple[Plan, ...], own: Own) -> list[Feed]:
     for queue in dict.fromkeys(function.queue for function in functions):
         listeners = [function for function in functions if function.queue == queue]
         theirs = [body for name, body in own if name == queue]
-        bodies = _drawn(world, theirs) if own else _made(world, listeners)
+        made = (make_body(listeners, world.rng_work.choice(KEYS), number) for number in range(MESSAGES))
+        bodies = _drawn(world, theirs) if own else list(made)
         feeds += [
             Feed(world.rng_work.uniform(0, SECONDS * 0.7), queue, encode(body.encode(), "base64")) for body in bodies
         ]
     return sorted(feeds, key=lambda feed: feed.at)
-
-
-def _made(world: World, listeners: Sequence[AppFunction]) -> list[str]:
-    return [make_body(listeners, world.rng_work.choice(KEYS), number) for number in range(MESSAGES)]
 
 
 def _drawn(world: World, own: list[str]) -> list[str]:

@@ -175,16 +175,13 @@ class Service(MemoryLeaseStore):
             current = None
         if leased is not None:
             if current is None:
-                self._begin_tenure(Tenure(name, leased.lease_id or "", machine, now, leased.expires))
+                tenure = self._tenures[name] = Tenure(name, leased.lease_id or "", machine, now, leased.expires)
+                self._watch(tenure)
+                self.on_grant(tenure)
             else:
                 current.expires = leased.expires
         if call in ("write", "put"):
             self.on_epoch(name, int(args[1].get(EPOCH_KEY, "0")), machine)
-
-    def _begin_tenure(self, tenure: Tenure) -> None:
-        self._tenures[tenure.lock] = tenure
-        self._watch(tenure)
-        self.on_grant(tenure)
 
     def _watch(self, tenure: Tenure) -> None:
         self._loop.at(tenure.expires, self._look, tenure)

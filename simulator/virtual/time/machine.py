@@ -182,11 +182,7 @@ class Machine:
     def stop(self, seconds: float) -> None:
         """Stop the whole process, as SIGSTOP does; it goes on after ``seconds`` of true time."""
         for part in get_args(Part):
-            self._stop(part, seconds)
-
-    def block(self, part: Part, seconds: float) -> None:
-        """Keep one part busy, from the end of its callback that runs now."""
-        self._stop(part, seconds)
+            self.block(part, seconds)
 
     def at_step(self, steps_from_now: int, act: Callable[[], object]) -> None:
         """Do this between two of its callbacks, so many from now: where no timer can be set for it."""
@@ -216,7 +212,8 @@ class Machine:
         kept, self._kept = self._kept, []
         self._loop.requeue(kept)
 
-    def _stop(self, part: Part, seconds: float) -> None:
+    def block(self, part: Part, seconds: float) -> None:
+        """Keep one part busy, from the end of its callback that runs now."""
         if part != "log" and self._goes_on and not self.crashed:
             self.stopped_at = self._loop.now
             self.tell("pause")

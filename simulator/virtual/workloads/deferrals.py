@@ -180,6 +180,7 @@ def _sync_body() -> Callable[..., Any]:
 
 _QUEUES: Final = ("deferred-orders", "deferred-parcels")
 _ALWAYS: Final = 99
+_FAILURES: Final = (*[0] * 5, 1, 2, _ALWAYS, _ALWAYS)
 _BY_REQUEST: Final = 0.7
 _HIDING: Final[tuple[dict[str, Any], ...]] = (
     *({},) * 6,
@@ -206,7 +207,7 @@ def start_deferrals(world: World) -> None:
     ledger = Ledger(world, delay=app.delay, most=app.options.max_dequeue_count)
     hosting.queues.watcher = ledger
     jobs = some_jobs(world, rng.randint(2, 7))
-    orders = [_Order(number, job, _failures(rng)) for number, job in enumerate(jobs)]
+    orders = [_Order(number, job, rng.choice(_FAILURES)) for number, job in enumerate(jobs)]
     hosting.on_feed = lambda feed, stored: ledger.fed(_number(feed), feed.queue, stored)
     tries = app.options.max_dequeue_count
     runner = _DeferralRunner(world, ledger, orders, tries, rng.choice([0.0, 0.0, 0.2, 0.5]), rng.random())
@@ -230,10 +231,6 @@ class _Order:
     job: Job
     fails: int
     runs: int = 0
-
-
-def _failures(rng: random.Random) -> int:
-    return rng.choice([*[0] * 5, 1, 2, _ALWAYS, _ALWAYS])
 
 
 def _feed(rng: random.Random, app: DeferApp, queues: tuple[str, ...], order: _Order) -> Feed:

@@ -52,13 +52,10 @@ class LeaderWaiter:
             if self._task.done():
                 self._task.result()
             elif not excused:
-                self.blame_waiting(self._task.get_name())
+                text = f"the {self._task.get_name()} still waits on {self.machine.name}, and it is over"
+                self.world.oracle.blame("left waiting", text)
         finally:
             self._task.cancel()
-
-    def blame_waiting(self, who: str) -> None:
-        """Judge a wait for what is over."""
-        self.world.oracle.blame("left waiting", f"the {who} still waits on {self.machine.name}, and it is over")
 
 
 async def _wait(leadership: Leadership) -> None:

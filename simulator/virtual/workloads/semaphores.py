@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.virtual.hosts.jobs import able, ended, inside, lock_client, work
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
 from simulator.virtual.worlds.outcome import Refused
+from simulator.virtual.worlds.world import Judge, World
 from singleton.base.errors import (
     LockClosed,
     LockNotAcquired,
@@ -28,7 +29,6 @@ from singleton.base.errors import (
 if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import RunningBody
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.worlds.world import World
     from singleton import AsyncLockClient
 
 _NAME: Final = "reports"
@@ -81,10 +81,9 @@ def start_semaphore(world: World) -> None:
 
 
 @dataclass(slots=True)
-class _Pool:
+class _Pool(Judge):
     """The semaphore as its users see it."""
 
-    world: World
     limit: int
     _visits: list[_Visit] = field(default_factory=list)
     _inside: list[RunningBody] = field(default_factory=list)
@@ -181,6 +180,3 @@ class _Pool:
 
     def _slots(self) -> list[str]:
         return [f"{_NAME}/slot-{number}" for number in range(self.limit)]  # as the documentation has them
-
-    def _blame(self, check: str, text: str) -> None:
-        self.world.oracle.blame(check, text)

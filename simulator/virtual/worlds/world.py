@@ -24,6 +24,7 @@ import logging
 import math
 import random
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -331,6 +332,16 @@ class World:
             for task in left:
                 task.cancel()
             await asyncio.wait(left, timeout=20.0)
+
+
+@dataclass(slots=True)
+class Judge:
+    """What the checks of a workload have in common: they blame what breaks a promise."""
+
+    world: World
+
+    def _blame(self, check: str, text: str) -> None:
+        self.world.oracle.blame(check, text)
 
 
 def _stream(seed: int, name: str) -> random.Random:

@@ -8,6 +8,9 @@ out of order            a set has a lock, and asks for one whose name comes befo
 kept for nobody         a host renews the lease of a lock that nobody there uses or waits for
 outlives its client     a client with a place of its own was closed and done with, and its connection is open
 kept too short          a lock was to be kept for a while, and was given back before
+another lock            a caller got a lock that it had not asked for
+lost after its release  a hold was given back, and said later that it was lost
+gave up too soon        who asked for a lock's holder was told at once that the storage does not answer
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from simulator.virtual.hosts.jobs import able
 from simulator.virtual.oracle.callers import AT_ONCE, NO_ANSWER, ONCE, QUIET, STALE
 from simulator.virtual.worlds.outcome import Refused
+from simulator.virtual.worlds.world import Judge
 from singleton.base.errors import (
     LockClosed,
     LockLost,
@@ -29,7 +33,6 @@ from singleton.base.errors import (
     StorageUnavailable,
 )
 from singleton.locking.semaphore import slot_name
-from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +49,10 @@ _RELEASE: Final = 5.0
 """Seconds for the release of a lease."""
 _DRAIN: Final = 2.0
 """Seconds after the end of a use. After them its lease is not renewed any more."""
+_TRIES: Final = 5.0
+"""Seconds for which a call of ``holder`` surely tries: ten minus the last pause, by a fast clock."""
+_KEPT: Final = 75.0
+"""Seconds for which a hold is checked after its release: by then any lease is over."""
 _LATE: Final = True
 _CLOSE: Final = _RELEASE + 2.0 + 3.0
 """Seconds within which the holds of a closed client are released, and its connection is closed."""
@@ -376,3 +383,40 @@ class Book(Judge):
     def _settle(self, customer: Customer) -> None:
         if customer.closed is not None and customer.done is None and not self._of(customer):
             customer.done = self.world.loop.now
+
+
+@dataclass(slots=True)
+class Calls(Judge):
+    """Looks at what calls returned."""
+
+    _released: list[tuple[float, Use, Hold]] = field(default_factory=list)
+
+    def watch(self) -> None:
+        """Check released holds, each second."""
+        self.world.watch(self._look)
+
+    def got(self, use: Use, holds: tuple[Hold, ...]) -> None:
+        """Receive what a caller got, before the book does."""
+        for hold in holds:
+            if hold.lock not in use.locks:
+                self._blame("another lock", f"{use.owner} got {hold.lock}, and asked for {use.locks[0]}")
+
+    def released(self, use: Use, holds: tuple[Hold, ...]) -> None:
+        """Receive holds that their user still has when the call that releases them returns."""
+        good = [hold for hold in holds if not hold.lost.is_set()]
+        if not use.cut:
+            self._released += [(self.world.loop.now, use, hold) for hold in good]
+
+    def not_answered(self, machine: Machine, asked: float, error: StorageUnavailable) -> None:
+        """Receive the answer that the storage does not answer. A container that is being deleted is known at once."""
+        took = self.world.loop.now - asked
+        deleting = error.code == "ContainerBeingDeleted"
+        if took < _TRIES and not deleting and not self.world.oracle.conduct.strange(machine, took + STALE):
+            self._blame("gave up too soon", f"{machine.name} was told after {took:.1f} s: {error}")
+
+    def _look(self) -> None:
+        now = self.world.loop.now
+        self._released = [each for each in self._released if now - each[0] < _KEPT and not each[1].machine.leaving]
+        for _, use, hold in self._released:
+            if use.machine.context().run(hold.lost.is_set):
+                self._blame("lost after its release", f"{use.owner} had given {hold.lock} back, and is told of a loss")

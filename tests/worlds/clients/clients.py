@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
-from tests.worlds.clients.book import Book
-from tests.worlds.clients.calls import Calls
+from tests.worlds.clients.book import Book, Calls
 from tests.worlds.clients.uses import Plan, User
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.virtual.oracle.callers import AT_ONCE
 from singleton import SingletonOptions
 from singleton.locking.section import Section
-from tests.worlds.clients.book import Book
-from tests.worlds.clients.calls import Calls
+from tests.worlds.clients.book import Book, Calls
 from tests.worlds.clients.clients import Session, Shop, tell_of
 from tests.worlds.clients.uses import Plan
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
     from singleton import AsyncLockClient, LockClient
     from singleton.base.hold import Hold, LossSignal
-    from tests.worlds.clients.book import Book, Customer, Kind, Use
-    from tests.worlds.clients.calls import Calls
+    from tests.worlds.clients.book import Book, Calls, Customer, Kind, Use
 
 _ALONE: Final = frozenset({"holder", "leader", "worker", "hold", "hold slot"})
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from simulator.virtual.worlds.world import Judge
 from singleton.base.errors import ConfigurationError
 from singleton.patterns.ordered.bells import bell_in
-from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from simulator.virtual.hosts.queue_service import Queues

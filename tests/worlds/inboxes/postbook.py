@@ -27,10 +27,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.virtual.storage.network import both
+from simulator.virtual.worlds.world import Judge
 from singleton.patterns.ordered.entries import entries_in
 from singleton.patterns.ordered.protocol import Names, chain_of
 from tests.worlds.inboxes.messages import Key, Send, number_in, state_in
-from tests.worlds.judge import Judge
 
 if TYPE_CHECKING:
     from simulator.virtual.storage.network import NetworkRequest, Passage

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET
-from tests.worlds.judge import Judge
+from simulator.virtual.worlds.world import Judge
 from tests.worlds.listeners.app import PATIENCE, WAITS_UNTIL
 
 if TYPE_CHECKING:
