@@ -10,7 +10,7 @@ import concurrent.futures
 import contextlib
 import contextvars
 import threading
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,11 +28,10 @@ class CallResult(Generic[_T]):
 
     __slots__ = ("_callbacks", "_error", "_is_done", "_undecided", "_value", "_waited_for", "cancelled", "task")
 
-    _value: _T
-
     def __init__(self) -> None:
         self.cancelled = False
         self.task: asyncio.Task[_T] | None = None
+        self._value: _T | None = None
         self._error: BaseException | None = None
         self._is_done = False
         self._undecided = threading.Lock()  # taken for good by the deciding thread
@@ -48,17 +47,23 @@ class CallResult(Generic[_T]):
         """Decide against an answer; False: claimed before."""
         if self._undecided.acquire(blocking=False):
             self.cancelled = True
-            self._end(concurrent.futures.CancelledError())
+            self.fail(concurrent.futures.CancelledError())
         return self.cancelled
 
-    def give(self, value: _T) -> None:
-        """Answer with a value, after ``claim``."""
-        self._value = value
-        self._end(None)
+    def give(self, value: _T | None, error: BaseException | None = None) -> None:
+        """Answer with a value, or with an error, after ``claim``."""
+        self._value, self._error = value, error
+        self._is_done = True
+        try:  # noqa: SIM105 - an interrupt may come at every call: no further call in between
+            self._waited_for.release()
+        except RuntimeError:  # ended twice: an interrupt let two threads decide
+            pass
+        if self._callbacks:
+            self._call_all()
 
     def fail(self, error: BaseException) -> None:
         """Answer with an error, after ``claim``."""
-        self._end(error)
+        self.give(None, error)
 
     def when_done(self, callback: Callable[[], object]) -> None:
         """Call ``callback`` after the answer or cancellation, on the deciding thread; at once if done."""
@@ -84,7 +89,7 @@ class CallResult(Generic[_T]):
                 raise self._error
             finally:
                 del self  # the error's traceback has this frame
-        return self._value
+        return cast("_T", self._value)
 
     async def awaited(self) -> _T:
         """Wait until done; return the value, or raise the error. A cancellation of the caller decides nothing."""
@@ -102,16 +107,6 @@ class CallResult(Generic[_T]):
             return self.result()
         finally:
             del self  # the error's traceback has this frame
-
-    def _end(self, error: BaseException | None) -> None:
-        self._error = error
-        self._is_done = True
-        try:  # noqa: SIM105 - an interrupt may come at every call: no further call in between
-            self._waited_for.release()
-        except RuntimeError:  # ended twice: an interrupt let two threads decide
-            pass
-        if self._callbacks:
-            self._call_all()
 
     def _call_all(self) -> None:
         """Make every call once, on the faster of two threads; an interrupted call may be repeated."""
