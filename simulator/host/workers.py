@@ -39,7 +39,7 @@ from singleton.base.hold import current_hold
 from singleton.stores.http.connections import Connections
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
     from multiprocessing.connection import Connection
 
     from simulator.history.journal import Write
@@ -253,9 +253,9 @@ class WorkerProcess:
 class Slot:
     """A worker's place in the host: one process after another."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, process: WorkerProcess) -> None:
         self.number = number
-        self.process: WorkerProcess | None = None
+        self.process = process
         self.ready = asyncio.Event()
         self.calls: dict[str, asyncio.Future[WorkerAnswer]] = {}
         self.late: dict[str, str] = {}
@@ -268,8 +268,8 @@ class Workers:
     def __init__(self, config: HostConfig, write: Write) -> None:
         self._config = config
         self._write = write
-        self._slots = [Slot(1)]
-        self._turns = cycle(self._slots)
+        self._slots: list[Slot] = []
+        self._turns: Iterator[Slot]
         self._prepared: Prepared | None = None
         self._trouble = ""
         self._known = asyncio.Event()  # the description of the app, or that it can't be used
@@ -279,7 +279,7 @@ class Workers:
 
     def start(self) -> None:
         """Start the first worker, before there is any other thread; the others come when the app is known."""
-        self._open(self._slots[0])
+        self._slots.append(Slot(1, self._opened(1)))
 
     async def prepared(self) -> Prepared:
         """Return what the first worker found in the app.
@@ -293,10 +293,8 @@ class Workers:
         if prepared is None:
             raise HostError(self._trouble)
         for number in range(2, prepared.workers + 1):
-            slot = Slot(number)
-            self._slots.append(slot)
-            self._open(slot)
-            self._watch(slot)
+            self._slots.append(Slot(number, self._opened(number)))
+            self._watch(self._slots[-1])
         self._turns = cycle(self._slots)
         over = asyncio.create_task(self._over.wait())
         for slot in self._slots:
@@ -316,7 +314,6 @@ class Workers:
         slot = await self._next()
         answer: asyncio.Future[WorkerAnswer] = asyncio.get_running_loop().create_future()
         slot.calls[call.invocation] = answer
-        assert slot.process is not None
         slot.process.send(call)
         await asyncio.wait({answer}, timeout=limit)
         if not answer.done():
@@ -342,19 +339,19 @@ class Workers:
         for task in self._watching:
             task.cancel()
         for slot in self._slots:
-            if slot.process is not None:
-                slot.process.bury()
+            slot.process.bury()
 
-    def _open(self, slot: Slot) -> None:
-        slot.process = WorkerProcess(self._config, slot.number)
-        self._write("worker_started", worker=slot.number, pid=slot.process.pid)
+    def _opened(self, number: int) -> WorkerProcess:
+        process = WorkerProcess(self._config, number)
+        self._write("worker_started", worker=number, pid=process.pid)
+        return process
 
     def _watch(self, slot: Slot) -> None:
         self._watching.append(asyncio.create_task(self._keep(slot)))
 
     async def _keep(self, slot: Slot) -> None:
         """Listen to a worker, and start it again when it has ended, until the host gives up."""
-        while slot.process is not None:
+        while True:
             async for message in slot.process.messages():
                 self._take(slot, message)
             code = await asyncio.to_thread(slot.process.bury)
@@ -362,7 +359,7 @@ class Workers:
                 self._end_of(slot, code)
             if self._over.is_set():
                 return
-            self._open(slot)
+            slot.process = self._opened(slot.number)
 
     def _take(self, slot: Slot, message: WorkerAnswer | Prepared | HostError) -> None:
         if isinstance(message, WorkerAnswer):

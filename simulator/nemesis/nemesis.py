@@ -53,7 +53,8 @@ class Nemesis:
         self._field = field
         self._random = random.Random(f"victims {seed}")
         self._underway: list[Underway] = []
-        self._aiming: dict[Aiming, float] = {}  # and since when
+        self.aiming: dict[Aiming, float] = {}
+        """The faults that wait for their moments, and since when: steps should be short meanwhile."""
         self._number = 0
         self._started = 0.0
         self.healed: float | None = None
@@ -61,11 +62,6 @@ class Nemesis:
     def start(self) -> None:
         """Count the plan's times from now on."""
         self._started = self._field.now()
-
-    @property
-    def aims(self) -> bool:
-        """Whether a fault waits for its moment: then steps should be short."""
-        return bool(self._aiming)
 
     def step(self) -> None:
         """Do what is due: end faults, choose the next one, strike."""
@@ -75,9 +71,9 @@ class Nemesis:
             if now >= each.until or each.strike.is_over():
                 self._end(each)
         self._choose(now)
-        for aiming, since in [*self._aiming.items()]:
+        for aiming, since in [*self.aiming.items()]:
             if self._aim(aiming, now, now - since):
-                del self._aiming[aiming]
+                del self.aiming[aiming]
 
     def heal(self) -> bool:
         """Undo faults, and strike no more; True when all hosts work again. The caller repeats this until True."""
@@ -96,9 +92,9 @@ class Nemesis:
     def undo(self) -> None:
         """Strike no more, and end all faults that can be ended."""
         self._plan = []
-        for aiming in self._aiming:
+        for aiming in self.aiming:
             aiming.end()
-        self._aiming = {}
+        self.aiming = {}
         for each in [*self._underway]:
             if each.until < math.inf:
                 self._end(each)
@@ -107,18 +103,19 @@ class Nemesis:
         """Take the faults that are due and can strike somebody."""
         room = self._room()
         for fault in [*self._plan]:
-            if now < self._started + fault.at or len(self._aiming) >= AT_A_TIME:
+            if now < self._started + fault.at or len(self.aiming) >= AT_A_TIME:
                 return
             if room >= 1 or not fault.disabling:
                 self._plan.remove(fault)
                 aiming = Aiming(fault, self._field, self._random)
                 if fault.aim in REQUESTS and not self._field.locking:
                     aiming.lower(fault.easiest)  # hosts without locks send no such requests
-                self._aiming[aiming] = now
+                self.aiming[aiming] = now
 
     def _aim(self, aiming: Aiming, now: float, waited: float) -> bool:
         """Strike if it is the moment; tell whether nothing is left to do."""
-        mark = aiming.look(self._spared(), self._room())
+        struck = [each.mark for each in self._underway if not each.fault.everybody]
+        mark = aiming.look(frozenset(host for each in struck for host in each.hosts), self._room())
         if mark is not None and self._strike(aiming, mark, now):
             return True
         if waited > self._patience + GIVEN_UP:
@@ -167,9 +164,6 @@ class Nemesis:
         self._underway.remove(each)
         each.strike.end()
         self._field.write("fault_ended", host=each.mark.hosts[0], id=each.id, hits=each.strike.hits())
-
-    def _spared(self) -> frozenset[str]:
-        return frozenset(host for each in self._underway if not each.fault.everybody for host in each.mark.hosts)
 
     def _room(self) -> int:
         """How many more hosts may be disabled."""

@@ -207,7 +207,8 @@ class Fleet:
         self.journal = Journal(folder / "fleet.jsonl", "fleet")
         self._own_tail = Tail(folder / "fleet.jsonl")
         self._random = random.Random(f"kill {scenario.seed}")
-        self._asleep: dict[Host, float] = {}
+        self.asleep: dict[Host, float] = {}
+        """The hosts that stand still, and until when."""
         self._folder = folder
         self._way = way or (lambda _: storage)
         self._lock_host_id = lock_host_id
@@ -298,26 +299,21 @@ class Fleet:
 
     def wake(self, *, early: bool = False) -> None:
         """Let the hosts go on whose pause is over, or all of them."""
-        for host, until in [*self._asleep.items()]:
+        for host, until in [*self.asleep.items()]:
             if early or clock() >= until:
                 host.resume()
                 self.journal.write("resume", host=host.name)
-                del self._asleep[host]
-
-    @property
-    def asleep(self) -> bool:
-        """Whether a host stands still."""
-        return bool(self._asleep)
+                del self.asleep[host]
 
     def stands(self, name: str) -> bool:
         """Tell whether a host of this name stands still."""
-        return any(host.name == name for host in self._asleep)
+        return any(host.name == name for host in self.asleep)
 
     def wake_one(self, name: str) -> None:
         """Let a host go on before its time."""
-        for host in self._asleep:
+        for host in self.asleep:
             if host.name == name:
-                self._asleep[host] = 0.0
+                self.asleep[host] = 0.0
         self.wake()
 
     def strike(self, name: str, strike: StrikeAction, *, holding: bool) -> bool:
@@ -333,7 +329,7 @@ class Fleet:
     def pause(self, host: Host, holds: list[Deed], seconds: float) -> None:
         """Leave a host that stands still with these holds as it is, for so long."""
         self.journal.write("pause", host=host.name, holds=[self.told(hold) for hold in holds])
-        self._asleep[host] = clock() + seconds
+        self.asleep[host] = clock() + seconds
 
     def holds(self, name: str) -> list[Deed]:
         """Return what a host has: what it is inside of, the best first; else what it has not released yet."""
@@ -370,7 +366,7 @@ class Fleet:
     def _awake(self) -> list[Host]:
         """Return the hosts that work and don't stand still, if another host can go on."""
         alive = self.board.alive()
-        awake = [host for host in self.hosts if host.name in alive and host not in self._asleep]
+        awake = [host for host in self.hosts if host.name in alive and host not in self.asleep]
         return awake if len(awake) > 1 else []
 
     def _choices(self, host: Host) -> list[Deed]:

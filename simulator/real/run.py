@@ -269,7 +269,7 @@ class _Course:
                 return
             self._watch()
             self._show("working")
-            aiming = self._nemesis is not None and self._nemesis.aims
+            aiming = self._nemesis is not None and self._nemesis.aiming
             time.sleep(KILLING_STEP if due else AIMING_STEP if aiming else STEP)
 
     def _be_struck(self, nemesis: Nemesis, now: float, feeder: Feeder) -> bool:

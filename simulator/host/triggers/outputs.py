@@ -176,18 +176,12 @@ def typed(parameter: Parameter, value: Any) -> Typed | None:
     try:
         datum = converter.encode(value, expected_type=parameter.annotation)
     except NotImplementedError:  # so the converters refuse a type that they do not know
-        raise TypeError(_unsupported(parameter, value)) from None
+        hint = ": return a value each time, or give it to a func.Out parameter, which may stay unset"
+        raise TypeError(
+            f'unable to encode outgoing TypedData: unsupported type "{parameter.converter}" for Python type '
+            f'"{type(value).__name__}"{hint if value is None else ""}'
+        ) from None
     return _carried(datum.type, datum.value)
-
-
-def _unsupported(parameter: Parameter, value: Any) -> str:
-    remedy = (
-        ": return a value each time, or give it to a func.Out parameter, which may stay unset" if value is None else ""
-    )
-    return (
-        f'unable to encode outgoing TypedData: unsupported type "{parameter.converter}" for Python type '
-        f'"{type(value).__name__}"{remedy}'
-    )
 
 
 def _carried(kind: str | None, value: Any) -> Typed | None:

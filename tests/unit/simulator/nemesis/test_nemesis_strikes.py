@@ -141,7 +141,7 @@ def test_a_break_without_any_lock_is_given_up() -> None:
     field = FakeField()
     nemesis = striking(field, fault("break", aim="renewal"))
     go_on(field, nemesis, PATIENCE + GIVEN_UP + 2)
-    assert (field.records, nemesis.aims) == ([], False)
+    assert (field.records, nemesis.aiming) == ([], {})
 
 
 class Held:
