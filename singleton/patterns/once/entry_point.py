@@ -53,7 +53,18 @@ def declaring(
             keep=seconds(keep, "keep", above=0),
             answers=on_contention == "conflict",
         )
-        return _guarded(target, guard)
+        run = guard.run_async if inspect.iscoroutinefunction(target) else guard.run
+        signature = Signature(target)
+
+        def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+            named, context = signature.split(args, kwargs)
+            with _said_of_once():
+                refuse_replayed(guard.function, named)
+            return partial(run, guard.call(named, context), partial(target, *args, **kwargs))
+
+        wrapper = signature.wrapper(target, invocation)
+        setattr(wrapper, ONCE_MARK, guard)
+        return wrapper
 
     return lambda target: declare(target, guarded)
 
@@ -75,22 +86,6 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
         )
     if not isinstance(connection, str) or not connection.strip():
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
-
-
-def _guarded(target: Callable[..., Any], guard: OnceGuard) -> Callable[..., Any]:
-    signature = Signature(target)
-
-    run = guard.run_async if inspect.iscoroutinefunction(target) else guard.run
-
-    def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
-        named, context = signature.split(args, kwargs)
-        with _said_of_once():
-            refuse_replayed(guard.function, named)
-        return partial(run, guard.call(named, context), partial(target, *args, **kwargs))
-
-    wrapper = signature.wrapper(target, invocation)
-    setattr(wrapper, ONCE_MARK, guard)
-    return wrapper
 
 
 @contextlib.contextmanager

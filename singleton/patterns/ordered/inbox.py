@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from singleton.base.errors import ConfigurationError, StorageError
-from singleton.base.state import MOST_STATE, STATE_KEY, Kept
+from singleton.base.state import MOST_STATE
 from singleton.base.words import quoted
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
@@ -26,6 +26,7 @@ from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.lock_thread import runtime
 from singleton.settings.durations import seconds
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.stamps import kept_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -64,13 +65,12 @@ async def stopped(service: Service, registry: Registry) -> list[StoppedKey]:
     async for spot in service.spots(store):
         name = service.names.lock(spot)
         try:
-            blob, body, _ = await answered(lambda: store.get(name, None, MOST_STATE))  # noqa: B023 - used at once
+            content = await answered(lambda: store.get(name, None, MOST_STATE))  # noqa: B023 - used at once
         except StoreFailure as failure:
             if failure.meaning == "missing":
                 continue
             raise storage_error(name, failure) from failure
-        marks = {key: value for key, value in blob.metadata.items() if key.lower() == STATE_KEY.lower()}
-        position = Position.read(name, Kept(body, marks))
+        position = Position.read(name, kept_in(content))
         if position.stopped:
             found.append(StoppedKey(key=position.key, error=position.stopped, failures=position.tried))
     return found

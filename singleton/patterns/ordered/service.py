@@ -226,15 +226,15 @@ class Service:
     def _account(self) -> StorageAccount:
         where = provided_account(self._connection)
         if where not in self._accounts:
+            account = StorageAccount()
             if where is None:
                 check_installed("an inbox")
-            self._accounts[where] = StorageAccount() if where is not None else self._resolved()
+                if "=" in self._connection:
+                    account = StorageAccount(checked_connection_string(self._connection, "the connection string"))
+                else:
+                    account = resolve_queue_account(self._connection, os.environ)
+            self._accounts[where] = account
         return self._accounts[where]
-
-    def _resolved(self) -> StorageAccount:
-        if "=" in self._connection:
-            return StorageAccount(checked_connection_string(self._connection, "the connection string"))
-        return resolve_queue_account(self._connection, os.environ)
 
     def attempt(self, spot: str, owner: str = "") -> Work[Hold | None]:
         """Ask once for the lock of a key."""
