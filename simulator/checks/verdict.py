@@ -101,7 +101,6 @@ class Verdict:
         verdict: ``holds``, ``violated`` or ``unproven``.
         reasons: why the verdict is not ``holds``, a sentence each.
         violations: the reasons about broken promises.
-        notes: facts that are worth knowing beside.
         untried: what the app declares and the run did not reach, so that nothing was shown about it.
         exercised: how often the run saw each ability of a lock.
         sections: how many guarded bodies ran, on how many `locks`.
@@ -113,7 +112,6 @@ class Verdict:
         interrupted: the run was interrupted. duration: seconds from the first to the last record.
         seed: the number from which the run's choices were made.
         start: when the run began, by the journals' clock.
-        checks: the checks, with their subjects and findings.
     """
 
     verdict: Outcome

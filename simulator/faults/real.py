@@ -74,15 +74,13 @@ class RealFault(Fault):
     """Something that goes wrong at ``at`` seconds after all hosts were ready.
 
     Attributes:
-        at: when it is due.
         aim: the moment at which the fault strikes.
         host: the only host that the fault may strike; "" for any.
         lock: the only lock that the fault may be about; "" for any.
         seconds: the length; None for an instant, or if ``leases`` gives the length.
         leases: the length in leases of the lock; 0 if ``seconds`` gives the length.
         way: the direction in which requests are lost, if the kind has ways.
-        number: how many hosts are struck.
-        everybody: all hosts are struck.
+        number: how many hosts are struck; with ``everybody`` all of them.
     """
 
     kinds: ClassVar[dict[str, type[Any]]] = KINDS

@@ -4,8 +4,6 @@ As in the real worker, async bodies share the main thread's loop and sync bodies
 loop stalls the other async bodies, and one that waits in a thread occupies it. If a body raises something that is no
 ``Exception``, the invocation is never answered, or the worker ends (H-84).
 
-The records that a host and its workers exchange, as separate processes, and the context of an invocation.
-
 The worker hands the context to a function that has a ``context`` parameter. As in the worker, the context is no
 instance of ``func.Context``. Other attributes may be set; its own attributes are read-only.
 """

@@ -3,8 +3,6 @@
 A host is killed only while it surely holds. First it is stopped. Then its journal is read to the end: a stopped host
 writes nothing more. If the host is inside a guarded body, it is killed. If not, it goes on and does not notice. A pause
 begins in the same way, and ends long after the end of the lease.
-
-And the hosts as processes of the operating system: started, looked after, suspended, killed, stopped.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from simulator.checks.failover import Failover, measure_failovers
+from simulator.checks.failover import measure_failovers
 from simulator.checks.findings import count
 from simulator.checks.messages import judge_copies
 
@@ -100,7 +100,12 @@ def outstanding(history: History, queued: int, requests: int = 0) -> list[str]:
     """
     waits = [count(number, what) for number, what in ((queued, "message"), (requests, "request")) if number]
     aimed = not history.setup.get("faults")  # a nemesis kills for other reasons than a failover, too
-    failovers = (each for each in measure_failovers(history) if _open(each, aimed=aimed))
+    failovers = [
+        each
+        for each in measure_failovers(history)
+        if any(over.state == "cut short" for over in each.overs)
+        or (aimed and each.main is not None and each.main.state == "unwanted")
+    ]
     return waits + [f"the failover of {failover.host}" for failover in failovers]
 
 
@@ -127,11 +132,6 @@ def _patience(history: History) -> float:
         *(max(function.lease + max(function.poll, function.tick), function.away) for function in functions),
         *(function.listener_lease + function.recovery for function in led),
     )
-
-
-def _open(failover: Failover, *, aimed: bool) -> bool:
-    unwanted = aimed and failover.main is not None and failover.main.state == "unwanted"
-    return unwanted or any(over.state == "cut short" for over in failover.overs)
 
 
 def _progress(history: History, now: float) -> list[float]:

@@ -196,7 +196,6 @@ class RetryPolicy:
         most: how often it is tried again; -1 means without end.
         fixed: the wait before each try, or None if it grows.
         least: the first wait, if it grows.
-        longest: the longest.
     """
 
     most: int = 0

@@ -1,7 +1,5 @@
 """A queue trigger's listener, by the Functions host's rules (H-33 to H-46): receive, run, renew, complete, poison.
 
-And queue messages: the requests of a listener, the encoding of bodies, the poison queue, and pauses between polls.
-
 The queues of a storage account are reached by azure-storage-queue, without retries, and failures are judged by their
 error codes. An empty queue is polled less and less often (H-43).
 """

@@ -38,7 +38,6 @@ class RouteParameter:
     Attributes:
         rules: its constraints as they are written.
         default: what it is if it is left out.
-        optional: whether it may be left out.
         rest: whether it takes the rest of the path.
     """
 
@@ -103,7 +102,9 @@ class Route:
                 values[first.name] = "/".join(given[at:]) or first.default or ""
                 return values if self._allows(values) else None
             if at >= len(given):
-                if not _may_lack(segment):
+                if not all(
+                    isinstance(part, RouteParameter) and (part.optional or part.default is not None) for part in segment
+                ):
                     return None
                 if isinstance(first, RouteParameter) and first.default is not None:
                     values[first.name] = first.default
@@ -187,10 +188,6 @@ def _parameter(text: str, template: str) -> RouteParameter:
         optional=rest == "?",
         rest=bool(found["stars"]),
     )
-
-
-def _may_lack(segment: tuple[RoutePart, ...]) -> bool:
-    return all(isinstance(part, RouteParameter) and (part.optional or part.default is not None) for part in segment)
 
 
 def _segment(segment: tuple[RoutePart, ...], text: str) -> dict[str, str] | None:
