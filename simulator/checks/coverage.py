@@ -115,23 +115,15 @@ _OTHER: Final = "met a lock that was taken"
 ExerciseLevel = Literal["simulated", "delivered", "not exercised"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """How far the run came with one function: ``why`` says why it did not exercise it."""
-
-    how: ExerciseLevel
-    why: str = ""
-
-
-def reaches(history: History) -> Iterator[tuple[str, Reach]]:
-    """Yield the name of each function, and how the run exercised it."""
+def reaches(history: History) -> Iterator[tuple[str, tuple[ExerciseLevel, str]]]:
+    """Yield the name of each function, how the run exercised it, and why not, if it did not."""
     calls = Counter(call.function for call in history.invocations)
     bodies = Counter(section.function for section in history.sections)
     for name, function in history.functions.items():
         if bodies[name] if function.guarded else calls[name]:
-            yield name, Reach(how="delivered" if function.how == "delivered" else "simulated")
+            yield name, ("delivered" if function.how == "delivered" else "simulated", "")
         else:
-            yield name, Reach(how="not exercised", why=_why(history, function, calls[name]))
+            yield name, ("not exercised", _why(history, function, calls[name]))
 
 
 def _why(history: History, function: Function, calls: int) -> str:

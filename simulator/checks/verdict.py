@@ -263,6 +263,7 @@ def _functions(history: History) -> Iterator[FunctionResult]:
     failed = Counter(call.function for call in history.invocations if call.ending == "error")
     reach = dict(reaches(history))
     for name, function in sorted(history.functions.items()):
+        how, why = reach[name]
         yield FunctionResult(
             name=name,
             trigger=function.trigger,
@@ -273,9 +274,9 @@ def _functions(history: History) -> Iterator[FunctionResult]:
             bodies=bodies[name],
             skipped=skipped[name],
             failed=failed[name],
-            exercised=reach[name].how != "not exercised",
-            how=reach[name].how,
-            why=reach[name].why,
+            exercised=how != "not exercised",
+            how=how,
+            why=why,
         )
 
 

@@ -179,12 +179,6 @@ def missing_connections(settings: Mapping[str, str]) -> list[str]:
     ]
 
 
-def unguarded(plans: Iterable[Plan]) -> list[str]:
-    """Return the ``@singleton`` declarations without a function: they guard nothing."""
-    carried = {id(guard) for plan in plans for guard in plan.guards}
-    return [guard.function for guard in declared_guards() if id(guard) not in carried]
-
-
 def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, allowed: frozenset[str] | None) -> Plan:
     idle = function.not_driven
     if allowed is not None and function.name.lower() not in allowed:

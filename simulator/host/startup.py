@@ -32,10 +32,10 @@ from simulator.host.function_plan import (
     make_plans,
     missing_connections,
     queue_connections,
-    unguarded,
 )
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
+from singleton.decorator import declared_guards
 from singleton.settings.options import SingletonOptions, load_options
 
 if TYPE_CHECKING:
@@ -164,10 +164,12 @@ def worker_count(settings: Mapping[str, str]) -> int:
 
 def _notes(plans: list[Plan]) -> list[str]:
     notes = [f"function {plan.function.name!r} is not run: {plan.idle}" for plan in plans if plan.idle]
+    carried = {id(guard) for plan in plans for guard in plan.guards}
     notes += [
-        f"@singleton on {function!r}: the host sees no such function. Has it a trigger? Is it below a decorator "
+        f"@singleton on {guard.function!r}: the host sees no such function. Has it a trigger? Is it below a decorator "
         "without functools.wraps?"
-        for function in unguarded(plans)
+        for guard in declared_guards()
+        if id(guard) not in carried
     ]
     return notes
 
