@@ -297,4 +297,4 @@ def _when_refused(patch: Patch, does: Callable[[Any], Awaitable[object]]) -> Non
 
         return acquire
 
-    around(patch, Acquisition, "_acquire", made)
+    around(patch, Acquisition, "ask", made)
