@@ -49,7 +49,7 @@ class Guess:
 
 
 class Acquisition:
-    """Asks for the lease of one lock. Each lease has an id of its own (B7, B8).
+    """Asks for the lease of one lock. Each acquisition has a lease id of its own (B7, B8).
 
     Asking again with the same id is idempotent: after a lost answer the request is sent again, and no lease is waited
     out.
@@ -166,8 +166,9 @@ class Acquisition:
         A later "no" proves nothing: the earlier request may be stuck on its way.
         """
         lease_id, self._id = self._id, self._new_id()
-        self.in_doubt = False
-        await self._release(lease_id)
+        if self.in_doubt:
+            self.in_doubt = False
+            await self._release(lease_id)
 
     async def give_back(self, lease: Lease) -> float:
         """Join the renewals, then release (B22). A lease that another host has by now is left alone.

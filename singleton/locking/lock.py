@@ -244,8 +244,7 @@ class Lock:
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)
         finally:
-            if self._acquisition.in_doubt:
-                await self._acquisition.give_up()
+            await self._acquisition.give_up()
         return None
 
     async def _wait_for_section(self) -> None:

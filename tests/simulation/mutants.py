@@ -253,15 +253,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="given up without release",
         file=ACQUISITION,
-        old="        self.in_doubt = False\n        await self._release(lease_id)\n",
+        old="        if self.in_doubt:\n            self.in_doubt = False\n            await self._release(lease_id)\n",
         new="        self.in_doubt = False\n",
         breaks="an acquire that was carried out for a caller that left locks everybody out for a period",
     ),
     Mutant(
         name="nothing given up",
         file=LOCK,
-        old="        finally:\n            if self._acquisition.in_doubt:\n"
-        "                await self._acquisition.give_up()\n",
+        old="        finally:\n            await self._acquisition.give_up()\n",
         new="",
         breaks="an acquire that was carried out for a caller that left locks everybody out for a period",
     ),

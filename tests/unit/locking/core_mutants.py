@@ -166,10 +166,10 @@ OTHERS: list[Killed] = [
         "lease_id = self._id",
         unknown.test_an_id_is_not_used_again_after_it_was_given_up,
     ),
-    lock(
+    acquisition(
         "an unknown outcome left alone",
-        "if self._acquisition.in_doubt:",
-        "if self._acquisition.in_doubt is None:",
+        "        if self.in_doubt:\n            self.in_doubt = False\n",
+        "        if self.in_doubt is None:\n",
         partial(
             unknown.test_an_attempt_given_up_with_its_outcome_unknown_is_released_by_its_id, answered(executed=True)
         ),
