@@ -13,8 +13,8 @@ is sent, and the host's own delete, which succeeds, is the third step.
 
 A crash after 1 leaves the original, which comes back by itself. A crash after 2 leaves both, and the message is handled
 twice. After no step are both gone. If the steps take so long that another receiver may have the original, they are
-given up, and a sent copy is withdrawn. No cancellation stops the steps. So only a crash, or a request without an
-answer, leaves one message too many.
+given up, and a sent copy is withdrawn. No cancellation stops the steps. So only a crash, a request without
+an answer, or a copy that the queue refuses on the host's last delivery, leaves one message too many.
 """
 
 from __future__ import annotations

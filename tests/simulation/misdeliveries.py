@@ -109,7 +109,7 @@ def _(desk: Desk) -> None:
 @misdelivery("tried too often")
 def _(desk: Desk) -> None:
     for _ in range(6):
-        desk.ledger.failed(desk.stored.id, own=True)
+        desk.ledger.failed(desk.stored.id, own=True, last=False)
 
 
 @misdelivery("output of nobody")

@@ -269,9 +269,14 @@ class _DeferralRunner:
             await self._cancel(machine, invoked, invocation, rng)
         await asyncio.wait({invoked})
         if invoked.cancelled():
-            self.ledger.cancelled(received.id, last=received.dequeue_count >= self.tries)
+            hidden = "DequeueCount" in json.loads(received.body)
+            self.ledger.cancelled(received.id, last=self._is_last(received), hidden=hidden)
             return False
         return invoked.result()
+
+    def _is_last(self, received: QueueMessage) -> bool:
+        """Tell whether the host tries the message no more."""
+        return received.dequeue_count >= self.tries
 
     async def _cancel(self, machine: Machine, invoked: asyncio.Task[bool], invocation: str, rng: random.Random) -> None:
         """Cancel an invocation some steps after a request that its machine sends from now on, or after some seconds."""
@@ -320,7 +325,7 @@ class _DeferralRunner:
             skipped = shape.asks and _answer_to(invocation) == "skip"
             self.ledger.succeeded(received.id, ran=bool(ran), dropped=skipped, value=values[0])
         else:
-            self.ledger.failed(received.id, own=outcome == "failed")
+            self.ledger.failed(received.id, own=outcome == "failed", last=self._is_last(received))
         put_back = outcome == "ok" and not ran
         self.world.oracle.reached[f"invocation: {'put back' if put_back else outcome}"] += 1
         return outcome == "ok"

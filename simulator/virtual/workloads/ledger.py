@@ -70,6 +70,8 @@ class MessageEntry:
         own: how often its body failed.
         done: how often its body ran to a good end, and its invocation succeeded.
         dropped: whether its function chose not to run.
+        uncounted: whether its host has counted failures of which no guard knows.
+        refused: whether a queue refused a copy of it.
         unanswered: whether there may be two of it, as nobody knows what became of a request.
         slow: whether it may have been received again meanwhile.
         forgotten: whether a note of its failures may be lost, or its last failure not make it poison.
@@ -87,6 +89,8 @@ class MessageEntry:
     own: int = 0
     done: int = 0
     dropped: bool = False
+    uncounted: bool = False
+    refused: bool = False
     unanswered: bool = False
     slow: bool = False
     forgotten: bool = False
@@ -123,22 +127,31 @@ class Ledger:
         self.entries[stored.text] = self._names[stored.id] = entry
         entry.there[queue, stored.id] = stored
 
-    def failed(self, name: str, *, own: bool) -> None:
-        """Receive the failure of an invocation for the message of an id: by its body, or not."""
+    def failed(self, name: str, *, own: bool, last: bool) -> None:
+        """Receive the failure of an invocation for the message of an id: by its body, or not.
+
+        ``last``: its host tries no more. A guard that hid the message, and whose copy was refused, has made the host's
+        receipt void: the host copies the message to the poison queue, and can't delete it.
+        """
         entry = self._names[name]
+        entry.unanswered |= last and entry.refused
         entry.failures[name] += 1
         entry.own += own
         forgotten = entry.forgotten or entry.unanswered or entry.slow or self._struck(entry)
         if entry.own > self._most and not forgotten:
             self._blame("tried too often", entry, f"failed {entry.own} times, and may fail {self._most} times")
 
-    def cancelled(self, name: str, *, last: bool) -> None:
+    def cancelled(self, name: str, *, last: bool, hidden: bool) -> None:
         """Receive the cancellation of an invocation; ``last``: its host tries no more.
 
         A message that goes back just then is there; and its host, which can't know, copies it to the poison queue.
+
+        ``hidden``: the body hides the host's dequeue count. No guard counts a cancelled invocation, and the host does:
+        at the host's last try, guard and host may each put the message into the poison queue.
         """
         self._names[name].unanswered |= last
-        self.failed(name, own=False)
+        self._names[name].uncounted |= hidden
+        self.failed(name, own=False, last=last)
 
     def succeeded(self, name: str, *, ran: bool, dropped: bool, value: object) -> None:
         """Receive the success of an invocation: whether its body ran or should not run, and what it returned."""
@@ -220,6 +233,7 @@ class Ledger:
             return
         entry.troubled = True
         entry.forgotten |= passage.answer is not None
+        entry.refused |= passage.answer is not None and request.call == "queue send"
         if isinstance(passage.answer, StoreFailure) and request.call == "queue delete":
             entry.vain += 1
             unanswered |= entry.vain >= _RETRIED or (passage.answer.status or 0) < 500
@@ -245,7 +259,8 @@ class Ledger:
     def _must_be_one(self, entry: MessageEntry, before: set[tuple[str, str]]) -> None:
         """Of the copies that existed some time ago, at most one is left."""
         there = self._there(entry, before)
-        by_hosts = entry.slow and {queue for queue, _ in entry.there} == {poison_queue(entry.queue)}
+        twice_poison = entry.slow or entry.uncounted
+        by_hosts = twice_poison and {queue for queue, _ in entry.there} == {poison_queue(entry.queue)}
         if there > 1 and not (entry.unanswered or by_hosts or self._struck(entry)):
             self._blame("two of one", entry, f"lies there {there} times")
 
