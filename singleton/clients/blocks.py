@@ -20,6 +20,7 @@ from singleton.runtime.reentry import SharedBlock, enter, enter_again, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Iterator
+    from types import TracebackType
     from typing import Self
 
     from singleton.runtime.calls import LockRuntime, Work
@@ -217,11 +218,13 @@ class Block(_Held[_T]):
                 self._locks.call(first)
             hold.raise_if_lost()
         except BaseException:
-            self.__exit__()
+            self.__exit__(None, None, None)
             raise
         return got
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         holds = self._end()
         if len(holds) == 1:
             self._locks.release(holds[0])
@@ -271,11 +274,13 @@ class AsyncBlock(_Held[_T]):
                 await self._locks.call_async(first)
             hold.raise_if_lost()
         except BaseException:
-            await self.__aexit__()
+            await self.__aexit__(None, None, None)
             raise
         return got
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         holds = self._end()
         if len(holds) == 1:
             await self._locks.release_async(holds[0])
