@@ -29,6 +29,12 @@ def error(status: int, code: str | None = None, **headers: str) -> Answer:
     return Answer(status, {**named, **headers, "Content-Type": "application/xml"}, body)
 
 
+def made_account(port: int) -> str:
+    """Return a connection string of a made-up account on this port."""
+    key = base64.b64encode(b"not a secret").decode()
+    return f"DefaultEndpointsProtocol=http;AccountName=made;AccountKey={key};BlobEndpoint=http://127.0.0.1:{port}/made;"
+
+
 class ScriptedServer:
     """Gives one answer after the other, the last one again and again; remembers what it was asked."""
 
@@ -56,12 +62,7 @@ class ScriptedServer:
     def connection_string(self) -> str:
         """A connection string of a made-up account on this server."""
         assert self._server is not None
-        port = self._server.sockets[0].getsockname()[1]
-        key = base64.b64encode(b"not a secret").decode()
-        return (
-            f"DefaultEndpointsProtocol=http;AccountName=made;AccountKey={key};"
-            f"BlobEndpoint=http://127.0.0.1:{port}/made;"
-        )
+        return made_account(self._server.sockets[0].getsockname()[1])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.append(writer)

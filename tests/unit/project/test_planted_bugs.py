@@ -8,14 +8,20 @@ import pytest
 
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.test_liveness import BUGS
-from tests.unit.locking.core_mutants import OTHERS, UNSAFE
+from tests.unit.functions import test_renamed_mutants as renamed
+from tests.unit.locking import core_mutants as core
+from tests.unit.patterns.ordered import test_ordered_mutants as ordered
 
 ROOT = Path(__file__).resolve().parents[3]
 PLANTED = [
     *((mutant.name, mutant.file, mutant.old) for mutant in MUTANTS),
     *(
         (mutant.name, f"singleton/{mutant.module.replace('.', '/')}.py", mutant.old)
-        for mutant in (*BUGS.values(), *(mutant for mutant, _ in (*UNSAFE, *OTHERS)))
+        for mutant in (
+            *BUGS.values(),
+            *(mutant for mutant, _ in (*core.UNSAFE, *core.OTHERS, *renamed.ALL, *ordered.OTHERS)),
+            *ordered.LOGS,
+        )
     ),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal
@@ -17,7 +18,7 @@ from singleton.runtime.accounts.stores import open_container, open_queue
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import CredentialSpec, StorageAccount
 from singleton.stores.protocol import StoreFailure
-from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, error
+from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, error, made_account
 from tests.unit.stores.test_store_protocol import TABLE
 
 if TYPE_CHECKING:
@@ -102,10 +103,10 @@ async def test_a_connection_that_breaks_says_nothing_about_the_lease(call: Call,
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_nobody_there_says_nothing_about_the_lease(call: Call) -> None:
-    async with ScriptedServer(Answer()) as server:
-        text = server.connection_string
-    store = opened(text)
-    failure = await failure_of(store, call)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and never listens: the port is taken, so that no other test serves it
+        store = opened(made_account(silent.getsockname()[1]))
+        failure = await failure_of(store, call)
     assert failure.status is None
     assert failure.meaning == "transient"
     if _HTTP.get() == "direct":
