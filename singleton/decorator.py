@@ -75,7 +75,7 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
 
     Args:
         scope: path of a property in the JSON payload, ``:`` between levels (``"Id"``, ``"Order:Customer:Id"``),
-            case-sensitive; its value scopes the lock: equal values exclude one another (D-10 to D-17).
+            case-sensitive. Equal values exclude one another, different values don't (D-10 to D-17).
         scope_id: WebJobs template: literal text, ``%SETTING%``, ``{property}`` of the binding data (W-35 to W-43).
         level: ``"function"``: the lock belongs to this function. ``"host"``: functions of the app with an equal
             scope share the lock (W-6); needs a scope.
@@ -84,8 +84,8 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
             queue's messages back, and raises ``LockNotAcquired`` for other triggers. Only with a ``scope_id`` of
             settings, and ``on_contention="raise"``. A function may be declared once in every mode (W-15).
         limit: greatest number of invocations at a time: a semaphore. ``hold.token`` is None then, as a token orders the
-            holders of one slot only. A changed limit keeps the slots. Without a limit the function has a separate
-            lock, which excludes no holder of a slot. Not with another layout, nor with ``failover``.
+            holders of one slot only. A function with another limit has the same slots. Without a limit the function
+            has a separate lock, which excludes no holder of a slot. Not with another layout, nor with ``failover``.
         on_contention: when another invocation has the lock: ``"wait"``; ``"skip"`` the invocation, as a success;
             ``"raise"`` ``LockNotAcquired``, which fails the invocation; or ``"defer"``: a storage queue's message goes
             back for ``deferDelay``, and no dequeue is counted. Or a function of a ``Contention``, called after the
@@ -98,8 +98,8 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
         when_full: policy of a further invocation: ``"raise"`` ``LockNotAcquired``, or ``"defer"`` its message, as
             ``on_contention="defer"`` does. Default: ``"defer"`` with ``on_contention="defer"``, else ``"raise"``.
         at_least: seconds from the acquisition for which the lock is kept, also after a shorter or failed body. The
-            invocation itself ends at once. For instances whose timers tick at slightly different times: a tick is not
-            run twice. ShedLock's ``lockAtLeastFor``.
+            invocation itself ends at once. For instances whose timers tick at different times: a tick is not run
+            twice. ShedLock's ``lockAtLeastFor``.
         max_hold: seconds from the acquisition after which the lock is not renewed. The hold is then lost, with the
             reason ``too long``: an async body is cancelled, a sync body is told, and the invocation fails. Another
             invocation gets the lock at the expiry of the lease, or at an earlier end of the body. Default: no limit.
@@ -114,7 +114,7 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
             its app: ``"Contoso.Shop.Orders.Ship"``. Without ``dotnet_name``: the lock of a Functions host's function
             with an equal name, in whichever language (W-32).
         scope_hash: True: the lock's name has a hash of the scope's value in place of the value: names of blobs and
-            logs don't show the value. A short value can still be guessed.
+            logs don't show the value. The hash keeps a value from being read, not from being guessed.
         also: ``OldLock(…)`` with the former arguments, for one deployment which gives the lock another name. An
             invocation takes both locks, and the old and new versions exclude one another. Not with ``limit``, nor with
             mode ``"listener"``.

@@ -48,8 +48,8 @@ class LockEvent:
 
     Attributes:
         kind: ``waiting`` (requested), ``acquired``, ``contended`` (given up, the body does not run), ``failed`` (the
-            wait ended by an error or a cancellation), ``deferred`` (the message was put back as a copy),
-            ``poisoned`` (a message had been put back and has failed too often), ``lost``, ``released``;
+            wait ended by an error or a cancellation), ``deferred`` (a copy of the message was put back, and the message
+            ends), ``poisoned`` (a message had been put back and has failed too often), ``lost``, ``released``;
             ``body_started`` and ``body_ended`` bracket the guarded body itself.
         lock: name of the lock's blob; for a semaphore the semaphore's name, and with a hold the slot's blob.
         function: name of the function, or "" outside Functions.

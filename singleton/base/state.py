@@ -71,9 +71,9 @@ class Crossing(Protocol):
 class State:
     """The state kept with the lock of a hold: a cursor, a watermark, a checkpoint. From any thread and any loop.
 
-    It lies in the lock's own blob and is written under its lease, so the service refuses a holder whose lease is gone,
-    whatever his clock says: what his successor wrote is never overwritten. Each read and each write is one request; a
-    write is billed as a write operation. A write that gets no answer is sent again while the hold is good.
+    The state is the content of the lock's blob, written under the lease: the service refuses a holder whose lease is
+    gone, also if the holder's clock is wrong. The state of a later holder is never overwritten. A read or a write is
+    one request; a write is billed as a write operation. A write without an answer is sent again while the hold is good.
 
     ``read``, ``write`` and ``remove`` block their thread; ``aread``, ``awrite`` and ``aremove`` are for coroutines.
     """
@@ -86,35 +86,35 @@ class State:
         self._crossing = crossing
 
     def read(self, default: Any = None) -> Any:
-        """Return what was written last, by whichever holder; ``default`` where nothing is kept.
+        """Return the last written value, of any holder; ``default`` if the lock keeps no state.
 
         Raises:
             LockLost: the hold is lost or was released.
-            LockClosed: the locks of this process were closed, or it is a fork of the one that has the lock.
-            StorageError: the storage refuses, or what lies there is not to be understood.
+            LockClosed: the locks of this process were closed, or this process is a fork of the process with the lock.
+            StorageError: the storage refuses, or the content of the blob is not understood.
             StorageUnavailable: the storage does not answer.
         """
         return read_as(self._lock, self._crossing.call(lambda _: self._keeper.read()), default)
 
     def write(self, value: Json | bytes) -> None:
-        """Replace what is kept. When it returns, the next holder will read this.
+        """Replace the state. After the return, the next holder reads this value.
 
         Args:
-            value: what JSON has (a tuple is read back as a list; keys are str), or bytes; at most 8 MiB.
+            value: a JSON value (a tuple is read back as a list; keys are str), or bytes; at most 8 MiB.
 
         Raises:
-            TypeError, ValueError: it is neither JSON nor bytes, or too long. Nothing was written.
-            LockLost: the hold is lost or was released. It was not written after that.
+            TypeError, ValueError: the value is neither JSON nor bytes, or too long. Nothing was written.
+            LockLost: the hold is lost or was released. Nothing was written after the loss.
             LockClosed: as of ``read``.
             StorageError: the storage refuses.
-            StorageUnavailable: the storage does not answer. Whether it was written is not known; write again, or let
-                the next holder go by what it reads.
+            StorageUnavailable: the storage does not answer. The value may be written or not: write again, or let the
+                next holder decide by the state which the next holder reads.
         """
         kept = written_as(value)
         self._crossing.call(lambda _: self._keeper.write(kept))
 
     def remove(self) -> None:
-        """Keep nothing with this lock any more. Raises what ``write`` does."""
+        """Remove the state of the lock. Raises the errors of ``write``."""
         self._crossing.call(lambda _: self._keeper.write(Kept()))
 
     async def aread(self, default: Any = None) -> Any:
@@ -145,7 +145,7 @@ def written_as(value: Json | bytes) -> Kept:
 
 
 def marked(marks: Mapping[str, str], key: str) -> str | None:
-    """Return the mark of this key, which has no case; None where there is none."""
+    """Return the mark of a key, upper and lower case alike, or None."""
     return next((value for spelt, value in marks.items() if spelt.lower() == key.lower()), None)
 
 

@@ -125,7 +125,7 @@ class Running:
 
 
 class PeriodicWorker(Running):
-    """Does work every so many seconds, on one instance of an app at a time. Made by ``periodic``.
+    """Does work every so many seconds, on one of the instances with such a worker. Made by ``periodic``.
 
     Ticks come at fixed times from the start, the first at once; a tick that falls into running work is left out. At a
     tick the instance with the lock works, and the rest skip: an instance that dies costs one tick after the lease. An

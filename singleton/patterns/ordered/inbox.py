@@ -338,7 +338,7 @@ class Inbox:
         return await that_is_aside(self.service.store(registry), self.service.names)
 
     def resend(self, message: AsideMessage) -> None:
-        """Send a message which was put aside again, once, behind the other messages of its key."""
+        """Send again, once, a message which was put aside, behind the other messages of its key."""
         self._do(partial(resend, self.service, message))
 
     async def aresend(self, message: AsideMessage) -> None:
