@@ -136,7 +136,7 @@ class Subject:
 
 
 class Unbuilt(NamedTuple):
-    """A function of the app that can't be built: why, and where it is."""
+    """A function of the app that can't be built: the reason, and the file and line."""
 
     name: str
     why: str

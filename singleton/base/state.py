@@ -186,7 +186,7 @@ def _check_keys(value: object) -> None:
 
 
 def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
-    """Return the value that was kept; ``default`` where there is none.
+    """Return the kept value; ``default`` if the lock keeps no state.
 
     Raises:
         StorageError: what lies there is not to be understood.

@@ -162,7 +162,7 @@ def lock_named(session: Session, name: str) -> tuple[LockInfo, float]:
     """Return the lock of this name and the service's clock, or say which names there are like it.
 
     Raises:
-        UsageError: there is no such lock.
+        UsageError: no lock has the name.
     """
     blob, at = session.ask(lambda keeping: find(keeping, session.container, name, answer=READING))
     lock = None if blob is None else lock_info(blob, session.container)

@@ -222,7 +222,7 @@ def _refusal(request: HttpRequest, failure: StoreFailure) -> AsyncHttpResponse:
 
 
 class _Response(AsyncHttpResponse):
-    """An HTTP answer that is all there."""
+    """An HTTP answer with its whole body."""
 
     def __init__(self, request: HttpRequest, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(request, None)

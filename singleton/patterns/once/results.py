@@ -164,7 +164,7 @@ class Look:
 
 
 async def look(store: LeaseStore, lock: str) -> Look:
-    """Look for the outcome that is kept with this lock. Call it where locks live.
+    """Look for the outcome kept with a lock. Call on the lock thread.
 
     Raises:
         StorageError: the storage refuses, does not answer, or has something else there.

@@ -1,8 +1,8 @@
 """Bells: queue messages that say only that a key has messages. The queue's order, and repeats, do not matter to them.
 
 A bell is sent after the first message of each log, and now and then after later ones. A consumer that received it
-deletes it after it has read the log to its end under the key's lock, or found no log: then all messages were handled. A
-consumer that finds the key in use sends another bell for later, and then deletes this one.
+deletes it after it has read the log to its end under the key's lock, or found no log: all messages of the key were
+handled. A consumer that finds the key in use sends another bell for later, and then deletes this one.
 """
 
 from __future__ import annotations

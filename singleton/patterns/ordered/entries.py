@@ -23,7 +23,7 @@ class Entry:
     """A message in a log.
 
     Attributes:
-        sender: the process that sent it.
+        sender: name of the sending process.
         number: goes up with each message of that sender.
         key: its key.
         kind: json or bytes.

@@ -54,7 +54,7 @@ class _ReceivedBell:
         """See ``Insurance.begin``."""
 
     async def end(self, again: float | None) -> None:
-        """See ``Insurance.end``. Where somebody else has received it meanwhile, it is theirs."""
+        """See ``Insurance.end``. A bell that another consumer has received meanwhile is left alone."""
         await self.locks.call_async(lambda registry: put_off(self.service, registry, self.known, again))
 
 
