@@ -1,4 +1,4 @@
-"""Times that do not go together: how long a wait or a hold may last, and what ends it before."""
+"""Times that do not go together: the limit of a wait or a hold, and an end before this limit."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ https://learn.microsoft.com/azure/azure-functions/functions-scale#timeout"""
 
 
 _OFTEN: Final = 60.0
-"""A timer that ticks more often than each so many seconds has a note where its ticks wait."""
+"""Seconds: a timer with a shorter period has a note, if its ticks wait."""
 
 
 def patience(guard: Guard) -> float | None:
-    """Return for how long an invocation waits, where somebody has said so; None: nobody has, or it does not wait."""
+    """Return the declared seconds of an invocation's wait; None: not declared, or the invocation does not wait."""
     if guard.timeout is not None:
         return guard.timeout
     waits = guard.waits
@@ -38,7 +38,7 @@ def patience(guard: Guard) -> float | None:
 
 
 def waits_without_end(guard: Guard) -> bool:
-    """Tell whether an invocation waits for as long as it may last."""
+    """Tell whether an invocation waits without a limit, for as long as the invocation may last."""
     return guard.waits is None and guard.layout.attempts is None
 
 
@@ -115,7 +115,7 @@ def _on_timer(subject: Subject, guard: Guard) -> Iterator[Finding]:
 
 
 def _pause(subject: Subject) -> float | None:
-    """Return the shortest time between two ticks; None where it is not known."""
+    """Return the shortest time between two ticks; None: not known."""
     text = _filled(str(subject.trigger.settings.get("schedule") or ""), subject.app)
     return None if text is None else shortest_pause(text)
 

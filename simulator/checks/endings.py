@@ -1,8 +1,8 @@
 """An invocation ends as its body ended, and every lock is accounted for: the lock adds no success and no failure.
 
 A success needs a body that ended well under the lock, or a refusal. A failure needs the body's own error, a refusal, or
-something that the run did: a kill, a pause, an operator. Functions with other decorators of the app are excused if
-these decorators may do the same.
+an act of the run: a kill, a pause, an operator. Functions with further decorators of the app are excused if
+the decorators may add a success or a failure.
 
 A refusal needs a policy that allows it, and a holder. A caller that does not wait is refused at once. If somebody wants
 a free lock, somebody acquires it within a poll.
@@ -153,7 +153,7 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
 
 
 def _slept(history: History, call: Invocation, since: float) -> bool:
-    """Tell whether its host stood still; a lock that is lost had to stand still for long enough."""
+    """Tell whether the host of the call stood still; to lose a lock, a host must stand still for long enough."""
     if not history.paused(call.host, since, call.end):
         return False
     told = [each for each in history.sections if (each.host, each.owner) == (call.host, call.id) and each.told]
@@ -178,7 +178,7 @@ def _calls(numbers: Counter[str], what: str) -> Iterator[Finding]:
 
 
 _STALE: Final = 2.0
-"""Seconds for which an answer may be old: it was on its way, or somebody released meanwhile."""
+"""Seconds for which an answer may be old: the answer was on its way, or a holder released meanwhile."""
 _KEPT: Final = 3.0
 """Seconds in which a lock is released after its body has ended."""
 
@@ -207,13 +207,13 @@ def judge_accounts(history: History) -> Iterator[Finding]:
 def _taken(history: History) -> dict[str, list[TimeSpan]]:
     """Return when each lock was held, or may have been held, in order.
 
-    It may be held for one more lease if its holder died or stood still, and after an attempt that was given up.
+    A lock may be held for one more lease if its holder died or stood still, and after an abandoned attempt.
     """
     spans: dict[str, list[TimeSpan]] = defaultdict(list)
     for got in history.acquisitions:
         lease = history.function(got.function).lease_in(got.mode)
         lapses = got.ending != "ok" or history.paused(got.host, got.t, got.until)
-        # A candidate for the listener notices at its next attempt that there is none, and says no until then.
+        # A candidate for the listener refuses until its next attempt, and notices only there that no listener runs.
         known = history.function(got.function).poll_in(got.mode) + SLACK if got.mode == "listener" else 0
         least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
         until = max(got.until, least) + (lease if lapses else 0)

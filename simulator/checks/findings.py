@@ -1,6 +1,6 @@
-r"""How a check says what it found, and how locks and numbers are named.
+r"""The findings of a check, and the names of locks and numbers in findings.
 
-Names as people read them: of locks, without folders, escapes and long hashes, and safe for a terminal.
+Names for people: of locks, without folders, escapes and long hashes, and safe for a terminal.
 
 Examples:
 >>> label("locks/my-host/ship.tenant%2Da")
@@ -31,7 +31,7 @@ class Finding:
     """One sentence on what is wrong.
 
     Attributes:
-        kind: ``violation``: a promise was broken. ``unproven``: nothing was broken, but something that the run should
+        kind: ``violation``: a promise was broken. ``unproven``: nothing was broken, but an event that the run should
             show did not happen. ``note``: worth knowing, and not the lock's fault.
         text: the sentence.
     """
@@ -88,7 +88,7 @@ _LISTENER: Final = re.compile(r"(?:~listener|\.Listener)\Z")
 _DOTNET: Final = "Host.Functions."
 _HASH: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{8})[0-9a-f]{24,56}(?![0-9a-f])")
 _SELECTORS: Final = range(0xFE00, 0xFE10)
-"""They change how wide the character before them is drawn, and no two terminals agree on that."""
+"""They change the drawn width of the character before them, and no two terminals agree on this width."""
 
 
 @lru_cache(maxsize=16384)
@@ -104,7 +104,7 @@ def label(lock: str) -> str:
 
 
 def shortened(name: str, most: int = 40) -> str:
-    """Return a name of at most so many characters; if it is longer, its middle is left out.
+    """Return a name of at most `most` characters; a longer name loses its middle.
 
     >>> shortened("ship.a-tenant-with-a-long-name", 15)
     'ship.a-…ng-name'
@@ -114,7 +114,7 @@ def shortened(name: str, most: int = 40) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text without characters that steer a terminal, or that it may draw with a width of its own."""
+    """Return text without characters that steer a terminal, or have different widths on different terminals."""
     return "".join(_shown(char) for char in text)
 
 

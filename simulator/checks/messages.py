@@ -1,10 +1,10 @@
 """No message is lost, and none is stuck: what happened to each message that the fleet sent.
 
-A message that was put back (`on_contention="defer"`) goes on as one copy with the same text, and is one message with
-it. Each is in exactly one state at the end: completed, skipped (its function did not run: `on_contention="skip"`),
-poisoned, stuck (still in its queue), lost, or open (the run ended before it was done). Queues deliver at least once:
-after a kill or a pause a message may run again, and counts as duplicated. Without one that is a violation, unless the
-queues themselves can be out of reach (`History.rough`).
+A message that was put back (`on_contention="defer"`) goes on as a copy with equal text; both count as one message.
+A message is in exactly one state at the end: completed, skipped (its function did not run: `on_contention="skip"`),
+poisoned, stuck (still in its queue), lost, or open (the run ended before the message's end). Queues deliver at least
+once: after a kill or a pause a message may run again, and counts as duplicated. Without a kill or pause a duplicate is
+a violation, unless the queues themselves can be out of reach (`History.rough`).
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class MessageTrouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messages:
-    """How many messages ended in which state; `troubles` has those that did not just complete.
+    """The number of messages in each final state; `troubles` has the messages that did not just complete.
 
     `redelivered` counts messages with a dequeue count above one, `deferred` messages that were put back, `deferrals`
-    how often that happened.
+    the times that messages were put back.
     """
 
     sent: int = 0
@@ -148,7 +148,7 @@ def _state(history: History, message: Message, *, ran: bool, dropped: bool) -> M
 
 
 def _given_up(message: Message) -> bool:
-    """Tell whether it failed and stayed in its queue, as that has no poison queue (H-40)."""
+    """Tell whether the message failed and stayed in its queue: a queue without a poison queue (H-40)."""
     if is_dead_lettered(message.queue):
         return False
     return (
@@ -189,8 +189,8 @@ def _why(history: History, message: Message, state: MessageState) -> str:
 def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
     """Tell whether in all runs except one a host died, or stood still, before it could delete the message.
 
-    This includes a host that was about to put it back, or had not yet deleted the original: then the message and its
-    copy exist.
+    This includes a host that was about to put the message back, or had not yet deleted the original: then the message
+    and its copy exist.
     """
     if history.rough:
         return True
@@ -206,9 +206,9 @@ def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
 
 
 def stood_still(history: History, message: Message, call: Invocation) -> bool:
-    """Tell whether its host stood still, was cut off, or let the message go after it received it: others may have it.
+    """Tell whether the host stood still, was cut off, or let a received message go: other hosts may have the message.
 
-    A pause shortly before the host said so counts too: the queue's answer may have waited for it.
+    A pause shortly before the host's record of the receipt counts too: it may have delayed the queue's answer.
     """
     if (call.host, call.message) in history.traffic.let_go or behind_return(history, message, call):
         return True
@@ -284,7 +284,7 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
 
 
 def is_dead_lettered(queue: str) -> bool:
-    """Tell whether a source is no storage queue: what fails there too often is dead-lettered by its broker."""
+    """Tell whether a source is no storage queue: its broker dead-letters a message that fails too often."""
     return "/" in queue
 
 

@@ -2,7 +2,7 @@
 
     holds      every check passed, and what the run was to show was shown
     violated   a promise was broken: two inside at once, a message lost, a token out of order, a failover late…
-    unproven   nothing was broken, but something that the run was to show did not happen
+    unproven   nothing was broken, but an event that the run was to show did not happen
 
 `judge` looks at nothing but the records: no clock, no process, no file. Whoever keeps the journals
 (``singleton-sim --keep``) can have the same verdict again.
@@ -77,7 +77,7 @@ class HostReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionResult:
-    """One function of the app: whether it is guarded, how often it ran, and how the run exercised it, or why not."""
+    """A function of the app: whether guarded, how often run, and how the run exercised the function, or why not."""
 
     name: str
     trigger: str
@@ -152,7 +152,7 @@ class Verdict:
         docs/fake-host.md lists the keys, which are stable for one value of ``schema``.
         """
         data: dict[str, Any] = {"schema": SCHEMA}
-        # Without locks there may be tens of thousands of overlaps: only the told ones are copied.
+        # A run without locks may have tens of thousands of overlaps: only the told overlaps are copied.
         told = replace(self, checks=(), overlaps=self.overlaps[:EXAMPLES], caught=self.caught[:EXAMPLES])
         for name, value in asdict(told).items():
             if name in {"overlaps", "caught"}:

@@ -1,5 +1,5 @@
-"""What locks rely on in a blob store, as data and scenarios: requests on each state of a lease, and their answers.
+"""The promises of a blob store to locks, as data and scenarios: requests on each state of a lease, and the answers.
 
-``tests/conformance`` runs them on the model in memory and on Azurite. They are here, so that a command can run them on
-a user's storage account. Imports ``singleton`` only.
+``tests/conformance`` runs the scenarios on the model in memory and on Azurite. The simulator has them, because a
+command can then run the scenarios on a user's storage account. Imports ``singleton`` only.
 """

@@ -1,6 +1,6 @@
-"""What a lock relies on in its store: one scenario for each thing, named after what it shows.
+"""The promises of a store to locks, to inboxes, and to state in a lock's blob.
 
-Likewise what inboxes, and state in a lock's blob, rely on in their store.
+A scenario shows a promise, and has the promise as its name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Fixture:
     wait: Callable[[float], Coroutine[Any, Any, None]]
 
     def beside(self, name: str) -> Fixture:
-        """Return the same for another blob."""
+        """Return this fixture for another blob."""
         return replace(self, name=f"locks/{name}")
 
 

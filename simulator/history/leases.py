@@ -1,7 +1,7 @@
 """Leases: granted, renewed, released, expired, broken. Read from the requests that hosts sent.
 
 A host's tap sees its requests (``lease_request``). In a virtual world the service's answers are known (``request``).
-Where neither is in the records, a lease is concluded from the hold.
+If the records have neither, a lease is concluded from the hold.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ DEADLINE: Final = 14 / 15
 """The share of a lease after which the holder gives the lock up, counted from the last grant."""
 _GRANTED: Final = frozenset({200, 201, 202})
 _GONE: Final = frozenset({404, 409, 412})
-"""Answers to a release that say that the lease has ended already."""
+"""Answers to a release of a lease that has ended already."""
 _PERIOD: Final = 15.0
 _NOTICE: Final = 10.0
-"""Seconds for which a lease goes on that an operator breaks slowly."""
+"""Seconds from an operator's slow break to the lease's end."""
 _OPERATORS: Final = frozenset({"", "break", "break_", "break slowly", "steal", "delete"})
-"""What operators do that ends a lease."""
+"""Actions of operators that end a lease."""
 _RENEWING: Final = frozenset({"renew", "change"})
 _SOON: Final = 1.0
 """Seconds between the answer to a request for a lease and the lock's word on it."""
@@ -44,15 +44,15 @@ class Lease:
 
     Attributes:
         blob: the path of the blob; of a semaphore, its slot.
-        id: the lease id; empty where no record tells the id.
+        id: the lease id; empty if no record tells the id.
         end: its end; infinity while the lease lasts.
         expires: when it ends by itself, counted from the last grant.
         period: seconds from a grant to the expiry.
         renewed: when it was renewed.
         refused: when a renewal was refused, or got no answer.
         requests: the requests of its host under this lease, its grant first, and requests to break it.
-        left: when its host asked for its release, and got no answer; infinity if that did not happen.
-        seen: whether the host saw the requests; otherwise it is concluded from the holds.
+        left: when its host asked for its release, and got no answer; infinity: not asked, or answered.
+        seen: whether the host saw the requests; otherwise the lease is concluded from the holds.
     """
 
     lock: str
@@ -207,7 +207,7 @@ def leases_of(history: History, records: Iterable[Record]) -> list[Lease]:
 
 
 def _releases(history: History) -> Iterator[Record]:
-    """Yield what journals lack that don't tell of releases."""
+    """Yield the releases that are missing in journals without releases."""
     for got in history.acquisitions:
         if got.ending == "ok":
             fields = {"action": "release", "blob": got.blob or got.lock, "status": 200}

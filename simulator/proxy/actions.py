@@ -1,4 +1,4 @@
-"""What may go wrong with a request: a rule says with which requests (`Match`) and what (an action).
+"""Faults of requests: a rule has a condition on requests (`Match`) and a fault (an action).
 
 An action is an async function of an `Exchange`. As a bad network or server does, an action forwards the request,
 replies, resets the connection, or does nothing. The actions here cover the usual cases; another action is a few lines.

@@ -52,7 +52,7 @@ class Exchange:
         writer: asyncio.StreamWriter,
         later: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        """Serve a client's connection; `later` gets what outlives it."""
+        """Serve a client's connection; `later` gets the tasks that outlive the connection."""
         self._later = later
         self._target = target
         self._reader = reader
@@ -72,7 +72,7 @@ class Exchange:
         return await wire.read_response(reader, method=self.request.method)
 
     def repeat(self, seconds: float) -> None:
-        """Send the request to the server once more, so many seconds from now, and drop the reply."""
+        """Send the request to the server once more, `seconds` from now, and drop the reply."""
         self._later(_sent(self._target, self.message.raw, self.request.method, seconds))
 
     async def reply(self, message: wire.HttpMessage) -> None:

@@ -1,13 +1,13 @@
-"""A proxy between hosts and their storage, such as Azurite: it passes requests on, and breaks requests by rules.
+"""A proxy between hosts and their storage (Azurite, for example): passes requests on, and breaks requests by rules.
 
     async with FaultProxy(azurite.blob_port) as proxy:
         rule = proxy.add(everything, Answer(503, "ServerBusy", {"Retry-After": "1"}))
         ...
         proxy.remove(rule)
 
-SharedKey still verifies, because the signature covers the path and not the port. One proxy is in front of one port; for
-queues use a second one. Requests of one connection go one after another, connections are kept alive on both sides, and
-bytes are passed on as they came.
+SharedKey still verifies, because the signature covers the path and not the port. A proxy is in front of one port; for
+queues use a second proxy. Requests of a connection are served in order, connections are kept alive on both sides, and
+bytes are passed on unchanged.
 
 `FaultProxy` lives in the event loop that enters it. Any thread may add and remove rules.
 """
@@ -39,7 +39,7 @@ class FaultProxy:
     """The proxy, in the running event loop, while its `async with` block lasts."""
 
     def __init__(self, target_port: int) -> None:
-        """Prepare a proxy before a server on this port; `port` is its own, once it is entered."""
+        """Prepare a proxy before a server on `target_port`; the entered proxy listens on `port`."""
         self.target = (HOST, target_port)
         self.port = 0
         self._rules: list[ProxyRule] = []
@@ -60,17 +60,17 @@ class FaultProxy:
         return rule
 
     def remove(self, rule: ProxyRule) -> None:
-        """Remove a rule if it is still there. Requests that are delayed or hang already stay so."""
+        """Remove a rule, if present. Requests that the rule delays or hangs already stay delayed or hanging."""
         with self._lock:
             self._rules = [other for other in self._rules if other is not rule]
 
     def rule_for(self, request: ProxyRequest) -> ProxyRule | None:
-        """Find the rule that applies, and count its use."""
+        """Find the rule for this request, and count the rule's use."""
         with self._lock:
             return next((rule for rule in self._rules if rule.applies(request)), None)
 
     async def carry_out(self, exchange: Exchange) -> None:
-        """Do to a request what the rule says that applies; pass the request on if there is none."""
+        """Apply the request's rule; pass a request without a rule on."""
         rule = self.rule_for(exchange.request)
         await (PassOn() if rule is None else rule.action)(exchange)
 
@@ -98,7 +98,7 @@ class FaultProxy:
         await self._server.wait_closed()
 
     def reset_connections(self) -> None:
-        """Reset all connections of clients, idle ones too, as a network that comes and goes would."""
+        """Reset all connections of clients, the idle too, as a network with interruptions would."""
         for writer in self._connections.values():
             reset(writer)
 
@@ -121,7 +121,7 @@ class FaultProxy:
             await exchange.close(abort=abort)
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that may last longer than its connection."""
+        """Run work that may last longer than the connection of its request."""
         task = asyncio.get_running_loop().create_task(work)
         self._late.add(task)
         task.add_done_callback(self._late.discard)
