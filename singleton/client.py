@@ -6,6 +6,7 @@ Both clients send the requests of ``baseclient.py`` to the lock thread; a thread
 from __future__ import annotations
 
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from singleton.base.words import listed
@@ -147,7 +148,23 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
         return self._set_block(listed(given), lambda: self._acquire_all(given, timeout, owner))
 
 
-class LockClient(_BlockClient["Block[Hold]", TryBlock, "Block[tuple[Hold, ...]]"]):
+def _with_named_blocks(client: type[_T]) -> type[_T]:
+    """Copy the methods of ``_BlockClient`` into the client: ``help`` then names blocks, not type variables."""
+    base = vars(client)["__orig_bases__"][0]
+    names = [variable.__name__ for variable in _BlockClient.__parameters__]  # type: ignore[attr-defined]
+    blocks = dict(zip(names, (block.__forward_arg__ for block in base.__args__), strict=True))
+    for name, method in vars(_BlockClient).items():
+        if isinstance(method, FunctionType):
+            copy = FunctionType(method.__code__, method.__globals__, name, method.__defaults__, method.__closure__)
+            copy.__kwdefaults__, copy.__doc__ = method.__kwdefaults__, method.__doc__
+            copy.__qualname__ = f"{client.__name__}.{name}"
+            copy.__annotations__ = {**method.__annotations__, "return": blocks[method.__annotations__["return"]]}
+            setattr(client, name, copy)
+    return client
+
+
+@_with_named_blocks
+class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]]"]):
     """Locks on the blobs of a container, for threads.
 
     Make one client and keep it for the life of the process; a second one costs little, because all clients share one
@@ -290,7 +307,8 @@ class LockClient(_BlockClient["Block[Hold]", TryBlock, "Block[tuple[Hold, ...]]"
         return runtime().call(work)
 
 
-class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", AsyncTryBlock, "AsyncBlock[tuple[Hold, ...]]"]):
+@_with_named_blocks
+class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBlock[tuple[Hold, ...]]"]):
     """Locks on the blobs of a container, for coroutines on any event loop.
 
     Make one client and keep it for the life of the process; a second one costs little, because all clients share one
