@@ -221,10 +221,10 @@ class _Visit:
     own: bool
 
     def begin(self) -> Finding | None:
-        """Make the container, or see to it that it is there; return a finding where that is not allowed.
+        """Make the container, or check that the named container exists; return a finding if making is not allowed.
 
         Raises:
-            StorageError: there is none, or the storage does not answer.
+            StorageError: the container does not exist, or the storage does not answer.
         """
         container, prefix = self.place.container, self.prefix
         if not self.own:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from singleton.operating.locks import LockInfo
 
 _PAUSE: Final = 2.0
-"""Seconds between two attempts while the storage does not answer, or refuses: each takes its time as well."""
+"""Seconds between two attempts while the storage does not answer, or refuses: an attempt takes time as well."""
 
 
 @click.command()
@@ -68,10 +68,10 @@ def hold(session: Session, name: str, reason: str, timeout: float | None, length
 
 
 def _as_kept(reason: str) -> str:
-    """Return the reason in letters that metadata may have, and say so where that changes it.
+    """Return the reason in the letters that metadata allows; tell the user of a change.
 
     Raises:
-        UsageError: nothing is left of it.
+        UsageError: no letter of the reason is left.
     """
     if not reason.strip():
         raise click.UsageError("--reason is empty: say why you hold the lock, for those who wait for it")
@@ -197,7 +197,7 @@ class _Asking:
         self.say("lost", f" ({reason}{silence if reason == 'expired' else ''}); asking for it again", reason=reason)
 
     def say(self, state: str, more: str = "", **known: Any) -> None:
-        """Say what has become of it; as JSON with who has it, or why it was lost."""
+        """Print the state of the hold; as JSON with the lock's holder, or the reason of the loss."""
         if self._session.as_json:
             about = {"holder": None, "reason": None, **known}
             write_json({"lock": self._name, "state": state, "at": iso(time.time()), **about}, streamed=True)

@@ -109,7 +109,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[None]:
-    """Have signals end the command as Ctrl-C does: what it holds is given back."""
+    """Have signals end the command as Ctrl-C does: the command gives its holds back."""
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
     before = {number: signal.signal(number, _end) for name in names if (number := getattr(signal, name, None))}
     try:

@@ -175,7 +175,7 @@ class Session:
 
 
 def in_a_session(command: Callable[Concatenate[Session, _P], int]) -> Callable[..., int]:
-    """Give a command the options that say which container it works on, and ``--json``; it gets them as a session."""
+    """Give a command a session, made of the options for the container, and of ``--json``."""
 
     @click.option(
         "--connection",
@@ -213,7 +213,7 @@ _SLOTS: Final = 10
 
 
 def no_such_lock(session: Session, name: str) -> str:
-    """Say that there is no lock of this name, or that it is a semaphore's, which has one for each slot."""
+    """Return the text for a missing lock: the name is unknown, or is a semaphore's, with a lock for each slot."""
     if slots := named_slots(session, name):
         return f"{name!r} is a semaphore, and each of its slots is a lock. Name one of them: {slots}"
     like = session.ask(lambda keeping: names_like(keeping, session.container, name, answer=READING))
@@ -228,13 +228,13 @@ def named_slots(session: Session, name: str) -> str:
 
 
 def tell_of_slots(session: Session, name: str) -> None:
-    """Say, of a lock that is there, that a semaphore has the same name, if one has: its slots may be what is meant."""
+    """Tell the user that a semaphore has the name of this lock, if so: the user may mean a slot."""
     if slots := named_slots(session, name):
         say(f"{name!r} is also the name of a semaphore, and each of its slots is a lock: {slots}", err=True)
 
 
 def no_such_prefix(session: Session, prefix: str) -> str | None:
-    """Say that no lock's name begins so; None where there is no lock at all yet."""
+    """Return the text for a prefix that begins no lock's name; None: the container has no lock yet."""
     like = session.ask(lambda keeping: prefixes_like(keeping, session.container, prefix, answer=READING))
     if like is None:
         return None

@@ -101,7 +101,7 @@ class AnswerWatch:
             self._rest(now)
 
     def _rest(self, now: float) -> None:
-        """Wait for the others that were asked, if there are any."""
+        """Wait for the requests that are still without an answer, if any."""
         if self._asked:
             self._wait(now, SILENT)
             return

@@ -213,7 +213,7 @@ def watch(
 
 
 class _Watching:
-    """What is watched, and what was seen of it so far."""
+    """The watched locks, and their states at the last look."""
 
     def __init__(self, session: Session, name: str | None, function: str | None, prefix: str) -> None:
         self._session = session
@@ -245,7 +245,7 @@ class _Watching:
         self._first = False
 
     def _tell_of_nothing(self, met: Met, at: float) -> None:
-        """Say that no lock is there that could be watched: it may come, or be mistyped."""
+        """Tell the user that no watched lock exists: it may come, or be mistyped."""
         if self._name is not None and not self._wanted.function:
             said: str | None = no_such_lock(self._session, self._name)
         else:

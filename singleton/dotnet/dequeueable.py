@@ -4,8 +4,8 @@ So functions, queues and apps, .NET hosts among them, share a lock if they have 
 value that can't be the name of a blob, or that the service takes for another name, is refused: the message fails, and
 is tried again.
 
-The options are Dequeueable's own, from the settings ``Dequeueable__Singleton__…`` (D-1), and so is the way to wait:
-some attempts, with delays that grow at random between them (D-29 to D-31). Unlike Dequeueable, no delay follows the
+The options are Dequeueable's own, from the settings ``Dequeueable__Singleton__…`` (D-1), like the way to wait: a number
+of attempts, with delays that grow at random between attempts (D-29 to D-31). Unlike Dequeueable, no delay follows the
 last attempt, storage that denies access fails the invocation at once, and holds have fencing tokens, which a .NET host
 leaves alone.
 """
@@ -47,7 +47,7 @@ class DequeueableOptions:
         longest: the most seconds of a delay.
         retries: attempts after the first.
         container: the blob container that has the locks.
-        account_url: the blob service's URL for an identity, perhaps with ``{accountName}`` in it; None: the
+        account_url: the blob service's URL for an identity, perhaps with ``{accountName}`` inside; None: the
             connection's.
     """
 
@@ -128,8 +128,8 @@ class DequeueableLayout(Layout):
         """Return the scope's value as it is (D-18).
 
         Raises:
-            ScopeError: it is no name of a blob, or one under which the other layouts keep their locks.
-            ConfigurationError: there is not exactly one value, or it is asked for a listener's lock.
+            ScopeError: the value is no name of a blob, or is a name for locks of the other layouts.
+            ConfigurationError: the scope has not exactly one value, or the lock is a listener's.
         """
         if listener or len(scopes) != 1:
             raise ConfigurationError(

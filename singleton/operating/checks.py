@@ -1,7 +1,7 @@
-"""The checks of ``doctor``: does this account do what locks rely on?
+"""The checks of ``doctor``: can locks rely on this account?
 
-Each check sends the requests that locks send, on scratch blobs beneath one prefix, and looks at the answers. No lock
-of the app is touched. A check that lacks a right is left out.
+A check sends requests of locks, on scratch blobs beneath a prefix, and looks at the answers. No lock of the app is
+touched. A check that lacks a right is left out.
 """
 
 from __future__ import annotations
@@ -283,17 +283,17 @@ _UNKNOWN: Final = (
     "NoAuthenticationInformation",
     "AuthorizationFailure",
 )
-"""Codes of an answer to somebody whom the service does not know, or who comes from a network that is shut out: it is no
-single right that is missing then."""
+"""Codes of an answer to a client that the service does not know, or from a network that is shut out: not a matter of a
+single missing right."""
 
 
 async def examine(store: LeaseStore, prefix: str, *, quick: bool = False) -> AsyncIterator[Finding]:
-    """Go through the checks on scratch blobs beneath the prefix; those that wait for a lease's end come last, at once.
+    """Go through the checks on scratch blobs beneath the prefix; checks that wait for a lease's end come last, at once.
 
-    ``quick`` leaves these out.
+    ``quick`` leaves out the checks that wait.
 
     Raises:
-        StorageError: the storage does not answer, or does not know who asks.
+        StorageError: the storage does not answer, or does not know the client.
     """
     scratch = ScratchBlobs(store, prefix)
     for name, check in CHECKS.items():
@@ -324,7 +324,7 @@ async def _run(name: str, check: Check, scratch: ScratchBlobs) -> Finding:
 
 
 def is_no_answer(failure: StoreFailure) -> bool:
-    """Tell whether this says nothing of the account: nobody answers there, or we are not known."""
+    """Tell whether a failure says nothing of the account: no answer came, or the client is unknown to the service."""
     stranger = failure.status == 401 or failure.code in _UNKNOWN
     return stranger or failure.meaning in ("transient", "deleting")
 
@@ -338,7 +338,7 @@ async def prepare(store: LeaseStore, seconds: float) -> None:
 
     Raises:
         Forbidden: that is not allowed.
-        StorageError: the storage does not answer, or does not know who asks.
+        StorageError: the storage does not answer, or does not know the client.
     """
     if not isinstance(store, AzureBlobLeaseStore):
         return

@@ -1,4 +1,4 @@
-"""A container as operators use it: its store's methods that no lock needs, pages of its blobs, one blob by name."""
+"""A container for operators: the store's methods that no lock needs, pages of blobs, a blob by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AzureKeeping:
-    """A ``LockKeeping`` of one container. It owns nothing: the client is closed by whoever opened it."""
+    """A ``LockKeeping`` of a container. The opener of the container's client closes the client."""
 
     def __init__(self, container: ContainerClient) -> None:
         self._container = container
@@ -68,7 +68,7 @@ def _listed(blob: BlobProperties) -> Listed:
 
 
 def _quoted(etag: str) -> str:
-    """Return an ETag as conditions have it: a listing leaves its quotes out."""
+    """Return an ETag in the form of conditions: a listing leaves the quotes out."""
     return etag if etag.endswith('"') else f'"{etag}"'
 
 

@@ -416,12 +416,12 @@ def has_tokens(blob: Listed, container: str) -> bool:
 
 
 async def lift_epoch(store: LeaseStore, name: str, lease_id: str) -> int | None:
-    """Write an epoch above all that were given so far; return it, or None where somebody has the lock, or took it.
+    """Write and return an epoch above all earlier epochs; None: the lock is held, was taken, or has changed.
 
     Args:
         store: of the lock's container.
         name: the lock's.
-        lease_id: a new one, for this lock only. With it everything may be done again where an answer is missing.
+        lease_id: a new id, for this lock only. Requests under this id may be repeated if an answer is missing.
 
     Raises:
         StorageError: the storage refuses, does not answer, or has no such lock. A lease that was granted without an

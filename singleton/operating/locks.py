@@ -168,13 +168,13 @@ class Wanted:
 
 
 def _is_older(lock: LockInfo, latest: float) -> bool:
-    """Tell whether the lock was acquired at ``latest`` or before; a free lock: whether it was written by then."""
+    """Tell whether the lock was acquired at ``latest`` or before; a free lock: whether written by ``latest``."""
     begin = lock.modified if lock.holder is None else lock.holder.since
     return begin is not None and begin.timestamp() <= latest
 
 
 _LATELY: Final = 5.0
-"""Seconds before a look within which a stamp may have been missed by it: Last-Modified has whole seconds."""
+"""Seconds before a look in which the look may miss a stamp: Last-Modified has whole seconds."""
 
 Seen = Literal["holds", "got", "passed", "breaking", "free"]
 

@@ -1,4 +1,4 @@
-"""Storage queues, through azure-storage-queue's asyncio client. One HTTP request a call, no retries.
+"""Storage queues, through azure-storage-queue's asyncio client. A call is one HTTP request, without retries.
 
 The package is an extra (``defer``), imported on the lock thread when first needed.
 """
@@ -59,7 +59,7 @@ class AzureMessageStore:
         async def first_page() -> list[Any]:
             async for page in asking.by_page():
                 return [message async for message in page]
-            return []  # what the SDK makes of an empty one
+            return []  # the SDK's answer for an empty queue
 
         received = await judged(first_page())
         return [Taken(str(m.id), str(m.pop_receipt), str(m.content), int(m.dequeue_count or 1)) for m in received]
@@ -74,7 +74,7 @@ def _seconds(date: datetime | None) -> float:
 
 
 def _keep_carriage_returns(request: PipelineRequest[Any]) -> None:
-    """Escape them: the SDK doesn't, and XML's rules for the ends of lines would make a CR LF a LF."""
+    """Escape carriage returns: the SDK doesn't, and XML's rules for the ends of lines would make a CR LF a LF."""
     http = request.http_request
     if b"\r" in (body := _bytes(http.data)):
         http.data = body.replace(b"\r", b"&#13;")

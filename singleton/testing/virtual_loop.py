@@ -27,7 +27,7 @@ _Args = TypeVarTuple("_Args")
 _LONGEST = 24 * 3600.0
 """Virtual seconds after which a test counts as one that never ends."""
 _PATIENCE = 60.0
-"""Real seconds without a sign from threads at work. After that they count as stuck."""
+"""Real seconds without a sign from threads at work, after which the threads count as stuck."""
 _SIGN = 1.0
 """Real seconds to wait for a sign from other threads when nothing is left to do on this loop."""
 

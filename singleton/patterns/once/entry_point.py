@@ -90,7 +90,7 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
 
 @contextlib.contextmanager
 def _said_of_once() -> Iterator[None]:
-    """Have errors of what both decorators share name this one."""
+    """Have errors of the code that both decorators share name ``@once``."""
     try:
         yield
     except ConfigurationError as error:

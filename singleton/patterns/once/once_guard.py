@@ -1,4 +1,4 @@
-"""What one ``@once`` declaration does around each invocation of its function: a guard that keeps results."""
+"""A guard that keeps results: the work of a ``@once`` declaration around each invocation of its function."""
 
 from __future__ import annotations
 

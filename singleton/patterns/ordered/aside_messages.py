@@ -53,7 +53,7 @@ async def put_aside(store: Store, names: Names, spot: str, entry: Entry, why: st
 
 
 async def that_is_aside(store: Store, names: Names) -> list[AsideMessage]:
-    """Return all that is put aside."""
+    """Return the messages that are put aside."""
     found: list[AsideMessage] = []
     keeping, marker = keeping_of(store), None
     while True:
@@ -70,7 +70,7 @@ async def that_is_aside(store: Store, names: Names) -> list[AsideMessage]:
 
 
 async def entry_aside(store: Store, name: str) -> Entry | None:
-    """Return what lies in this blob; None: nothing does any more."""
+    """Return the entry in this blob; None: the blob or its entry is gone."""
     try:
         tail = await answered(lambda: store.tail(name, 0, 2**23))
     except StoreFailure as failure:

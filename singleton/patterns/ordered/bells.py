@@ -30,12 +30,12 @@ _LONGEST_DELAY: Final = 604_000
 
 @dataclass(frozen=True, slots=True)
 class Bell:
-    """What a bell says.
+    """The content of a bell.
 
     Attributes:
-        inbox: of which inbox.
-        spot: of which key, as it stands in names.
-        again: how often it came before: its key was in use, or who answered it died.
+        inbox: name of the inbox.
+        spot: the key, in its form in names.
+        again: how often the bell came before: its key was in use, or the process that answered the bell died.
     """
 
     inbox: str
@@ -56,10 +56,10 @@ class Bell:
 def bell_in(message: Any, inbox: str) -> Bell:
     """Read a bell: a text, bytes, or a message as the Functions worker or the SDK has it.
 
-    One that was delivered more than once came before.
+    A bell that was delivered more than once came before.
 
     Raises:
-        ConfigurationError: it is none of this inbox.
+        ConfigurationError: the message is no bell of this inbox.
     """
     said = message.get_body() if callable(getattr(message, "get_body", None)) else getattr(message, "content", message)
     try:

@@ -44,7 +44,7 @@ class Entry:
         return self.body if self.kind == "bytes" else json.loads(self.body)
 
     def framed(self) -> bytes:
-        """Return the block that it is."""
+        """Return the entry as a block of the log."""
         head = {"from": self.sender, "n": self.number, "key": self.key, "kind": self.kind, "length": len(self.body)}
         return json.dumps(head, separators=(",", ":")).encode() + _LINE + self.body + _LINE
 

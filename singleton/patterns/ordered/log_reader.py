@@ -148,12 +148,12 @@ class LogReader:
         return self._names.log(self._spot, self._position.chain, self._position.part)
 
     async def more(self) -> list[Entry]:
-        """Return entries that were not read, in order; none: there are no more, and the log is deleted.
+        """Return entries that were not read, in order; none: all are read, and the log is deleted.
 
-        Those that it returned before must have been passed.
+        The entries of the call before must have been passed.
 
         Raises:
-            StorageError: the storage refuses, does not answer, or what it has is not understood.
+            StorageError: the storage refuses, does not answer, or has a log that is not understood.
         """
         try:
             return await self._more()
@@ -241,11 +241,11 @@ class LogReader:
         return tail
 
     async def _known(self, tail: Tail, entries: list[Entry], *, is_short: bool) -> Tail | None:
-        """See to it that the log can be told from all others of its name, before an offset in it is kept.
+        """Make the log distinct from other logs of its name, before an offset in the log is kept.
 
-        A short log needs nothing: it is read from its beginning each time, and what was read is known by its senders.
-        A full one is told by its ETag. Others get a label, once. Where senders are always faster than that, the log
-        goes without for now, if all who sent these are remembered. None: it has changed.
+        A short log needs nothing: reads begin at its start, and the last numbers of its senders tell the read entries.
+        The ETag is the mark of a full log. Other logs get a label, once. If senders are always faster than the label,
+        the log has no label for now, if the senders of all its entries are remembered. None: the log has changed.
         """
         position = self._position
         if position.log or is_short:
@@ -265,7 +265,7 @@ class LogReader:
         return tail._replace(etag=etag)
 
     async def _end_parts(self) -> None:
-        """Mark the end of the parts, where the last of them was: unless somebody has made it again."""
+        """Mark the end of the parts, under the name of the last part, unless a sender has made that part again."""
         position, name = self._position, self._name
         if await self._asked(lambda: self._store.create(name, {LOG_KEY: ENDED})) is None:
             return

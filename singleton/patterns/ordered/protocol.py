@@ -39,7 +39,7 @@ leaves behind is deleted a day after: a send ends within half a minute.
 
 **The lease is on the lock, never on a log**: a sender has no lease id, and would be refused. A reader that stands still
 past its lease may delete a log only if it has read all of it and nobody has appended since, and its successor handles
-the same entries; its state is refused by the service. So what it repeats is the entry in hand.
+the same entries; the service refuses its state. So the reader repeats only the entry in hand.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def id_in(metadata: Mapping[str, str]) -> str:
 
 
 def chain_of(log: HasEtag) -> str:
-    """Return what tells a full log from all others: it has one ETag for ever."""
+    """Return the name of a full log's chain, from the log's ETag, which never changes."""
     return hashlib.sha256(log.etag.strip('"').encode()).hexdigest()[:16]
 
 

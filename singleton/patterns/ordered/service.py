@@ -56,8 +56,8 @@ _STEADY: Final = 0.5
 _REMEMBERED: Final = 4096
 """Keys of which is remembered when their bell was rung."""
 _SILENCE: Final = _PATIENCE
-"""Seconds after which a bell is rung for a message that is not the first in its log: who sent the first may have died
-before it rang, or this process may not know that it was: when it gives that up, so much time has passed."""
+"""Seconds after which a bell is rung for a message that is not the first in its log: the sender of the first may have
+died before ringing, or this process may not know that its message was the first: it gives up asking after this time."""
 
 
 class Place(NamedTuple):
@@ -89,12 +89,12 @@ class Sender:
     async def send(self, spot: str, entry: Entry, ring: Callable[[str], Awaitable[object]]) -> None:
         """Add a message to its log, under a number of this sender's unless it has one, and ring the bell if needed.
 
-        What has begun goes on to its end. ``ring`` rings the bell of a spot. That it could not be rung is no error: the
-        message is in the log.
+        A send that has begun goes on to its end. ``ring`` rings the bell of a spot. A bell that could not be rung is no
+        error: the message is in the log.
 
         Raises:
-            StorageError: it was not sent, or that is not known; then it will not be handled after one that is sent
-                after it.
+            StorageError: the message was not sent, or the sender can't know; then the message will not be handled
+                after a message that is sent later.
         """
         offset = await self._appended(spot, entry)
         now = asyncio.get_running_loop().time()
@@ -259,7 +259,7 @@ class Service:
         return registry.queue(self._account, self._queue)
 
     async def send(self, spot: str, entry: Entry, registry: Registry) -> None:
-        """Send a message, and ring the bell if needed. One sender in this process serves all inboxes of this name."""
+        """Send a message, and ring the bell if needed. Inboxes of a name share a sender in this process."""
 
         async def ring_first(spot: str) -> Sent | None:
             return await self.ring(registry, Bell(self.names.inbox, spot))
@@ -275,7 +275,7 @@ class Service:
         return await ring(self.queue(registry), bell, self._encoding, delay)
 
     async def is_drained(self, registry: Registry, spot: str) -> bool:
-        """Tell whether a key has no log: then all that was sent before was handled."""
+        """Tell whether a key has no log: the messages that were sent before are then handled."""
         name = self.names.log(spot)
         try:
             await answered(lambda: self.store(registry).read(name))
@@ -294,7 +294,7 @@ class Service:
             await keeper.write(written_as(at))
 
     async def look(self, registry: Registry) -> int:
-        """Ring for each key that has a log and nobody at it; return how many. Delete what chains have left behind."""
+        """Ring for each key with a log and without a reader; return how many. Delete the remains of chains."""
         store, rung = self.store(registry), 0
         held = {blob.name[len(self.names.locks) :] async for blob in self._listed(store, self.names.locks, HELD)}
         last, chain = "", ""

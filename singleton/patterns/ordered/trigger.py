@@ -67,7 +67,7 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
 
 
 def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:
-    """Return the parameter for the message: the trigger's, where that is known; else the first."""
+    """Return the parameter for the message: the trigger's, or the first if the trigger is not known."""
     if trigger is not None and trigger.type != QUEUE:
         raise ConfigurationError(
             f"@ordered on {function.__name__}: its trigger is a {trigger.type}: use a queueTrigger on the inbox's queue"

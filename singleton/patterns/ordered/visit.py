@@ -1,6 +1,6 @@
-"""A visit to a key: handles its messages one after the other, under its lock, until there are no more.
+"""A visit to a key: handles the messages in order, under the key's lock, until the log has no more.
 
-A bell asks for a visit. After the visit another bell is sent where there is more to do.
+A bell asks for a visit. If messages are left after the visit, another bell is sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _NO_END: Final = "its process ended, or lost the key's lock, in the middle of too many attempts"
 _FEWEST: Final = 2
-"""Attempts without an end that end it, at least: of one it may be that it succeeded, and only this was not kept."""
+"""The fewest attempts without an end after which a message is spent: a single attempt may be a success, not kept."""
 _TAKEN: Final = "the inbox keeps its position there. For your own state take a lock of your own"
 
 OnPoison = Literal["skip", "stop"]
@@ -183,7 +183,7 @@ class Visit:
         return VisitOutcome()
 
     async def _one(self, hold: Hold, position: Position, entry: Entry) -> VisitOutcome | None:
-        """Handle one message and keep that it is; None: go on."""
+        """Handle one message and keep the position; None: go on."""
         error = None if position.aside else await self._attempted(hold, position, entry)
         outcome = None if error is None else await self._failed(position, entry, error)
         if position.aside:
@@ -203,7 +203,7 @@ class Visit:
             failed = f"it has failed {position.failures} times, and at most {self.rules.attempts} attempts are allowed"
             return RuntimeError(failed if position.failures >= self.rules.attempts else _NO_END)
         counted = self.again or position.tried > 0
-        if counted:  # if this process dies of it, that it was begun is kept
+        if counted:  # if this process dies of the message, the begun attempt is kept
             position.begun += 1
             await self._keep(hold, position)
         self.again = False
@@ -277,7 +277,7 @@ _CALL: Final = 10.0
 
 
 class Insurance(Protocol):
-    """A bell that rings by itself unless it is put off: so that a key goes on when its consumer dies."""
+    """A bell that rings by itself unless it is put off: a key then goes on after the death of its consumer."""
 
     async def begin(self) -> None:
         """Make sure that the bell is in the queue."""

@@ -134,7 +134,7 @@ class _RowStates(Generic[_E]):
             )
         if token is not None:
             values |= self._set(token=token)
-        # Who has claimed it since it was read has raised its version.
+        # A claim since the row was read has raised the row's version.
         unchanged = and_(self._is(claim), column["version"] == claim.version - 1)
         won = changed(connection, update(self.table).where(unchanged).values(values)) == 1
         return claim if won and not last else None

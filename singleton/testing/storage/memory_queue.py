@@ -1,6 +1,6 @@
 """The queue service's documented behaviour, in memory, on the running loop's clock: receipts, visibility, ends.
 
-Not a stub: each receipt is good until the next one is given out, each receive counts, and what has ended is gone.
+Not a stub: a receipt is good until the next is given out, each receive counts, and an ended message is gone.
 """
 
 from __future__ import annotations

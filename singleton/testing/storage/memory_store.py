@@ -1,7 +1,7 @@
 """The blob service's documented lease behaviour, in memory, on the running loop's clock.
 
-Not a stub: every state, conflict and error code of the service that a lock can meet, so that what is proven here holds
-there. Known differences of the Azurite emulator (facts A-1…A-4) are the emulator's, not copied.
+Not a stub: every state, conflict and error code of the service that a lock can meet, so a proof on this store holds on
+the service. Known differences of the Azurite emulator (facts A-1…A-4) are the emulator's, not copied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _as_guid = functools.lru_cache(maxsize=4096)(_GUID.fullmatch)
-"""Who waits asks again and again with the same id."""
+"""Cached: a waiter asks again and again with the same id."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ def _refuse_held(blob: _Blob, now: float) -> None:
 
 
 def _check_lease(blob: _Blob, lease_id: str, now: float) -> None:
-    """Refuse what is done under a lease that the blob has not."""
+    """Refuse a request under a lease that the blob has not."""
     state = blob.state(now)
     if blob.lease_id is None or state == "broken":
         raise StoreFailure(412, "LeaseNotPresentWithBlobOperation")
@@ -67,7 +67,7 @@ def _check_lease(blob: _Blob, lease_id: str, now: float) -> None:
 class MemoryLeaseStore:
     """A ``LeaseStore``, ``ContentStore``, ``LogStore``, ``NoteStore`` and ``LockKeeping`` without a network.
 
-    Several locks, clients or simulated hosts may share one. The contract of each request is told by those protocols.
+    Several locks, clients or simulated hosts may share a store. The protocols tell the contract of each request.
 
     ``calls`` counts requests by name, for tests that hold a lock to its number of requests. ``most_blocks``: of a log.
     """
@@ -140,7 +140,7 @@ class MemoryLeaseStore:
         return self._seen(name, now)
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
-        """See ``LeaseStore.write``. The condition is judged first, before the blob's lease, and before it is missed."""
+        """See ``LeaseStore.write``. The condition is judged before the blob's lease, and before a missing blob."""
         now = self._begin("write")
         blob = self._as_known(name, etag)
         _check_lease(blob, lease_id, now)
