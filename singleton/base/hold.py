@@ -195,6 +195,9 @@ class Hold:
 
     __slots__ = ("__weakref__", "crossing", "lease_id", "lock", "lost", "owner", "stateless", "token", "waited")
 
+    _parts: tuple[Hold, ...] = ()
+    """The holds of the single locks in a hold of two; empty: a single lock."""
+
     def __init__(self, lock: str, *, owner: str = "", token: int | None = None, lease: Leased | None = None) -> None:
         self.lock = lock
         self.owner = owner
@@ -231,13 +234,6 @@ class Hold:
         :meta private:
         """
         raise self._stateless("locking is switched off")
-
-    def parts(self) -> tuple[Hold, ...]:
-        """Return the holds of the single locks in this hold.
-
-        :meta private:
-        """
-        return (self,)
 
     def _stateless(self, why: str) -> ConfigurationError:
         return ConfigurationError(f"lock {self.lock!r} keeps no state: {why}", lock=self.lock, owner=self.owner)
@@ -282,6 +278,11 @@ def current_hold() -> Hold:
             "current_hold() was called outside a function guarded by @singleton, @once, @ordered or a lock client's "
             "decorator"
         ) from None
+
+
+def single_holds(hold: Hold) -> tuple[Hold, ...]:
+    """Return the holds of the single locks in this hold: two with ``also=``."""
+    return hold._parts or (hold,)  # noqa: SLF001 - no member for users
 
 
 def holds_in(answer: object) -> tuple[Hold, ...]:

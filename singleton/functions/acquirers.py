@@ -106,10 +106,6 @@ class DoubleHold(Hold):
             # The callback keeps the signal alive, not the hold: a dropped hold must drop its parts.
             part.lost.add_callback(self.lost.fire)
 
-    def parts(self) -> tuple[Hold, ...]:
-        """Return the holds of the two locks; the first gives name, owner and lease id."""
-        return self._parts
-
 
 class _Either:
     """The two leases as one ``Leased``: overdue when either lease is."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
-from singleton.base.hold import Hold
+from singleton.base.hold import Hold, single_holds
 from singleton.base.holder_record import fields_of
 from singleton.base.invocation import Invocation, UnderWay, current
 from singleton.base.invocation import log as _log
@@ -141,7 +141,7 @@ class Guard(Declaration):
         finally:
             await locks.release_async(hold)
             self._report("released", call, hold)
-            if self.at_least and isinstance(part := hold.parts()[0], Section) and not part.record.settled:
+            if self.at_least and isinstance(part := single_holds(hold)[0], Section) and not part.record.settled:
                 still_going(call)  # ``holds()`` lists a lock that is kept for ``at_least`` until it is given back
                 part.record.when_settled(partial(no_longer_going, call))
 

@@ -26,6 +26,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from singleton.base.hold import single_holds
 from singleton.base.invocation import log as _log
 from singleton.base.invocation import speak_of
 from singleton.base.tasks import being_cancelled
@@ -60,7 +61,7 @@ async def release(hold: Hold) -> None:
     Call on the loop of the lock. A second release, or the release of a lost hold, does nothing and raises nothing
     (W-78, M-29).
     """
-    parts = hold.parts()
+    parts = single_holds(hold)
     if len(parts) > 1:
         hold.lost.freeze()
     records = [part.record for part in parts if isinstance(part, Section)]

@@ -12,6 +12,7 @@ import contextvars
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from singleton.base.hold import single_holds
 from singleton.base.invocation import log as _log
 from singleton.locking.lock import release
 from singleton.locking.section import Section
@@ -67,7 +68,7 @@ def _too_long(record: SectionRecord, lease: Lease) -> None:
 
 async def give_back(hold: Hold) -> None:
     """Release a hold with its parts, and log the release."""
-    held = [each.lock for each in hold.parts() if isinstance(each, Section) and not each.record.over]
+    held = [each.lock for each in single_holds(hold) if isinstance(each, Section) and not each.record.over]
     await release(hold)
     for lock in held:
         _log.debug("lock %s: released", lock)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from singleton.base.errors import LockNotAcquired
+from singleton.base.hold import single_holds
 from singleton.base.invocation import speak_of, whose
 from singleton.locking.section import Section
 
@@ -93,7 +94,7 @@ def enter(*holds: Hold, shared: SharedBlock | None = None) -> tuple[Nesting, ...
     caller, last = this_caller(), _innermost()
     entered: list[Nesting] = []
     for hold in holds:
-        for part in hold.parts():
+        for part in single_holds(hold):
             last = Nesting(part, caller, shared, last)
             entered.append(last)
     _nesting.set(last)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from singleton.base.hold import single_holds
 from singleton.base.invocation import log as _log
 from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
@@ -220,7 +221,7 @@ class Registry:
         if at_least:
             self.keep(hold, at_least)
         if max_hold is not None:
-            for part in hold.parts():
+            for part in single_holds(hold):
                 if isinstance(part, Section):
                     lose_after(max_hold, part)
         return hold

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.hold import Hold
+from singleton.base.hold import Hold, single_holds
 from singleton.locking.lease import Lease
 from singleton.runtime.calls import Calls, at_once
 from singleton.runtime.lock_thread import Runtime, provide_runtime
@@ -96,7 +96,7 @@ class RecordingRegistry(Registry):
     def _forget(self, hold: Hold) -> None:
         if hold.lease_id is None:
             hold.lost.freeze()
-        for each in hold.parts():
+        for each in single_holds(hold):
             self._out.pop(weakref.ref(each), None)
 
     def left(self) -> list[str]:
@@ -203,7 +203,7 @@ class MemoryLocks:
 
     async def lose(self, hold: Hold, reason: LossReason) -> None:
         """End the lease of a hold for good, on the service and in this process."""
-        one = hold.parts()[0]
+        one = single_holds(hold)[0]
         lease = one.lost._lease  # noqa: SLF001 - nobody but a test may do this
         if not isinstance(lease, Lease):
             raise RuntimeError(f"{hold!r} has no lease: it is over, or locking is switched off")  # noqa: TRY004 - a state, not a type

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, SingletonError, StorageError
+from singleton.base.hold import single_holds
 from singleton.functions.acquirers import DoubleHold, acquire_both
 from singleton.locking.phase import Timing
 from singleton.runtime.address import Address
@@ -168,23 +169,25 @@ class World:
         if not self._believes(hold):
             return
         assert hold.token is not None
-        for part in hold.parts():
+        for part in single_holds(hold):
             assert hold.token > self.last[part.lock], f"a token that is not greater than all before of {part.lock}"
             self.last[part.lock] = hold.token
 
     def _believes(self, hold: Hold) -> bool:
-        return not hold.lost.is_set() and not self.tampered.intersection(part.lease_id or "" for part in hold.parts())
+        return not hold.lost.is_set() and not self.tampered.intersection(
+            part.lease_id or "" for part in single_holds(hold)
+        )
 
     def _look(self) -> None:
         """At this instant: who believes to have the lease must have it, under each name, unless somebody meddled."""
         for hold in self.inside:
-            lost = [part for part in hold.parts() if part.lost.is_set()]
+            lost = [part for part in single_holds(hold) if part.lost.is_set()]
             assert not lost or hold.lost.is_set(), "one lock is lost, and its user was not told"
         for name in (OLD, NEW):
             believers = [
                 (hold, part)
                 for hold in self.inside
-                for part in hold.parts()
+                for part in single_holds(hold)
                 if part.lock == name and self._believes(hold)
             ]
             assert len(believers) <= 1, f"two inside: {believers}"
@@ -217,7 +220,7 @@ class World:
         owner = self.service.leased().get(meddling.name)
         self.tampered.update({owner} if owner else set())
         for hold in self.inside:
-            self.tampered.update(part.lease_id or "" for part in hold.parts() if part.lock == meddling.name)
+            self.tampered.update(part.lease_id or "" for part in single_holds(hold) if part.lock == meddling.name)
         if meddling.what == "delete":
             state = self.service._blobs.get(meddling.name)
             if state is not None and state.modified < int(now()):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import ConfigurationError, LockLost, LockNotAcquired, StorageUnavailable
+from singleton.base.hold import single_holds
 from singleton.functions.acquirers import DoubleHold
 from singleton.locking.fencing import SECTIONS
 from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, Network, answered
@@ -204,8 +205,8 @@ def test_a_process_that_slept_knows_at_once(name: str) -> None:
         world = a_world()
         hold = await world.acquire(world.registries[0], "both")
         assert isinstance(hold, DoubleHold)
-        part = next(each for each in hold.parts() if each.lock == name)
-        assert hold.lost.deadline == min(each.lost.deadline for each in hold.parts()) > now()
+        part = next(each for each in single_holds(hold) if each.lock == name)
+        assert hold.lost.deadline == min(each.lost.deadline for each in single_holds(hold)) > now()
         part.lost._lease = _Overdue()
         assert hold.lost.is_set()
         await world.registries[0].release(hold)
