@@ -14,6 +14,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold, holds_in, shown_hold
 from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
+from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.lock_thread import runtime
 from singleton.runtime.reentry import SharedBlock, enter, enter_again, leave
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from singleton.runtime.calls import LockRuntime, Work
+    from singleton.runtime.calls import Locks, Work
     from singleton.runtime.reentry import Nesting
     from singleton.runtime.registry import Registry
 
@@ -157,7 +158,7 @@ class _Held(Generic[_T]):
         self._again = again
         self._entry: SharedBlock | None = None
         self._work: Work[_T] | None = asks()
-        self._locks: LockRuntime
+        self._locks: Locks
         self._holds: tuple[Hold, ...] = ()
         self._entered: tuple[Nesting, ...] = ()
 
@@ -165,12 +166,34 @@ class _Held(Generic[_T]):
         """Return a new block for the same request."""
         return type(self)(self.name, self._asks, self._again)
 
-    def _begin(self) -> Work[_T]:
+    async def _acquired(self, locks: Locks) -> _T:
+        """Begin the block: acquire, or share the hold of a block around this block."""
         work, self._work = self._work, None
         if work is None:
             raise RuntimeError("this block was entered before: ask the client for a new one")
-        self._locks = runtime()
-        return work
+        self._locks = locks
+        if (shared := self._shares()) is None:
+            return self._got(await locks.call_async(work))
+        hold, first = shared
+        got = self._got(cast("_T", hold))
+        try:
+            if first is not None:
+                await locks.call_async(first)
+            hold.raise_if_lost()
+        except BaseException:
+            await self._released()
+            raise
+        return got
+
+    async def _released(self) -> None:
+        """End the block: release each hold, the last first. A failure keeps no other hold from its release."""
+        holds = self._end()
+        if len(holds) == 1:
+            await self._locks.release_async(holds[0])
+            return
+        async with AsyncExitStack() as releases:
+            for hold in holds:
+                releases.push_async_callback(self._locks.release_async, hold)
 
     def _shares(self) -> tuple[Hold, Work[None] | None] | None:
         """Share the hold of a block around this block; return the hold, and work to do first; None: no block."""
@@ -208,30 +231,12 @@ class Block(_Held[_T]):
     __slots__ = ()
 
     def __enter__(self) -> _T:
-        work = self._begin()
-        if (shared := self._shares()) is None:
-            return self._got(self._locks.call(work))
-        hold, first = shared
-        got = self._got(cast("_T", hold))
-        try:
-            if first is not None:
-                self._locks.call(first)
-            hold.raise_if_lost()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return got
+        return at_once(self._acquired(SyncLocks(runtime())))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        holds = self._end()
-        if len(holds) == 1:
-            self._locks.release(holds[0])
-            return
-        with ExitStack() as releases:
-            for hold in holds:
-                releases.callback(self._locks.release, hold)
+        at_once(self._released())
 
     def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R]:
         """Acquire anew for each call of the function, and give back at its end.
@@ -264,30 +269,12 @@ class AsyncBlock(_Held[_T]):
     __slots__ = ()
 
     async def __aenter__(self) -> _T:
-        work = self._begin()
-        if (shared := self._shares()) is None:
-            return self._got(await self._locks.call_async(work))
-        hold, first = shared
-        got = self._got(cast("_T", hold))
-        try:
-            if first is not None:
-                await self._locks.call_async(first)
-            hold.raise_if_lost()
-        except BaseException:
-            await self.__aexit__(None, None, None)
-            raise
-        return got
+        return await self._acquired(runtime())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        holds = self._end()
-        if len(holds) == 1:
-            await self._locks.release_async(holds[0])
-            return
-        async with AsyncExitStack() as releases:
-            for hold in holds:
-                releases.push_async_callback(self._locks.release_async, hold)
+        await self._released()
 
     def __call__(self, function: Callable[_P, Coroutine[Any, Any, _R]], /) -> Callable[_P, Coroutine[Any, Any, _R]]:
         """Acquire anew for each call of the coroutine function, and give back at its end.

@@ -36,16 +36,6 @@ _NAMES = (
 )
 _SPELT_OTHERWISE = {"NextVisibleTime": "time_next_visible"}
 ON_EVENTS = {"EnqueuedTimeUtc": "enqueued_time", "Properties": "properties", "SystemProperties": "system_properties"}
-_TO_THE_HOST: Final = {
-    "id": "id",
-    "pop_receipt": "popreceipt",
-    "dequeue_count": "dequeuecount",
-    "insertion_time": "insertiontime",
-    "expiration_time": "expirationtime",
-    "time_next_visible": "nextvisibletime",
-    "message_id": "messageid",
-    "delivery_count": "deliverycount",
-}
 _NO_END: Final = 9000  # messages that never expire do so in the year 9999
 _REPLACED: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
@@ -75,7 +65,7 @@ def replaced_names(message: Any, trigger: Trigger | None = None) -> frozenset[st
     if not isinstance(body, str | bytes):
         return frozenset()
     theirs = _properties(body)
-    return frozenset(attribute for attribute, name in _TO_THE_HOST.items() if name in theirs)
+    return frozenset(attribute for name, attribute in ATTRIBUTES.items() if name.casefold() in theirs)
 
 
 def own(message: object, attribute: str, replaced: frozenset[str]) -> Any:

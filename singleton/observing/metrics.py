@@ -45,47 +45,32 @@ class Metric:
     attributes: tuple[str, ...]
 
 
+_USE: Final = ("singleton.function", "singleton.mode")
+_ENDED_USE: Final = (*_USE, "singleton.outcome")
+
 WAIT: Final = Metric(
-    "histogram",
-    "singleton.lock.wait",
-    "s",
-    "Time from asking for a lock to getting it or giving up.",
-    ("singleton.function", "singleton.mode", "singleton.outcome"),
+    "histogram", "singleton.lock.wait", "s", "Time from asking for a lock to getting it or giving up.", _ENDED_USE
 )
 HOLD: Final = Metric(
-    "histogram",
-    "singleton.lock.hold",
-    "s",
-    "Time from getting a lock to giving it up or losing it.",
-    ("singleton.function", "singleton.mode", "singleton.outcome"),
+    "histogram", "singleton.lock.hold", "s", "Time from getting a lock to giving it up or losing it.", _ENDED_USE
 )
 HELD: Final = Metric(
-    "gauge",
-    "singleton.lock.held",
-    "s",
-    "How long the longest current hold of this process has lasted.",
-    ("singleton.function", "singleton.mode"),
+    "gauge", "singleton.lock.held", "s", "How long the longest current hold of this process has lasted.", _USE
 )
-ACQUIRED: Final = Metric(
-    "counter",
-    "singleton.lock.acquired",
-    "{hold}",
-    "Locks that were acquired.",
-    ("singleton.function", "singleton.mode"),
-)
+ACQUIRED: Final = Metric("counter", "singleton.lock.acquired", "{hold}", "Locks that were acquired.", _USE)
 CONTENDED: Final = Metric(
     "counter",
     "singleton.lock.contended",
     "{wait}",
     "Attempts and waits that ended because somebody else has the lock.",
-    ("singleton.function", "singleton.mode", "singleton.policy"),
+    (*_USE, "singleton.policy"),
 )
 LOST: Final = Metric(
     "counter",
     "singleton.lock.lost",
     "{hold}",
     "Holds that were lost before their release.",
-    ("singleton.function", "singleton.mode", "singleton.reason"),
+    (*_USE, "singleton.reason"),
 )
 REQUESTS: Final = Metric(
     "counter",
@@ -94,20 +79,8 @@ REQUESTS: Final = Metric(
     "Requests to the locks' storage, by operation and outcome.",
     ("singleton.operation", "singleton.status"),
 )
-DURATION: Final = Metric(
-    "histogram",
-    "singleton.processing.duration",
-    "s",
-    "Duration of guarded bodies.",
-    ("singleton.function", "singleton.mode", "singleton.outcome"),
-)
-COUNT: Final = Metric(
-    "counter",
-    "singleton.processing.count",
-    "{run}",
-    "Guarded bodies that ended.",
-    ("singleton.function", "singleton.mode", "singleton.outcome"),
-)
+DURATION: Final = Metric("histogram", "singleton.processing.duration", "s", "Duration of guarded bodies.", _ENDED_USE)
+COUNT: Final = Metric("counter", "singleton.processing.count", "{run}", "Guarded bodies that ended.", _ENDED_USE)
 METRICS: Final = (WAIT, HOLD, HELD, ACQUIRED, CONTENDED, LOST, REQUESTS, DURATION, COUNT)
 
 FOR_LIFE: Final = ("listener", "leadership")

@@ -42,18 +42,14 @@ class _Object(dict[str, object]):
         return [value for key, value in self.entries if key.casefold() == name.casefold()]
 
 
-def section_entries(path: Path, name: str) -> list[tuple[str, object]]:
-    """Return the keys and values of a top-level section: none without the file or the section.
+def _section(root: _Object, path: Path, name: str) -> list[tuple[str, object]]:
+    """Return the keys and values of a top-level section: none without the section.
 
     The case of the section's name does not matter. A repeated key is there as often as in the file.
 
     Raises:
-        ConfigurationError: the file can't be read, is not JSON, or the section is no object or is there twice.
+        ConfigurationError: the section is no object or is there twice.
     """
-    return _section(read_object(path), path, name)
-
-
-def _section(root: _Object, path: Path, name: str) -> list[tuple[str, object]]:
     found = root.named(name)
     if not found:
         return []
@@ -65,10 +61,11 @@ def _section(root: _Object, path: Path, name: str) -> list[tuple[str, object]]:
 
 
 def singleton_entries(path: Path) -> list[tuple[str, object]]:
-    """Return the keys and values of the section ``singleton``, as ``section_entries``.
+    """Return the keys and values of the section ``singleton``: none without the file or the section.
 
     Raises:
-        ConfigurationError: as there; or it is inside ``extensions``, where the Functions host doesn't read it (H-31).
+        ConfigurationError: the file can't be read or is not JSON; the section is no object, is there twice, or is
+            inside ``extensions``, where the Functions host doesn't read it (H-31).
     """
     root = read_object(path)
     inside = [extensions for extensions in root.named("extensions") if isinstance(extensions, _Object)]
@@ -89,7 +86,8 @@ def extension_values(app: Path | None, settings: Mapping[str, str], extension: s
         ConfigurationError: host.json can't be used.
     """
     found: dict[str, tuple[str, object]] = {}
-    for name, options in [] if app is None else section_entries(app / "host.json", "extensions"):
+    path = None if app is None else app / "host.json"
+    for name, options in [] if path is None else _section(read_object(path), path, "extensions"):
         if name.casefold() == extension.casefold() and isinstance(options, dict):
             given = {key: value for key, value in options.items() if value is not None}  # null leaves the default
             found |= {
