@@ -43,7 +43,7 @@ class Entity:
     """A queue or a subscription.
 
     Attributes:
-        name: the same for all receivers.
+        name: ``servicebus/QUEUE`` or ``servicebus/TOPIC/SUBSCRIPTION``, equal for every receiver.
         lock: seconds for which a received message is locked.
         most: how often a message is delivered at most.
         sessions: whether the messages of one session are received in order, one at a time.

@@ -132,7 +132,7 @@ class CheckReport:
             strict: warnings count, too.
 
         Raises:
-            AssertionError: there is an error. It says all that was found, but for notes.
+            AssertionError: the app has an error, or with ``strict`` a warning. The text has the findings except notes.
         """
         wrong = [*self.errors, *self.warnings]
         if self.errors or (strict and wrong):

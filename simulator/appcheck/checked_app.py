@@ -51,8 +51,8 @@ class AppSettings:
     Attributes:
         folder: has host.json; None: there is no folder.
         values: the app settings.
-        known: whether these are the app's; False: only those of the machine that checks are there.
-        file: where they stand; None: in no file, or it is not known.
+        known: whether the settings are the app's; False: only settings of the checking machine are known.
+        file: the file with the settings; None: no file, or not known.
     """
 
     folder: Path | None
@@ -195,7 +195,7 @@ def code_of(function: object, folder: Path | None) -> CodeType | None:
 
 
 def _inside(call: Any, depth: int = 0) -> Iterator[Callable[..., Any]]:
-    """Yield a function, and those that its code keeps."""
+    """Yield a function, and the functions in its closure."""
     yield call
     if depth < _DEEPEST:
         for cell in getattr(call, "__closure__", None) or ():
@@ -214,7 +214,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _builders(app: Any) -> list[Any]:
-    """Return the builders of an app. ``get_functions`` may be called once only: it takes each name as used."""
+    """Return the builders of an app: ``get_functions`` can't be called twice, as it takes the names as used."""
     builders = getattr(app, "_function_builders", None)
     if not isinstance(builders, list):
         raise TypeError(f"app is a {type(app).__name__}: give a FunctionApp or Blueprint of azure.functions")

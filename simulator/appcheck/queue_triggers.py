@@ -33,7 +33,7 @@ _AT_ONCE: Final = {
     "httpTrigger": 16,
     "serviceBusTrigger": 16,
 }
-"""How many invocations of other triggers may well run at a time: what the host allows on one core, where it says so
+"""Invocations of other triggers that may well run at a time: the host's documented limit on one core
 (``maxConcurrentCalls``, ``maxDegreeOfParallelism``, ``maxConcurrentActivityFunctions``). Other triggers: one."""
 
 

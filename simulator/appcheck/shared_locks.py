@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Named(NamedTuple):
-    """A guard of a function, its lock, and the lock's old name; None where there is none."""
+    """A guard of a function, its lock (None: without a lock), and the lock's old name (None: without an old name)."""
 
     subject: Subject
     guard: Guard

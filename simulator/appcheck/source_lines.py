@@ -47,7 +47,7 @@ def place_of_class(given: object, folder: Path | None) -> Place | None:
 
 
 def place_in_host(folder: Path | None, *path: str) -> Place | None:
-    """Return the line of host.json that has a key, below the keys before it; None where it has none."""
+    """Return the line of host.json with a key, below the keys before it; None: host.json lacks the key."""
     try:
         lines = [] if folder is None else (folder / HOST_FILE).read_text("utf-8-sig", errors="replace").splitlines()
     except OSError:
@@ -62,7 +62,7 @@ def place_in_host(folder: Path | None, *path: str) -> Place | None:
 
 
 def place_of_setting(file: Path | None, folder: Path | None, name: str) -> Place | None:
-    """Return the line of the file with app settings that has this one; None where there is none."""
+    """Return the line of a setting in the file with app settings; None: the file is missing, or lacks the setting."""
     try:
         lines = [] if file is None else file.read_text("utf-8-sig", errors="replace").splitlines()
     except OSError:
@@ -72,7 +72,7 @@ def place_of_setting(file: Path | None, folder: Path | None, name: str) -> Place
 
 
 def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Return the function of this code: the one that begins, with its decorators, where the code does."""
+    """Return the function of this code: its first line, decorators included, is the first line of the code."""
     for each in _functions(code.co_filename):
         first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
         if first == code.co_firstlineno and each.name == code.co_name:

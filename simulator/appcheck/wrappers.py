@@ -43,7 +43,7 @@ def check_wrapping(subject: Subject, guard: Guard) -> Iterator[Finding]:
 
 
 def _guarded(call: Any) -> object:
-    """Return what is below the guards of a function; None where it has none."""
+    """Return the callable below the guards of a function; None: the function has no guard."""
     if not _is_guarded(call):
         return None
     while _is_guarded(call):

@@ -173,7 +173,7 @@ class Azurite:
         return self._process, self._output
 
     def _wait(self) -> None:
-        """Wait until Azurite has printed its ports: then each server accepts connections."""
+        """Wait until Azurite has printed its ports: each of its servers then accepts connections."""
         process, output = self._running()
         started = time.monotonic()
         reported = 0

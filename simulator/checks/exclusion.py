@@ -98,7 +98,7 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
 
 
 def _with_others(pairs: list[tuple[Section, Section]]) -> Iterator[tuple[Section, list[Section]]]:
-    """Yield each body that began while others were inside, with these."""
+    """Yield each body that began while bodies were inside its lock, with the bodies inside."""
     others: dict[int, tuple[Section, list[Section]]] = {}
     for first, second in pairs:
         others.setdefault(id(second), (second, []))[1].append(first)
@@ -256,9 +256,9 @@ class Tokens:
 def check_tokens(history: History) -> Tokens:
     """Compare tokens in the order in which locks were acquired, and in the order in which bodies began.
 
-    A host that stood still while it asked may report late that it acquired the lock. That is no fault, if it is then
-    told that it lost the lock. It is no fault either if an operator ended the lease and the holder does not know it
-    yet.
+    A host that stood still while it asked may report late that it acquired the lock. The late report is no fault, if
+    the host is then told of the lock's loss. An operator's end of the lease that the holder does not know yet is no
+    fault either.
     """
     got = [_Shown(each.t, each, late=True) for each in history.acquisitions if each.token is not None]
     begun = [

@@ -182,7 +182,7 @@ def _demands(history: History, held: Held, free: float, until: float) -> Iterato
     """Yield when survivors asked for the lock, and by when somebody must have acquired it, if somebody must."""
     waits = [wait for wait in history.waits if wait.lock == held.lock]
     refusals = [refusal for refusal in history.refusals if refusal.lock == held.lock]
-    shared = any(history.function(each.function).at_once > 1 for each in (held, *waits))  # others have other slots
+    shared = any(history.function(each.function).at_once > 1 for each in (held, *waits))  # waiters want other slots
     # When the next holder asked: from then on others may be refused.
     asked = min((wait.start for wait in waits if wait.ending == "acquired" and wait.end == until), default=until)
     for wait in waits:

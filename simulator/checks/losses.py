@@ -110,8 +110,8 @@ _LATE_RENEWAL: Final = 2.0
 def judge_renewals(history: History) -> Iterator[Finding]:
     """Find holds that lasted past the time of their renewal without one, in a run with locks.
 
-    A failed renewal counts as one: other checks say that it did not help. Virtual worlds have no real network: there
-    the oracle knows what the service knows.
+    A failed renewal counts as a renewal: other checks find that the renewal did not help. Virtual worlds have no real
+    network: in a world the oracle knows what the service knows.
     """
     bare = Counter(got.function for got in history.acquisitions if _is_overdue(history, got))
     for name, number in sorted(bare.items()):
@@ -133,11 +133,11 @@ def _is_overdue(history: History, got: Acquisition) -> bool:
 
 
 _SLACK: Final = 1.0
-"""Seconds by which who got a lock may say so later or sooner than another."""
+"""The greatest difference, in seconds, between the delays of two hosts' reports of a lock."""
 _TOLD: Final = 2.0
 """Seconds after max_hold within which a hold is lost, on a busy machine."""
 _ASKS: Final = 3.0
-"""Seconds for which who asks for a lock may do so before it is known whether he must wait."""
+"""Seconds for which a caller may ask for a lock before its host knows whether the caller must wait."""
 
 
 def judge_spans(history: History) -> Iterator[Finding]:

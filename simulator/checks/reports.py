@@ -37,7 +37,7 @@ def sessions_of(history: History) -> dict[tuple[str, str], list[Message]]:
 
 
 def judge_sessions(history: History) -> Iterator[Finding]:
-    """Find messages that overtook others of their session, or ran beside one of them."""
+    """Find messages that overtook a message of their session, or ran beside a message of their session."""
     if history.rough:
         return
     late, beside = Counter[str](), Counter[str]()

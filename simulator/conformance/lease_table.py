@@ -24,7 +24,7 @@ A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One request on one state, and its outcome: ok, or status and meaning."""
+    """A request on a state of the lease, and the outcome: ok, or status and meaning."""
 
     start: Start
     call: Call

@@ -71,7 +71,7 @@ def short(lock: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealFault(Fault):
-    """Something that goes wrong at ``at`` seconds after all hosts were ready.
+    """A fault at ``at`` seconds after the last host was ready.
 
     Attributes:
         aim: the moment at which the fault strikes.
@@ -80,7 +80,7 @@ class RealFault(Fault):
         seconds: the length; None for an instant, or if ``leases`` gives the length.
         leases: the length in leases of the lock; 0 if ``seconds`` gives the length.
         way: the direction in which requests are lost, if the kind has ways.
-        number: how many hosts are struck; with ``everybody`` all of them.
+        number: how many hosts are struck; ``everybody`` means every host.
     """
 
     kinds: ClassVar[dict[str, type[Any]]] = KINDS

@@ -41,7 +41,7 @@ class Function:
         at_least: seconds for which its lock is kept from its acquisition on.
         max_hold: seconds after which its hold is lost; None: it may last.
         max_waiting: how many invocations of one process may wait for one lock; None: as many as come.
-        when_full: what a further one does.
+        when_full: the policy for an invocation beyond ``max_waiting``.
     """
 
     name: str
@@ -217,14 +217,14 @@ class Sight:
     """One run of a user's own function, as its host saw it, independent of what the lock says.
 
     Attributes:
-        invocation: the invocation for which it ran; empty if there is none.
+        invocation: the invocation for which the body ran; empty for a run without an invocation.
         attempt: the number of the try within the invocation, from 0.
-        error: the class of the error with which it ended.
-        left_running: what it had started, and what still ran when it ended.
+        error: the class of the error with which the body ended.
+        left_running: the tasks and threads that the body had started, and that still ran when the body ended.
         sees: whether the body could see a hold; None: not known.
-        token: that hold's fencing token, if it has one.
-        can_be_asked: whether it is a coroutine in a task, so that its host sees a request to end it.
-        saw_loss: whether it could see at its end that the hold was lost; None if it could see no hold.
+        token: the fencing token of that hold, if any.
+        can_be_asked: whether the body is a coroutine in a task, so that its host sees a request to end it.
+        saw_loss: whether the body could see at its end that the hold was lost; None if it could see no hold.
     """
 
     host: str
@@ -285,7 +285,7 @@ class Message:
     """The way of a message of a queue, and of the copies that were put back."""
 
     id: str
-    ids: set[str] = field(default_factory=set)  # its own, and those of its copies
+    ids: set[str] = field(default_factory=set)  # ids of the message and of its copies
     deferred: int = 0
     most_dequeued: int = 0  # the highest count under any of its ids
     queue: str = ""

@@ -126,7 +126,7 @@ class Traffic:
     """The hosts, and the messages whose locks they do not renew any more."""
 
     def take(self, record: Record) -> None:
-        """Take the next record; others than those of traffic mean nothing here."""
+        """Take the next record; only records of traffic matter."""
         match record.event:
             case "http_port":
                 self.ports[record.host] = int(record.get("port") or 0)

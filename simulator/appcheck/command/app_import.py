@@ -133,7 +133,7 @@ def _refused_by_host(function: IndexedFunction) -> str | None:
 
 
 def _unknown_argument(error: AppError, app: Path) -> Finding | None:
-    """Return what to say of an import that failed at a call of ours: it has no such argument."""
+    """Return the finding for an import that failed at a call of this package with an unknown argument."""
     cause = error.__cause__
     if not isinstance(cause, TypeError):
         return None
@@ -151,7 +151,7 @@ def _unknown_argument(error: AppError, app: Path) -> Finding | None:
 
 
 def _foreign(message: str) -> str | None:
-    """Return what to say of a keyword that Python itself has refused at a call of ours; None: it was no such call."""
+    """Return the text for a keyword that Python refused at a call of this package; None: the error is another."""
     told = re.match(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'", message)
     ours = None if told is None or told[1] not in singleton.__all__ else getattr(singleton, told[1])
     if told is None or ours is None:

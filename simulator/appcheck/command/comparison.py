@@ -16,14 +16,14 @@ _STOP: Final = "Stop all of the old version before the new one starts"
 def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a finding for each lock of the old report that the new one does not take, neither as its own nor as old.
 
-    A function that is gone is looked for under another name: one that is new, and has the same trigger.
+    A function that is gone is looked for among the new functions, under another name with an equal trigger.
     """
     functions = {each["name"]: each for each in new["functions"]}
     called = _new_names(old, new)
     for before in old["functions"]:
         after = functions.get(called.get(before["name"], before["name"]))
         if after is None:
-            continue  # it is gone, and so is its work
+            continue  # the function is gone, and its work too
         for guard in before["guards"]:
             if guard["blob"] is not None and not after["refused"]:
                 yield from _compared(before["name"], guard, after)
