@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 Start = Literal["missing", "available", "leased", "broken", "expired"]
-Call = Literal["acquire", "renew", "release", "break", "write", "read", "create", "put", "get", "peek"]
-Who = Literal["mine", "other"]
+LeaseCall = Literal["acquire", "renew", "release", "break", "write", "read", "create", "put", "get", "peek"]
+IdOwner = Literal["mine", "other"]
 
 A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 """The id of the lease, and the id of another lease."""
@@ -27,8 +27,8 @@ class Row:
     """A request on a state of the lease, and the outcome: ok, or status and meaning."""
 
     start: Start
-    call: Call
-    who: Who
+    call: LeaseCall
+    who: IdOwner
     outcome: str
 
     def __str__(self) -> str:
@@ -47,9 +47,14 @@ class Row:
         return "A-1" if str(self) == "renew-other-on-expired" else ""
 
 
-_LEAVES: dict[Call, LeaseState] = {"acquire": "leased", "renew": "leased", "release": "available", "break": "broken"}
+_LEAVES: dict[LeaseCall, LeaseState] = {
+    "acquire": "leased",
+    "renew": "leased",
+    "release": "available",
+    "break": "broken",
+}
 _STARTS: tuple[Start, ...] = ("missing", "available", "leased", "broken", "expired")
-_OUTCOMES: dict[tuple[Call, Who], tuple[str, ...]] = {
+_OUTCOMES: dict[tuple[LeaseCall, IdOwner], tuple[str, ...]] = {
     ("acquire", "mine"): ("404 missing", "ok", "ok", "ok", "ok"),
     ("acquire", "other"): ("404 missing", "ok", "409 held", "ok", "ok"),
     ("renew", "mine"): ("404 missing", "409 lost", "ok", "409 lost", "ok"),
@@ -67,7 +72,7 @@ _OUTCOMES: dict[tuple[Call, Who], tuple[str, ...]] = {
     ("get", "other"): ("404 missing", "412 lost", "412 lost", "412 lost", "412 lost"),
     ("peek", "other"): ("404 missing", "ok", "ok", "ok", "ok"),
 }
-CONTENT: frozenset[Call] = frozenset({"put", "get", "peek"})
+CONTENT: frozenset[LeaseCall] = frozenset({"put", "get", "peek"})
 """Requests that only a ``ContentStore`` has."""
 TABLE = [
     Row(start, call, who, outcome)
@@ -88,7 +93,7 @@ async def bring_about(store: LeaseStore, name: str, start: Start) -> None:
         await store.break_(name)
 
 
-async def ask(store: LeaseStore, name: str, call: Call, lease_id: str) -> str:
+async def ask(store: LeaseStore, name: str, call: LeaseCall, lease_id: str) -> str:
     """Make the request; return "ok", or status and meaning of the answer."""
 
     async def asked() -> None:
@@ -103,7 +108,7 @@ async def written(store: LeaseStore, name: str, lease_id: str, **metadata: str) 
     return await store.write(name, lease_id, metadata, (await store.read(name)).etag)
 
 
-def request(store: LeaseStore, name: str, call: Call, lease_id: str, etag: str = '"0x0"') -> Awaitable[object]:
+def request(store: LeaseStore, name: str, call: LeaseCall, lease_id: str, etag: str = '"0x0"') -> Awaitable[object]:
     """Return the request, to be awaited. A write has this ETag as its condition."""
     match call:
         case "acquire":

@@ -38,17 +38,17 @@ class Fixture:
         return replace(self, name=f"locks/{name}")
 
 
-Scenario: TypeAlias = "Callable[[Fixture], Coroutine[Any, Any, None]]"
+StoreScenario: TypeAlias = "Callable[[Fixture], Coroutine[Any, Any, None]]"
 
-QUICK: list[Scenario] = []
-SLOW: list[Scenario] = []
+QUICK: list[StoreScenario] = []
+SLOW: list[StoreScenario] = []
 """Scenarios that wait for leases to end. On a real service all of them run at once."""
 
 
-def begins(start: Start | None, scenarios: list[Scenario]) -> Callable[[Scenario], Scenario]:
+def begins(start: Start | None, scenarios: list[StoreScenario]) -> Callable[[StoreScenario], StoreScenario]:
     """List a scenario that begins with a blob in this state, leased under ``A``; None: with an empty container."""
 
-    def enlist(scenario: Scenario) -> Scenario:
+    def enlist(scenario: StoreScenario) -> StoreScenario:
         @functools.wraps(scenario)
         async def begun(fixture: Fixture) -> None:
             if start is not None:
@@ -299,10 +299,10 @@ async def an_expired_lease_can_be_renewed_by_its_owner_only_while_nobody_had_it(
     assert (await outcome(store.renew(name, A))).endswith("lost")
 
 
-def _where(ability: type[Any], start: Start | None) -> Callable[[Scenario], Scenario]:
+def _where(ability: type[Any], start: Start | None) -> Callable[[StoreScenario], StoreScenario]:
     """List a scenario that begins as ``begins`` has it. It is left out if the store has not this ability."""
 
-    def enlist(scenario: Scenario) -> Scenario:
+    def enlist(scenario: StoreScenario) -> StoreScenario:
         @functools.wraps(scenario)
         async def if_it_can(fixture: Fixture) -> None:
             if isinstance(fixture.store, ability):

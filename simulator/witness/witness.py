@@ -131,7 +131,7 @@ def _telling(
     """
     takes = inspect.signature(original)  # a function that nobody else has, so that it is not confused with another
 
-    class Run:
+    class BodyRun:
         """One run of it."""
 
         def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -150,17 +150,17 @@ def _telling(
                 watcher.left(code, self, self.value, error)
 
     def plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with Run(args, kwargs) as run:
+        with BodyRun(args, kwargs) as run:
             run.value = original(*args, **kwargs)
             return run.value
 
     async def coroutine(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with Run(args, kwargs) as run:
+        with BodyRun(args, kwargs) as run:
             run.value = await original(*args, **kwargs)
             return run.value
 
     def generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, Any, Any]:
-        with Run(args, kwargs):
+        with BodyRun(args, kwargs):
             return (yield from original(*args, **kwargs))
 
     if inspect.iscoroutinefunction(original):

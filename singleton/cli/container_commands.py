@@ -194,7 +194,7 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
     mark = f"singleton-doctor-{secrets.token_hex(4)}"
     # Some checks send requests that only the SDK sends.
     place = LockContainer(session.place.account, scratch or mark, "sdk")
-    visit = _Visit(session=session, place=place, prefix=f"{mark}/", own=scratch is None)
+    visit = _Examination(session=session, place=place, prefix=f"{mark}/", own=scratch is None)
     if not session.as_json:
         where = f"container {visit.place.container}" + (", made for this and deleted again" if visit.own else "")
         say(f"{session.place.account.endpoint}, {where}{'' if quick else '; this takes about 20 s'}")
@@ -212,7 +212,7 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Visit:
+class _Examination:
     """One examination of an account, with scratch blobs in a container. ``own``: the container is made for this."""
 
     session: Session

@@ -19,7 +19,7 @@ from singleton.base.errors import ConfigurationError, ScopeError, SingletonError
 from singleton.cli.container_commands import doctor, lift_epochs, sweep
 from singleton.cli.holder_commands import break_, hold
 from singleton.cli.name_command import name
-from singleton.cli.output import Told, say, write_json
+from singleton.cli.output import AnswerState, say, write_json
 from singleton.cli.view_commands import list_, show, state, watch
 from singleton.operating.container import NO_CONTAINER
 from singleton.settings.connection import redact
@@ -81,7 +81,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     for logger in ("singleton", "azure"):  # what they log is told by the commands, in their own words
         logging.getLogger(logger).addHandler(_NOTHING)
-    told = Told()
+    told = AnswerState()
     fail = functools.partial(_fail, told if "--json" in given else None)
     try:
         code = cli.main(args=given, prog_name=PROGRAM, standalone_mode=False, obj=told)
@@ -123,7 +123,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
     raise Ended(number)
 
 
-def _fail(told: Told | None, text: str, code: int) -> int:
+def _fail(told: AnswerState | None, text: str, code: int) -> int:
     """Say what went wrong; also as JSON where that was asked for and the answer has not begun."""
     if told is not None and not told.answer:
         write_json({"error": redact(text), "exit": code})

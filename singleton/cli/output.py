@@ -227,7 +227,7 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat()
 
 
-class Told:
+class AnswerState:
     """Whether the command has begun to write the answer: later errors go to the error stream only."""
 
     answer = False
@@ -236,7 +236,7 @@ class Told:
 def write_json(value: object, end: str = "\n", *, streamed: bool = False) -> None:
     """Write a value as one line of JSON: the answer or a part of the answer; ``streamed``: one of many lines."""
     context = click.get_current_context(silent=True)
-    if context is not None and isinstance(context.obj, Told) and not streamed:
+    if context is not None and isinstance(context.obj, AnswerState) and not streamed:
         context.obj.answer = True
     click.echo(json.dumps(value) + end, nl=False)
 

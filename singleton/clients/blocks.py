@@ -141,7 +141,7 @@ class Again(NamedTuple):
     at_least: float
 
 
-class _Held(Generic[_T]):
+class _BaseBlock(Generic[_T]):
     """The state of a block.
 
     Args:
@@ -225,7 +225,7 @@ class _Held(Generic[_T]):
         return holds
 
 
-class Block(_Held[_T]):
+class Block(_BaseBlock[_T]):
     """A ``with`` block, on every thread; as a decorator of a function, a block around every call."""
 
     __slots__ = ()
@@ -263,7 +263,7 @@ class TryBlock(Block["Hold | None"]):
         return _guarded(self, function)
 
 
-class AsyncBlock(_Held[_T]):
+class AsyncBlock(_BaseBlock[_T]):
     """An ``async with`` block, on every event loop; as a decorator of a coroutine function, around every call."""
 
     __slots__ = ()

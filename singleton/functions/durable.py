@@ -173,7 +173,7 @@ def _wait_limit(app_dir: Path | None) -> WaitLimit:
     return WaitLimit.of(app_dir, os.environ)
 
 
-class _Seen(NamedTuple):
+class _InstanceStatus(NamedTuple):
     """An instance at one moment; both fields are None if the instance does not exist."""
 
     status: str | None
@@ -184,17 +184,19 @@ class _Seen(NamedTuple):
         return self.status is not None and self.status.casefold() not in _ENDED
 
 
-async def _look(client: Any, instance_id: str) -> _Seen:
+async def _look(client: Any, instance_id: str) -> _InstanceStatus:
     told = await client.get_status(instance_id)
     # The client makes a status of every answer, also of one that says that the question failed.
     if (failure := getattr(told, "ExceptionMessage", None)) is not None:
         raise RuntimeError(f"the status of orchestration {quoted(instance_id)} can't be read: {quoted(failure)}")
     status = getattr(told, "runtime_status", None)
-    return _Seen(None if status is None else str(getattr(status, "name", status)), getattr(told, "created_time", None))
+    return _InstanceStatus(
+        None if status is None else str(getattr(status, "name", status)), getattr(told, "created_time", None)
+    )
 
 
 async def _start(
-    client: Any, orchestrator: str, instance_id: str, client_input: Any, before: _Seen, hold: Hold
+    client: Any, orchestrator: str, instance_id: str, client_input: Any, before: _InstanceStatus, hold: Hold
 ) -> Started:
     try:
         await client.start_new(orchestrator, instance_id, client_input)
@@ -221,7 +223,7 @@ async def _start(
     return Started(instance_id=instance_id, started=True, status=seen)
 
 
-async def _until_seen(client: Any, instance_id: str, before: _Seen, *, within: float) -> str | None:
+async def _until_seen(client: Any, instance_id: str, before: _InstanceStatus, *, within: float) -> str | None:
     """Return the status of the instance that was started after ``before``, which may have ended already."""
     clock = asyncio.get_running_loop().time
     end, pause = clock() + within, _FIRST_LOOK

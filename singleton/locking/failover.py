@@ -144,7 +144,7 @@ def failover_of_holder(state: BlobState) -> float | None:
     return read_mark(metadata_value(state, MARK_KEY) or "", written_epoch(metadata_value(state, EPOCH_KEY) or ""))
 
 
-class _Acquisition(Protocol):
+class _LeaseSource(Protocol):
     """The part of an ``Acquisition`` that a takeover needs: ``acquisition.py`` imports this module."""
 
     in_doubt: bool
@@ -155,7 +155,7 @@ class _Acquisition(Protocol):
 class Takeover:
     """Asks as an ``Acquisition`` does, and remembers the last reading between two attempts."""
 
-    def __init__(self, acquisition: _Acquisition, store: LeaseStore, name: str, failover: float) -> None:
+    def __init__(self, acquisition: _LeaseSource, store: LeaseStore, name: str, failover: float) -> None:
         self._acquisition = acquisition
         self._store = store
         self._name = name

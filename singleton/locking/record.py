@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 About: TypeAlias = "tuple[str, str, int | None, str]"
 """``(lock, owner, token, function)`` of a hold."""
-Told: TypeAlias = "tuple[contextvars.Context, Callable[[], object]]"
+EndCallback: TypeAlias = "tuple[contextvars.Context, Callable[[], object]]"
 """A callback for the end of a section, with its context."""
 _RECENT: Final = 60.0
 """Seconds for which a holder read from the blob counts as the present holder."""
@@ -50,7 +50,7 @@ class SectionRecord:
         self._waiting: asyncio.Future[None] | None = None
         self._ending: asyncio.Future[None] | None = None
         self.given_up: float | None = None
-        self._told: list[Told] = []
+        self._told: list[EndCallback] = []
         self.uses = 0
         self._unused: asyncio.Future[None] | None = None
 

@@ -35,7 +35,7 @@ _PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 
 
-class _Section(Protocol):
+class _StateOwner(Protocol):
     """The part of a ``Section`` that its state needs: ``section.py`` imports this module."""
 
     lock: str
@@ -58,7 +58,7 @@ class SectionState:
         lease: the lease of the section.
     """
 
-    def __init__(self, section: _Section, fencing: FencingCounter, lease: Lease) -> None:
+    def __init__(self, section: _StateOwner, fencing: FencingCounter, lease: Lease) -> None:
         self._section = section
         self._fencing = fencing
         self._lease = lease

@@ -176,11 +176,11 @@ class Recorder:
             self._counters[alias].add(1, about)
 
 
-_reported: tuple[MeterProvider | None, Held] | None = None
+_reported: tuple[MeterProvider | None, HoldTimes] | None = None
 """Provider and holds of the current gauge; None: no observation."""
 
 
-class Held:
+class HoldTimes:
     """The current holds, and the longest of each function, for any thread."""
 
     def __init__(self, *, scopes: bool) -> None:
@@ -210,7 +210,7 @@ class Held:
             yield max(0.0, now() - since), attributes
 
 
-def report(held: Held, meter: Meter, provider: MeterProvider | None) -> Callable[[], None]:
+def report(held: HoldTimes, meter: Meter, provider: MeterProvider | None) -> Callable[[], None]:
     """Report these holds by the gauge of the provider's meter from now on; return a function that ends the report.
 
     A meter keeps the first gauge of a name, with the gauge's callbacks. So each callback reads the current holds.

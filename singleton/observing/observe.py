@@ -61,10 +61,10 @@ def observe(
         from opentelemetry import metrics, trace
     except ImportError:
         raise ConfigurationError(f"observe() needs OpenTelemetry: {_INSTALL}") from None
-    from singleton.observing.metrics import Held, Recorder, Spans, report
+    from singleton.observing.metrics import HoldTimes, Recorder, Spans, report
 
     meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
-    recorder, held = Recorder(meter, scopes=scopes, aliases=aliases), Held(scopes=scopes)
+    recorder, held = Recorder(meter, scopes=scopes, aliases=aliases), HoldTimes(scopes=scopes)
     spans = Spans(trace.get_tracer(_NAME, tracer_provider=tracer_provider), scopes=scopes)
     listeners = (spans.take, recorder.take, held.take)
     ends = (*map(subscribe, listeners), count_requests(recorder.request), report(held, meter, meter_provider))

@@ -176,7 +176,7 @@ def _is_older(lock: LockInfo, latest: float) -> bool:
 _LATELY: Final = 5.0
 """Seconds before a look in which the look may miss a stamp: Last-Modified has whole seconds."""
 
-Seen = Literal["holds", "got", "passed", "breaking", "free"]
+LockChange = Literal["holds", "got", "passed", "breaking", "free"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ class Sight:
         lock: the lock at this look.
     """
 
-    what: Seen
+    what: LockChange
     lock: LockInfo
 
 
@@ -219,14 +219,14 @@ class Watch:
                 yield Sight(what=what, lock=lock)
         self._known, self._before = known, at
 
-    def _seen(self, lock: LockInfo, *, recent: bool) -> tuple[Seen, ...]:
+    def _seen(self, lock: LockInfo, *, recent: bool) -> tuple[LockChange, ...]:
         before = self._known.get(lock.name)
         whose = self._whose(lock, before, recent=recent)
         told = () if whose is None else (whose,)
         going_on = before is not None and before.state == "breaking" and whose != "got"
         return (*told, "breaking") if lock.state == "breaking" and not going_on else told
 
-    def _whose(self, lock: LockInfo, before: LockInfo | None, *, recent: bool) -> Seen | None:
+    def _whose(self, lock: LockInfo, before: LockInfo | None, *, recent: bool) -> LockChange | None:
         """Return the change of the holder; None: no change."""
         if self._before is None:
             return "holds" if lock.held else None
@@ -240,7 +240,7 @@ class Watch:
         return "passed" if recent and changed else None
 
 
-def _changed_hands(before: Holder, now: Holder) -> Seen | None:
+def _changed_hands(before: Holder, now: Holder) -> LockChange | None:
     """Return the change between two records of a lock that was held at both looks; None: no change."""
     if not now.renewed:
         return "got"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from singleton.stores.lock_keeping import LockKeeping
     from singleton.stores.protocol import LeaseStore
 
-Outcome = Literal["ok", "note", "failed", "unknown"]
+CheckOutcome = Literal["ok", "note", "failed", "unknown"]
 
 PERIOD: Final = 15
 """Seconds of a lease on a scratch blob."""
@@ -28,14 +28,14 @@ class Finding:
     """The result of a check. ``note``: locks work, with a remark. ``unknown``: the check could not be made."""
 
     check: str
-    outcome: Outcome
+    outcome: CheckOutcome
     said: str
 
 
 class CheckEnded(Exception):
     """The end of a check with another outcome than ``ok``."""
 
-    outcome: ClassVar[Outcome]
+    outcome: ClassVar[CheckOutcome]
 
 
 class CheckFailed(CheckEnded):

@@ -13,7 +13,7 @@ from singleton.base.errors import LockNotAcquired
 if TYPE_CHECKING:
     from singleton.settings.accounts import LockContainer
 
-    Blob: TypeAlias = tuple[LockContainer, str]
+    BlobKey: TypeAlias = tuple[LockContainer, str]
 
 _FULL: Final = "max_waiting"
 
@@ -35,13 +35,13 @@ class WaiterCount:
     """The waiting invocations of this process, by blob."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Blob, set[object]] = {}
+        self._waiting: dict[BlobKey, set[object]] = {}
 
-    def of(self, blob: Blob) -> int:
+    def of(self, blob: BlobKey) -> int:
         """Return the number of waiters for the lock."""
         return len(self._waiting.get(blob, ()))
 
-    def come(self, blob: Blob, who: object, owner: str, most: int | None) -> None:
+    def come(self, blob: BlobKey, who: object, owner: str, most: int | None) -> None:
         """Count a waiter for the lock, until ``go``.
 
         Raises:
@@ -58,7 +58,7 @@ class WaiterCount:
             reason=_FULL,
         )
 
-    def go(self, blob: Blob, who: object) -> None:
+    def go(self, blob: BlobKey, who: object) -> None:
         """Count out a waiter; a second call changes nothing."""
         waiting = self._waiting.get(blob)
         if waiting is not None:

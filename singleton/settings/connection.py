@@ -172,7 +172,7 @@ def resolve_queue_account(name: str, settings: Mapping[str, str]) -> StorageAcco
     return configured(name, settings).account("queue", settings)
 
 
-def configured(name: str, settings: Mapping[str, str]) -> _Place:
+def configured(name: str, settings: Mapping[str, str]) -> _SettingGroup:
     """Return what is configured under a connection's name, at the first of the places where it may be (H-21).
 
     Raises:
@@ -184,7 +184,7 @@ def configured(name: str, settings: Mapping[str, str]) -> _Place:
         )
     for candidate in (f"AzureWebJobs{name}", name):
         for place in (f"ConnectionStrings__{candidate}", f"CUSTOMCONNSTR_{candidate}", candidate):
-            found = _Place.at(place, settings)
+            found = _SettingGroup.at(place, settings)
             if found is not None:
                 return found
     shown = name[:80]
@@ -195,7 +195,7 @@ def configured(name: str, settings: Mapping[str, str]) -> _Place:
     )
 
 
-class _Place(NamedTuple):
+class _SettingGroup(NamedTuple):
     """A name in the app settings: the value, and the settings below the name (``NAME__key``)."""
 
     name: str
@@ -203,7 +203,7 @@ class _Place(NamedTuple):
     keys: dict[str, str]
 
     @classmethod
-    def at(cls, name: str, settings: Mapping[str, str]) -> _Place | None:
+    def at(cls, name: str, settings: Mapping[str, str]) -> _SettingGroup | None:
         value = filled(settings, name)
         keys = {key: text.strip() for _, key, text in section(settings, name) if text.strip()}
         return cls(name, value, keys) if value or keys else None

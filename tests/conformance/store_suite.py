@@ -13,7 +13,7 @@ from singleton.stores.protocol import ContentStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
-    from simulator.conformance.scenarios import Scenario
+    from simulator.conformance.scenarios import StoreScenario
     from singleton.stores.protocol import LeaseStore
 
 
@@ -73,7 +73,7 @@ class StoreConformance:
             if row.divergence in self.divergences:
                 raise AssertionError(f"{row} is answered as documented: it is no divergence {row.divergence} any more")
 
-    def _run(self, scenario: Scenario) -> None:
+    def _run(self, scenario: StoreScenario) -> None:
         async def on_fresh_stores() -> None:
             store, other = self.open_store(), self.open_store()
             async with aclosing(store), aclosing(other):
@@ -85,7 +85,7 @@ class StoreConformance:
 def _add_tests() -> None:
     """Make a test of each scenario and of each request on each state."""
 
-    def scenario_test(scenario: Scenario) -> Callable[[StoreConformance], None]:
+    def scenario_test(scenario: StoreScenario) -> Callable[[StoreConformance], None]:
         return lambda self: self._run(scenario)
 
     def row_test(row: Row) -> Callable[[StoreConformance], None]:

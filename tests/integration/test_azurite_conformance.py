@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from simulator.conformance.lease_table import A, Call, ask, request, state_of, written
+from simulator.conformance.lease_table import A, LeaseCall, ask, request, state_of, written
 from singleton.runtime.accounts.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
@@ -69,7 +69,7 @@ async def test_random_requests_get_the_same_answers_from_azurite_as_from_the_mod
     names = [f"locks/{number}" for number in range(4)]
     await stores[0].create("locks/first")
     await model.create("locks/first")
-    calls: list[Call] = ["acquire", "acquire", "renew", "release", "break", "write", "create"]
+    calls: list[LeaseCall] = ["acquire", "acquire", "renew", "release", "break", "write", "create"]
     for step in range(120):
         name, call, lease_id = rng.choice(names), rng.choice(calls), rng.choice(ids)
         real = await answer(rng.choice(stores), name, call, lease_id), await state_of(stores[0], name)
@@ -77,7 +77,7 @@ async def test_random_requests_get_the_same_answers_from_azurite_as_from_the_mod
         assert real == modelled, (step, name, call, lease_id)
 
 
-async def answer(store: LeaseStore, name: str, call: Call, lease_id: str) -> str:
+async def answer(store: LeaseStore, name: str, call: LeaseCall, lease_id: str) -> str:
     """Return status and code to the letter."""
     try:
         if call == "write":

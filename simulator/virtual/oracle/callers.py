@@ -51,11 +51,11 @@ _MOSTLY: Final = 0.7
 _REFUSAL: Final = 8.0
 """Seconds until the waiters have a refusal, if the lease is released first."""
 
-Who = tuple[str, str]
+CallerKey = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
-class _Invocation:
+class _LockInvocation:
     machine: Machine
     owner: str
     lock: str
@@ -78,12 +78,12 @@ class _Invocation:
         return None if self.guard is None else self.guard.options.failover
 
     @property
-    def who(self) -> Who:
+    def who(self) -> CallerKey:
         return self.machine.name, self.owner
 
 
 @dataclass(slots=True)
-class _Run:
+class _Turn:
     """How long one machine has had a lock without others between. ``since`` is when its first section began.
 
     ``free``: the seconds in which others could have acquired the lock.
@@ -104,11 +104,11 @@ class CallerChecks(Checks):
     apart: set[str] = field(default_factory=set)
     """Functions with a limit, whose callers ask for several slots: how long they wait is not judged."""
     _guards: dict[str, Guarded] = field(default_factory=dict)
-    _invocations: dict[Who, _Invocation] = field(default_factory=dict)
-    _waiting: dict[str, dict[Who, _Invocation]] = field(default_factory=lambda: defaultdict(dict))
+    _invocations: dict[CallerKey, _LockInvocation] = field(default_factory=dict)
+    _waiting: dict[str, dict[CallerKey, _LockInvocation]] = field(default_factory=lambda: defaultdict(dict))
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
     _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
-    _runs: dict[str, _Run] = field(default_factory=dict)
+    _turns: dict[str, _Turn] = field(default_factory=dict)
     _declared: dict[tuple[str, str], set[float | None]] = field(default_factory=lambda: defaultdict(set))
     _last_end: dict[str, Tenure] = field(default_factory=dict)
 
@@ -190,7 +190,7 @@ class CallerChecks(Checks):
         company |= self.conduct.gives_back(machine, event.lock, STALE)
         guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
         company |= (renamed := getattr(guard, "also", None) is not None)  # somebody may have it under its old name
-        new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
+        new = _LockInvocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
         self._invocations[new.who] = waiting[new.who] = new
         self._declared[mine].add(new.failover)
         # The answer of a policy function is not known here.
@@ -201,7 +201,7 @@ class CallerChecks(Checks):
             if guard.wait == 0:
                 self.evidence.later(AT_ONCE, self._must_be_answered, new)
 
-    def _acquired(self, invocation: _Invocation) -> None:
+    def _acquired(self, invocation: _LockInvocation) -> None:
         self._stop_waiting(invocation)
         ahead = [
             other
@@ -216,7 +216,7 @@ class CallerChecks(Checks):
             self.evidence.later(0.01, self._must_be_next, invocation, ahead[0])
         self._may_enter_once_more(invocation)
 
-    def _released(self, invocation: _Invocation) -> None:
+    def _released(self, invocation: _LockInvocation) -> None:
         machine = invocation.machine
         self._gave_back[machine.name, invocation.lock] = self.evidence.loop.now
         if self.evidence.listens_no_longer(machine, invocation.owner):
@@ -224,7 +224,7 @@ class CallerChecks(Checks):
         if not invocation.entered and not machine.stopped_since(self.evidence.bounds.period):
             self._blame("handed a lost lease", f"{invocation.owner} got {invocation.lock} when it was lost already")
 
-    def _contended(self, invocation: _Invocation) -> None:
+    def _contended(self, invocation: _LockInvocation) -> None:
         self._stop_waiting(invocation)
         held_until = self.evidence.service.held_until(invocation.lock)
         old_news = invocation.machine.stopped_since(STALE)
@@ -233,13 +233,13 @@ class CallerChecks(Checks):
                 "false contention", f"{invocation.owner} was told that {invocation.lock} is taken, and it is free"
             )
 
-    def _stop_waiting(self, invocation: _Invocation) -> None:
+    def _stop_waiting(self, invocation: _LockInvocation) -> None:
         invocation.waits = False
         self._waiting[invocation.lock].pop(invocation.who, None)
 
     # --- in time and in turn ------------------------------------------------------------------------------------------
 
-    def _must_be_answered(self, invocation: _Invocation) -> None:
+    def _must_be_answered(self, invocation: _LockInvocation) -> None:
         since = self._age(invocation)
         machine = invocation.machine
         good_day = since < AT_ONCE * 2
@@ -250,7 +250,7 @@ class CallerChecks(Checks):
         elif invocation.waits and not excused:
             self._blame("late answer", f"{invocation.owner} still waits for {invocation.lock} after {since:.1f} s")
 
-    def _must_be_next(self, entered: _Invocation, ahead: _Invocation) -> None:
+    def _must_be_next(self, entered: _LockInvocation, ahead: _LockInvocation) -> None:
         if ahead.waits and not ahead.machine.stopped_since(1.0):
             self._blame("out of turn", f"{entered.owner} got {entered.lock} before {ahead.owner}, who came earlier")
 
@@ -283,9 +283,9 @@ class CallerChecks(Checks):
     def granted(self, tenure: Tenure) -> None:
         """Receive a lease's beginning, as the service knows it."""
         now = self.evidence.loop.now
-        run = self._runs.get(tenure.lock)
+        run = self._turns.get(tenure.lock)
         if run is None or run.machine is not tenure.machine or now - run.ended > self.evidence.bounds.longest_gap:
-            self._runs[tenure.lock] = _Run(tenure.machine, now)
+            self._turns[tenure.lock] = _Turn(tenure.machine, now)
         else:
             run.free += now - run.ended
 
@@ -293,19 +293,19 @@ class CallerChecks(Checks):
         """Receive a lease's end, as the service knows it."""
         now = self.evidence.loop.now
         if tenure.ending == "expired":  # a crash, or a lost release: its turn is over
-            self._runs.pop(tenure.lock, None)
-        elif tenure.lock in self._runs:
-            self._runs[tenure.lock].ended = now
+            self._turns.pop(tenure.lock, None)
+        elif tenure.lock in self._turns:
+            self._turns[tenure.lock].ended = now
         self._last_end[tenure.lock] = tenure
         self.evidence.later(self.evidence.bounds.poll * 1.2 + 1.5, self._must_be_taken, tenure, now)
 
-    def _may_enter_once_more(self, invocation: _Invocation) -> None:
+    def _may_enter_once_more(self, invocation: _LockInvocation) -> None:
         """A process that has had its turn leaves the lock to others, if a host that can acquire waits there.
 
         Only a caller near its timeout may ask once more (``Lock``): that is no violation.
         """
         now = self.evidence.loop.now
-        run = self._runs.get(invocation.lock)
+        run = self._turns.get(invocation.lock)
         limit = self.evidence.bounds.handoff_window * self.evidence.bounds.drift + 1.0
         if run is None or run.machine is not invocation.machine:
             return
@@ -341,5 +341,5 @@ class CallerChecks(Checks):
                 self._blame("nobody took it", f"{other.owner} waits, and {ended.lock} is free for {waited:.1f} s")
                 return
 
-    def _age(self, invocation: _Invocation) -> float:
+    def _age(self, invocation: _LockInvocation) -> float:
         return self.evidence.loop.now - invocation.since

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from simulator.virtual.storage.network import NetworkRequest
-    from simulator.virtual.storage.service import Ending, Service, Tenure
+    from simulator.virtual.storage.service import Service, Tenure, TenureEnd
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from singleton.base.hold import Hold
@@ -201,7 +201,7 @@ class Moments:
 
     reached: Counter[str]
     _expires: dict[str, float] = field(default_factory=dict)
-    _ended: dict[str, Ending | None] = field(default_factory=dict)
+    _ended: dict[str, TenureEnd | None] = field(default_factory=dict)
     _raced: set[str] = field(default_factory=set)
 
     def ended(self, tenure: Tenure) -> None:

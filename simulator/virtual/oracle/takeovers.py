@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
 
-    Wanting = Iterable[tuple[Machine, float, float]]
+    WaitSpans = Iterable[tuple[Machine, float, float]]
 
 _ROUNDING: Final = 1e-6
 _GOOD: Final = 14 / 15
@@ -54,7 +54,7 @@ class TakeoverChecks(Checks):
 
     declared: dict[Machine, set[float | None]] = field(default_factory=dict)
     """The values of failover on each machine, which its touches may have. Other machines are not checked."""
-    wanting: list[Callable[[str], Wanting]] = field(default_factory=list)
+    wanting: list[Callable[[str], WaitSpans]] = field(default_factory=list)
     """Each returns who wants a lock: the machine, since when, and its failover."""
     _sent_at: dict[NetworkRequest, tuple[float, float]] = field(default_factory=dict)
     _written: dict[str, float | None] = field(default_factory=dict)

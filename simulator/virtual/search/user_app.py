@@ -115,7 +115,7 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
     listeners = {plan.function.name: guard for plan in plans for guard in plan.guards if guard.mode == "listener"}
     world.oracle.listening.know(listeners)
     for machine in world.machines:
-        runner = _Runner(world, machine, hosting, refused)
+        runner = _InvocationRunner(world, machine, hosting, refused)
         for plan in plans:
             if plan.queue is not None:
                 hosting.listen(machine, plan.function.name, plan.queue, partial(runner.on_message, plan))
@@ -191,7 +191,7 @@ def _described(plan: Plan) -> AppFunction:
     )
 
 
-class _Runner:
+class _InvocationRunner:
     """Runs invocations on one machine as the worker does."""
 
     def __init__(self, world: World, machine: Machine, hosting: QueueWorld, refused: Counter[str]) -> None:

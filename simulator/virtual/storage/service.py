@@ -36,7 +36,7 @@ _READS: Final = frozenset({"read", "get", "tail", "page"})
 _NO_LOCK: Final = re.compile(r"deferred/|inbox/[^/]+/(logs|aside)/")
 """Notes on messages that were put back, and the messages of inboxes."""
 
-Ending = Literal["expired", "released", "operator", "taken over", "taken away"]
+TenureEnd = Literal["expired", "released", "operator", "taken over", "taken away"]
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +49,7 @@ class Tenure:
     since: float
     expires: float
     ended: float | None = None
-    ending: Ending | None = None
+    ending: TenureEnd | None = None
     ended_by: Machine | None = None
     lasts: float = -math.inf
     """Until when its owner still had it after an operator ended it with notice."""
@@ -194,14 +194,14 @@ class Service(MemoryLeaseStore):
             else:
                 self._end(tenure.lock, "expired")
 
-    def _end(self, name: str, ending: Ending, by: Machine | None = None) -> None:
+    def _end(self, name: str, ending: TenureEnd, by: Machine | None = None) -> None:
         tenure = self._tenures.pop(name, None)
         if tenure is not None:
             tenure.ended, tenure.ending, tenure.ended_by = self._loop.now, ending, by
             self._held_until[name] = self._loop.now
             self.on_end(tenure)
 
-    def _ending(self, tenure: Tenure, call: str, machine: Machine | None) -> Ending:
+    def _ending(self, tenure: Tenure, call: str, machine: Machine | None) -> TenureEnd:
         """Say how a tenure ended, when a request of ``machine`` (None: an operator) left the lease to others."""
         if machine is None:
             return "operator"

@@ -91,7 +91,7 @@ def start_rounds(
         steps = rng.randint(1, 4)
         seconds = rng.choice([0.05, 1.0, longest / 2, longest]) * rng.uniform(0.5, 1.0)
         job = Job(world.resource, steps, seconds / steps, careful=rng.random() < 0.5, fails=rng.random() < 0.1)
-        call = _Call(rng.uniform(0, think), rng.choice(kinds), f"key-{rng.randrange(keys)}", job)
+        call = _PlannedCall(rng.uniform(0, think), rng.choice(kinds), f"key-{rng.randrange(keys)}", job)
         if rng.random() < cancels:
             call.cancel_after = rng.uniform(0.0, 30.0)
             call.cancel_at_step = rng.randrange(12) if rng.random() < 0.7 else None
@@ -105,7 +105,7 @@ def start_rounds(
 
 
 @dataclass(slots=True)
-class _Call:
+class _PlannedCall:
     """One call of a guarded function, after a ``pause``.
 
     The body ``starts`` a task that calls another function for the same lock, and does not wait for the task.
@@ -122,7 +122,7 @@ class _Call:
     starts: Job | None = None
 
 
-async def _work(world: World, machine: Machine, worker: int, plan: list[_Call]) -> None:
+async def _work(world: World, machine: Machine, worker: int, plan: list[_PlannedCall]) -> None:
     for number, call in enumerate(plan):
         await asyncio.sleep(call.pause)
         invocation = f"{machine.name}/{worker}/{number}"
@@ -141,7 +141,7 @@ async def _work(world: World, machine: Machine, worker: int, plan: list[_Call]) 
         await cancel(world, task, invocation)
 
 
-async def _with_another(world: World, machine: Machine, call: _Call, invocation: str, job: Job) -> None:
+async def _with_another(world: World, machine: Machine, call: _PlannedCall, invocation: str, job: Job) -> None:
     """Make a call whose body starts a task that asks for the same lock, and gets it when the body has ended."""
     started: list[asyncio.Task[bool]] = []
 

@@ -38,7 +38,7 @@ _SLOT: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _SlotPlan:
     """One visit: after a ``pause``, wait for a slot and work for so many ``steps`` of so many ``seconds``."""
 
     pause: float
@@ -49,7 +49,7 @@ class _Plan:
 
 
 @dataclass(slots=True, eq=False)
-class _Visit:
+class _SlotVisit:
     machine: Machine
     owner: str
     since: float
@@ -67,7 +67,7 @@ def start_semaphore(world: World) -> None:
             plans = []
             for _ in range(rng.randint(1, 2)):
                 steps = rng.randint(1, 3)
-                plan = _Plan(
+                plan = _SlotPlan(
                     pause=rng.uniform(0, 5.0),
                     timeout=rng.choice([None, None, None, 20.0, 0.0]),
                     steps=steps,
@@ -85,22 +85,22 @@ class _Pool(Judge):
     """The semaphore as its users see it."""
 
     limit: int
-    _visits: list[_Visit] = field(default_factory=list)
+    _visits: list[_SlotVisit] = field(default_factory=list)
     _inside: list[RunningBody] = field(default_factory=list)
     _left: dict[Machine, float] = field(default_factory=dict)
 
-    async def visits(self, machine: Machine, worker: int, plans: list[_Plan]) -> None:
+    async def visits(self, machine: Machine, worker: int, plans: list[_SlotPlan]) -> None:
         client = lock_client()
         for number, plan in enumerate(plans):
             await asyncio.sleep(plan.pause)
             visit = self._begin(machine, f"{machine.name}/{worker}/{number}", plan)
             await ended(self._make(visit, plan, client), visit.owner, cancel_after=plan.cancel_after)
 
-    def _begin(self, machine: Machine, owner: str, plan: _Plan) -> _Visit:
+    def _begin(self, machine: Machine, owner: str, plan: _SlotPlan) -> _SlotVisit:
         world = self.world
         company = any(other.machine is machine for other in self._visits)
         company |= world.loop.now - self._left.get(machine, -STALE) < STALE
-        visit = _Visit(machine, owner, world.loop.now, company)
+        visit = _SlotVisit(machine, owner, world.loop.now, company)
         self._visits.append(visit)
         world.note(machine.name, "visit_began", owner=owner, timeout=plan.timeout)
         if plan.timeout is not None:
@@ -108,7 +108,7 @@ class _Pool(Judge):
             world.oracle.later(asking * world.oracle.bounds.drift + AT_ONCE, self._must_be_answered, visit)
         return visit
 
-    async def _make(self, visit: _Visit, plan: _Plan, client: AsyncLockClient) -> None:
+    async def _make(self, visit: _SlotVisit, plan: _SlotPlan, client: AsyncLockClient) -> None:
         world, machine = self.world, visit.machine
         outcome = "cancelled"
         try:
@@ -142,7 +142,7 @@ class _Pool(Judge):
             self._blame("too many inside", f"{len(running)} are inside, and the limit is {self.limit}")
         self.world.oracle.reached["semaphore full"] += len(running) == self.limit
 
-    def _judge(self, visit: _Visit, error: Exception) -> None:
+    def _judge(self, visit: _SlotVisit, error: Exception) -> None:
         machine, oracle = visit.machine, self.world.oracle
         since = self.world.loop.now - visit.since + STALE
         quiet = oracle.conduct.well(machine, since)
@@ -161,7 +161,7 @@ class _Pool(Judge):
         elif type(error) in (SingletonError, StorageError) and not oracle.conduct.strange(machine, since):
             self._blame("false alarm", told)
 
-    def _must_be_answered(self, visit: _Visit) -> None:
+    def _must_be_answered(self, visit: _SlotVisit) -> None:
         waited = self.world.loop.now - visit.since
         if visit in self._visits and visit.waits and not visit.machine.stopped_since(waited):
             self._blame("late answer", f"{visit.owner} still waits for a slot after {waited:.1f} s")

@@ -45,7 +45,7 @@ _ROUNDS: Final = 10
 _E = TypeVar("_E", bound="Engine | AsyncEngine")
 
 
-class _RowStates(Generic[_E]):
+class _BaseRowStates(Generic[_E]):
     _checked: Callable[[object], _E]
 
     def __init__(
@@ -202,7 +202,7 @@ def _known(given: Mapping[str, Any] | None, names: Mapping[str, Any], what: str)
     return dict(given or {})
 
 
-class RowStates(_RowStates["Engine"]):
+class RowStates(_BaseRowStates["Engine"]):
     """Claims rows of a table, and notes their outcome, for an ``Engine``.
 
     Args:
@@ -293,7 +293,7 @@ class RowStates(_RowStates["Engine"]):
             self._write(checked_connection(connection), claim, values)
 
 
-class AsyncRowStates(_RowStates["AsyncEngine"]):
+class AsyncRowStates(_BaseRowStates["AsyncEngine"]):
     """Claims rows of a table, for an ``AsyncEngine``: the methods of ``RowStates``, with ``await``."""
 
     _checked = staticmethod(checked_async_engine)

@@ -82,7 +82,7 @@ def blocks(credential: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _TokenCall:
     asked: tuple[str, tuple[str, ...], dict[str, Any]]
     since: float
     answer: asyncio.Future[Any]
@@ -97,7 +97,7 @@ class ThreadedCredential:
 
     def __init__(self, credential: Any) -> None:
         self._credential = credential
-        self._call: _Call | None = None
+        self._call: _TokenCall | None = None
         self._jobs: _Jobs | None = None
         self._closed = False
         if hasattr(credential, "get_token_info"):
@@ -119,11 +119,11 @@ class ThreadedCredential:
         now = asyncio.get_running_loop().time()
         call = self._call
         if call is None or call.answer.done() or call.asked != asked or now - call.since >= _PATIENCE:
-            call = self._begin(_Call(asked, now, asyncio.get_running_loop().create_future()))
+            call = self._begin(_TokenCall(asked, now, asyncio.get_running_loop().create_future()))
         await asyncio.wait({call.answer})
         return call.answer.result()
 
-    def _begin(self, call: _Call) -> _Call:
+    def _begin(self, call: _TokenCall) -> _TokenCall:
         """Have a call made: on the thread that there is, or on another one if that is busy."""
         method, scopes, keywords = call.asked
         ask = partial(getattr(self._credential, method), *scopes, **keywords)

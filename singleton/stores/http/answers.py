@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    Reading = Generator[None, None, None]
+    Parser = Generator[None, None, None]
 
 _LINE: Final = 8190
 """Bytes of a line, at most."""
@@ -132,7 +132,7 @@ class Reader:
         """Tell whether the answer is complete if the connection ends now."""
         return self._to_end
 
-    def _read(self) -> Reading:
+    def _read(self) -> Parser:
         room = _HEADS
         while True:
             head = yield from self._up_to(b"\r\n\r\n", room, _BEGIN)

@@ -13,7 +13,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from singleton import AsyncLockClient, observe
 from singleton.base.events import LockEvent, emit
-from singleton.observing.metrics import Held
+from singleton.observing.metrics import HoldTimes
 from singleton.testing import lose, virtual_time
 from tests.support.lock_thread import Context, a_job, an_app
 
@@ -149,7 +149,7 @@ def test_who_observes_again_with_the_same_provider_is_told_by_the_gauge_that_is_
 
 
 def test_a_fork_has_none_of_the_holds_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Held(scopes=False)
+    held = HoldTimes(scopes=False)
 
     def told() -> int:
         return len(list(held.longest()))

@@ -17,10 +17,9 @@ MODULES_TWICE: Final = {
         "protocol": "the contract of each side: stores for locks, logs for inboxes",
     },
 }
-CLASSES_TWICE: Final[dict[str, dict[str, str]]] = {
+TYPES_TWICE: Final[dict[str, dict[str, str]]] = {
     "singleton": {},
     "simulator": {
         "Finding": "what `check` finds in an app, and what the verdict finds in a run: both are public words",
-        "Run": "a run of a virtual world, and a run of a user's function that a witness sees",
     },
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
-from simulator.conformance.lease_table import Call, request
+from simulator.conformance.lease_table import LeaseCall, request
 from singleton.runtime.accounts import credentials
 from singleton.runtime.accounts.stores import open_container, open_queue
 from singleton.settings.accounts import GivenAccount
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Http: TypeAlias = Literal["direct", "sdk"]
 
 MINE = LEASED["x-ms-lease-id"]
-CALLS: list[Call] = ["acquire", "renew", "release", "break", "write", "read"]
+CALLS: list[LeaseCall] = ["acquire", "renew", "release", "break", "write", "read"]
 
 
 _HTTP: ContextVar[Http] = ContextVar("http")
@@ -60,7 +60,7 @@ async def answering(*answers: Answer) -> AsyncIterator[tuple[Store, ScriptedServ
             await store.aclose()
 
 
-async def failure_of(store: Store, call: Call) -> StoreFailure:
+async def failure_of(store: Store, call: LeaseCall) -> StoreFailure:
     with pytest.raises(StoreFailure) as caught:
         async with asyncio.timeout(5.0):
             await request(store, "job", call, MINE)
@@ -83,7 +83,7 @@ async def test_each_error_answer_is_one_request_and_one_failure_with_its_status_
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_retry_after_is_read_where_it_is_a_number_of_seconds(call: Call) -> None:
+async def test_retry_after_is_read_where_it_is_a_number_of_seconds(call: LeaseCall) -> None:
     read = {"7": 7.0, "0": 0.0, "1.5": 1.5, "-3": None, "soon": None, "inf": None, "nan": None, DATE: None}
     for text, seconds in read.items():
         async with answering(error(503, "ServerBusy", **{"Retry-After": text})) as (store, server):
@@ -94,7 +94,7 @@ async def test_retry_after_is_read_where_it_is_a_number_of_seconds(call: Call) -
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("instead", ["reset", "garbage"])
-async def test_a_connection_that_breaks_says_nothing_about_the_lease(call: Call, instead: str) -> None:
+async def test_a_connection_that_breaks_says_nothing_about_the_lease(call: LeaseCall, instead: str) -> None:
     async with answering(Answer(instead=instead)) as (store, _):
         failure = await failure_of(store, call)
         assert failure.status is None
@@ -102,7 +102,7 @@ async def test_a_connection_that_breaks_says_nothing_about_the_lease(call: Call,
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_nobody_there_says_nothing_about_the_lease(call: Call) -> None:
+async def test_nobody_there_says_nothing_about_the_lease(call: LeaseCall) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and never listens: the port is taken, so that no other test serves it
         store = opened(made_account(silent.getsockname()[1]))
@@ -120,7 +120,7 @@ async def test_nobody_there_says_nothing_about_the_lease(call: Call) -> None:
 
 @pytest.mark.parametrize("call", [*CALLS, "create"])
 @pytest.mark.parametrize("instead", ["hang", "drip"])
-async def test_a_call_ends_as_soon_as_its_caller_wants(call: Call, instead: str) -> None:
+async def test_a_call_ends_as_soon_as_its_caller_wants(call: LeaseCall, instead: str) -> None:
     """``read_timeout`` is no deadline: a slowly dripping server holds a call as long as it likes (facts §4)."""
     async with answering(Answer(instead=instead)) as (store, _):
         loop = asyncio.get_running_loop()
@@ -194,7 +194,7 @@ async def test_what_can_not_be_created_is_told(answers: list[Answer], meaning: s
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_an_answer_that_makes_no_sense_is_no_reason_to_lose_a_lease(call: Call) -> None:
+async def test_an_answer_that_makes_no_sense_is_no_reason_to_lose_a_lease(call: LeaseCall) -> None:
     """A proxy's login page, a header that is no date: whatever is raised, it is not definitive."""
     nonsense = {**LEASED, "Last-Modified": "yesterday", "Content-Type": "text/html"}
     status = {"acquire": 201, "break": 202}.get(call, 200)
