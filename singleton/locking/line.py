@@ -94,7 +94,7 @@ class Line:
         holder: Callable[[float], Holder | None] = lambda _: None,
         try_once: float = _TRY_ONCE,
     ) -> None:
-        self.state = PhaseMachine(f"{kind} {name}", timing)
+        self.phases = PhaseMachine(f"{kind} {name}", timing)
         self.closed = False
         self._kind = kind
         self._name = name
@@ -116,9 +116,9 @@ class Line:
         """Stand in line until a hold is granted; ``serve`` starts the server if needed. See ``Lock.acquire``."""
         if self.closed:
             raise closed_error(self._kind, self._name, owner)
-        if timeout == 0 and (self.state.used_here or (self.first() is not None and self.state.in_use)):
-            raise self._not_acquired(self._taken if self.state.phase is Phase.TAKEN else _OURS, owner=owner)
-        loop = self.state.loop
+        if timeout == 0 and (self.phases.used_here or (self.first() is not None and self.phases.in_use)):
+            raise self._not_acquired(self._taken if self.phases.phase is Phase.TAKEN else _OURS, owner=owner)
+        loop = self.phases.loop
         now = loop.time()
         limit = math.inf if timeout is None else timeout or self._try_once
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
@@ -153,16 +153,16 @@ class Line:
     def grant(self, waiter: Waiter, hold: Section) -> None:
         """End the wait with a hold."""
         del self._waiters[waiter]
-        hold.waited = self.state.loop.time() - waiter.since
+        hold.waited = self.phases.loop.time() - waiter.since
         waiter.hold = hold
         waiter.granted.set_result(None)
 
     async def sleep_until(self, due: float) -> None:
         """Sleep until ``due``, the last look of the first waiter, or the end of the last wait."""
-        loop = self.state.loop
+        loop = self.phases.loop
         while (first := self.first()) is not None and (now := loop.time()) < due:
             last_look = now if first.once else first.deadline - _LAST_LOOK
-            if now >= last_look and first.since > self.state.asked:
+            if now >= last_look and first.since > self.phases.asked:
                 return  # no request was sent for the waiter yet, and later is too late
             self._waking = loop.create_future()
             when = last_look if now < last_look < due else due
@@ -177,7 +177,7 @@ class Line:
         """Wait for ``done``, or the end of the last wait."""
         done.add_done_callback(lambda _: self._wake())
         while self.first() is not None and not done.done():
-            self._waking = self.state.loop.create_future()
+            self._waking = self.phases.loop.create_future()
             await self._waking
 
     def _wake(self, timed_out: bool = False) -> None:  # noqa: FBT001, FBT002 - called by a timer
@@ -198,12 +198,12 @@ class Line:
 
     def refused(self) -> None:
         """Note a holder elsewhere: the answer of single attempts."""
-        self.state.refuse()
+        self.phases.refuse()
         self.answer_single_attempts(self._taken)
 
     def failed(self, trouble: SingletonError) -> None:
         """Note an answer which is not usable; after too long a time of such answers the waits end."""
-        if self.state.fail(trouble):
+        if self.phases.fail(trouble):
             self.refuse_all(trouble)
 
     def answer_single_attempts(self, why: str = _OURS) -> None:
@@ -249,13 +249,13 @@ class Line:
             behind: another waiter of this process was first in line.
             elsewhere: a hold of this process is no contention.
         """
-        state = self.state
-        in_use = state.was_in_use_since(since) or state.used_here or (state.in_use and behind)
+        phases = self.phases
+        in_use = phases.was_in_use_since(since) or phases.used_here or (phases.in_use and behind)
         if elsewhere:
-            in_use = state.was_taken_since(since)
-        if state.trouble is not None or not in_use:
-            return state.trouble or storage_error(self._name, _SILENCE, what=self._kind)
-        others = state.was_taken_since(since) or (behind and not state.ours)
+            in_use = phases.was_taken_since(since)
+        if phases.trouble is not None or not in_use:
+            return phases.trouble or storage_error(self._name, _SILENCE, what=self._kind)
+        others = phases.was_taken_since(since) or (behind and not phases.ours)
         return self._not_acquired(self._taken if others else _OURS, within=within, since=since)
 
     def _time_is_up(self, waiter: Waiter) -> None:

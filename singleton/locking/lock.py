@@ -106,7 +106,7 @@ class Lock:
         )
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self.guard.holder)
-        self._state = self._line.state
+        self._phases = self._line.phases
         self._server: asyncio.Task[None] | None = None
         self._record: SectionRecord | None = None
 
@@ -201,7 +201,7 @@ class Lock:
             self._break_down(error)
         finally:
             self._server = None
-            self._state.rest()
+            self._phases.rest()
 
     def _break_down(self, error: BaseException) -> None:
         """End the waits in line, after an unexpected error of the store or the server's own cancellation.
@@ -219,25 +219,25 @@ class Lock:
         loop = asyncio.get_running_loop()
         pause = self._timing.poll_min
         try:
-            if self._state.back_off():
-                await self._line.sleep_until(self._state.aside_until)
+            if self._phases.back_off():
+                await self._line.sleep_until(self._phases.aside_until)
             if self.guard.inside is not None:
                 await self._wait_for_section()
-            self._state.begin()
+            self._phases.begin()
             while (first := self._line.first()) is not None:
                 speak_of(first.invocation)
-                self._state.asked = loop.time()
+                self._phases.asked = loop.time()
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
                     if _log.logger.isEnabledFor(logging.DEBUG):
                         _log.debug("lock %s: not acquired: %s", self.name, failure)
                     if (unusable := self._acquisition.unusable) is not None:
-                        self._state.granted_unusable(*unusable)
+                        self._phases.granted_unusable(*unusable)
                     self._line.judge(failure)
                     asked_to_wait = min(failure.retry_after, self._timing.poll_max) if failure.retry_after else 0.0
                 else:
-                    self._state.win()
+                    self._phases.win()
                     return lease
                 due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
                 await self._line.sleep_until(due if self._takeover is None else min(due, self.next_look))
@@ -251,7 +251,7 @@ class Lock:
     async def _wait_for_section(self) -> None:
         """Wait for a running section of another lock on the blob in this process, which may have outlived its lease."""
         while (record := self.guard.inside) is not None and self._line.first() is not None:
-            self._state.wait_for_section()
+            self._phases.wait_for_section()
             self._line.answer_single_attempts()
             await self._line.wait_for(record.ended)
 
@@ -261,12 +261,12 @@ class Lock:
         section = 0
         try:
             while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:
-                if section and self._state.had_its_run:
+                if section and self._phases.had_its_run:
                     break
                 if self.guard.inside is not None:
                     break  # a section of another lock has outlived its lease, or our lease was broken
                 section += 1
-                self._state.used = True
+                self._phases.used = True
                 self._settle()
                 speak_of(waiter.invocation)
                 hold = self._begin(waiter, lease)
@@ -284,10 +284,10 @@ class Lock:
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)
         finally:
-            self._state.give_back()
+            self._phases.give_back()
             try:
                 if self._running() is None:
-                    self._state.given_back(await self._acquisition.give_back(lease))
+                    self._phases.given_back(await self._acquisition.give_back(lease))
                 else:
                     lease.lose("closed", quiet=self._is_kept)
                     await lease.stop()
@@ -299,7 +299,7 @@ class Lock:
         token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
         hold = Section(self.name, waiter.owner, token, lease)
         hold.fencing = self._fencing
-        lease.whose, lease.owner, lease.began = waiter.invocation, waiter.owner, self._state.loop.time()
+        lease.whose, lease.owner, lease.began = waiter.invocation, waiter.owner, self._phases.loop.time()
         return hold
 
     @property
@@ -317,7 +317,7 @@ class Lock:
         fencing = self._fencing
         if fencing is None or not fencing.spent or fencing.keeps_content:
             return False
-        return self._takeover is None and not self._state.had_its_run
+        return self._takeover is None and not self._phases.had_its_run
 
     def _tell(self, reason: LossReason) -> None:
         if self._record is not None:

@@ -108,7 +108,7 @@ class Semaphore:
         self._rng = rng
         taken = f"all of its {limit} slots are taken"
         self._line = Line("semaphore", name, taken=taken, timing=timing, try_once=math.inf)
-        self._state = self._line.state
+        self._phases = self._line.phases
         self._server: asyncio.Task[None] | None = None
         self._stand_ins: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -177,18 +177,18 @@ class Semaphore:
             task.cancel()
         self._stand_ins.clear()
         self._server = None
-        self._state.rest()
+        self._phases.rest()
 
     async def _serve(self) -> None:
         """While the line has waiters, ask for slots: for every slot if a single attempt needs the answer."""
         loop = asyncio.get_running_loop()
         pause = self._timing.poll_min
-        self._state.begin()
+        self._phases.begin()
         everything = True
         try:
             while (first := self._line.first()) is not None:
                 speak_of(first.invocation)
-                self._state.asked = loop.time()
+                self._phases.asked = loop.time()
                 all_taken = await self._go_over(self._slots.all() if everything else self._slots.some())
                 if all_taken and everything:
                     self._line.refused()
@@ -198,7 +198,7 @@ class Semaphore:
         finally:
             if self._server is asyncio.current_task() and self._line.first() is None:
                 self._server = None
-                self._state.rest()
+                self._phases.rest()
 
     async def _go_over(self, slots: Iterator[int]) -> bool:
         """Ask for the slots in order, for several waiters at a time; return whether every slot is taken."""
@@ -214,14 +214,14 @@ class Semaphore:
     async def _ask(self, number: int, owner: str) -> bool:
         """Ask for a slot on behalf of the first waiter; return whether to go on to the next slots."""
         if self._is_ours(number):
-            self._state.see_taken()
+            self._phases.see_taken()
             self._stand_by(number)
             return True
         try:
             hold = await self._slot(number).acquire(timeout=0, owner=owner)
         except LockNotAcquired:
-            self._state.answer()
-            self._state.see_taken()
+            self._phases.answer()
+            self._phases.see_taken()
             self._slots.warm.discard(number)
         except SingletonError as error:
             self._judge(error)
@@ -268,7 +268,7 @@ class Semaphore:
     def _deliver(self, number: int, hold: Hold) -> None:
         """Give the hold to the first waiter; for a further waiter, stand by in the slot's line."""
         assert isinstance(hold, Section)
-        self._state.answer()
+        self._phases.answer()
         self._slots.warm.add(number)
         first = self._line.first()
         if first is None:

@@ -516,14 +516,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="stand-back missing",
         file=LOCK,
-        old="                await self._line.sleep_until(self._state.aside_until)\n",
+        old="                await self._line.sleep_until(self._phases.aside_until)\n",
         new="                pass\n",
         breaks="a busy process keeps the lock from all others",
     ),
     Mutant(
         name="no end of one's turn",
         file=LOCK,
-        old="                if section and self._state.had_its_run:\n                    break\n",
+        old="                if section and self._phases.had_its_run:\n                    break\n",
         new="",
         breaks="a busy process keeps the lock from all others",
     ),
@@ -603,16 +603,16 @@ MUTANTS: tuple[Mutant, ...] = (
         name="given back with the body inside",
         file=LOCK,
         old="                if self._running() is None:\n"
-        "                    self._state.given_back(await self._acquisition.give_back(lease))\n",
+        "                    self._phases.given_back(await self._acquisition.give_back(lease))\n",
         new="                if True:\n"
-        "                    self._state.given_back(await self._acquisition.give_back(lease))\n",
+        "                    self._phases.given_back(await self._acquisition.give_back(lease))\n",
         breaks="a process that is told to stop lets others in before its body has ended (B10)",
     ),
     Mutant(
         name="ended holds not settled",
         file=LOCK,
-        old="                self._state.used = True\n                self._settle()\n",
-        new="                self._state.used = True\n",
+        old="                self._phases.used = True\n                self._settle()\n",
+        new="                self._phases.used = True\n",
         breaks="a release that handed the lease on never returns",
     ),
     Mutant(
@@ -867,8 +867,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="trouble is taken for full slots",
         file=LINE,
-        old="        if state.trouble is not None or not in_use:\n",
-        new="        if state.ours and not in_use:\n",
+        old="        if phases.trouble is not None or not in_use:\n",
+        new="        if phases.ours and not in_use:\n",
         breaks="storage that fails is told as contention",
         by=(f"{SEMAPHORE_TESTS}::test_storage_that_does_not_answer_is_told_after_a_minute_or_at_the_time_out",),
         why="in a world a slot is seldom free for all of a wait in which the storage fails",

@@ -47,7 +47,7 @@ def line(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
     return Mutant(name, "locking.line", old, new), test
 
 
-def state(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
+def phase(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
     return Mutant(name, "locking.phase", old, new), test
 
 
@@ -218,14 +218,14 @@ OTHERS: list[Killed] = [
     ),
     lock(
         "a turn without end",
-        "if section and self._state.had_its_run:",
+        "if section and self._phases.had_its_run:",
         "if section < 0:",
         partial(turns.test_another_host_waits_no_longer_than_the_window_a_section_and_a_poll, 5.0, 0.5, 5.0),
     ),
     lock(
         "nobody stands back",
-        "if self._state.back_off():",
-        "if self._state.back_off() and self._line.closed:",
+        "if self._phases.back_off():",
+        "if self._phases.back_off() and self._line.closed:",
         turns.test_a_process_alone_keeps_the_lock_for_its_window_then_leaves_it_for_a_poll,
     ),
     line(
@@ -242,13 +242,13 @@ OTHERS: list[Killed] = [
     ),
     line(
         "a time-out that is always contention",
-        "if state.trouble is not None or not in_use:",
+        "if phases.trouble is not None or not in_use:",
         "if not in_use and self.closed:",
         partial(timeouts.test_a_time_out_is_exact_when_the_storage_does_not_answer, 3.0, LOST_REQUEST),
     ),
     line(
         "who asks once is told of contention before anybody knows",
-        "(self.first() is not None and self.state.in_use)",
+        "(self.first() is not None and self.phases.in_use)",
         "self.first() is not None",
         partial(
             once.test_all_who_ask_once_get_the_answer_of_the_request_that_is_under_way, answered(403), StorageDenied
@@ -262,11 +262,11 @@ OTHERS: list[Killed] = [
     ),
     line(
         "being behind somebody taken for contention",
-        "(state.in_use and behind)",
+        "(phases.in_use and behind)",
         "behind",
         partial(storage.test_a_time_out_behind_others_while_the_storage_does_not_answer_is_no_contention, LOST_REQUEST),
     ),
-    state(
+    phase(
         "an old outage remembered",
         "if self.phase is not Phase.TROUBLE:\n            _log",
         "if not self._failing_since:\n            _log",
