@@ -19,20 +19,16 @@ def suspend_aware_clock() -> Callable[[], float]:
     return time.monotonic
 
 
-_clock = suspend_aware_clock()
-
-
-def now() -> float:
-    """Return the clock's time in seconds. Call from any thread."""
-    return _clock()
+now = suspend_aware_clock()
+"""Returns the clock's time in seconds, on any thread. Call it as ``clock.now``: ``timed_by`` replaces it."""
 
 
 @contextmanager
 def timed_by(clock: Callable[[], float]) -> Iterator[None]:
     """Replace the clock of this process for the length of the block: for virtual time."""
-    global _clock  # noqa: PLW0603
-    before, _clock = _clock, clock
+    global now  # noqa: PLW0603
+    before, now = now, clock
     try:
         yield
     finally:
-        _clock = before
+        now = before

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from singleton.base.clock import now
+from singleton.base import clock
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 
@@ -196,7 +196,7 @@ def tell(
     times = call.times
     if kind == "waiting" or not times.use:
         times.use = next(_numbers)
-    at = now()
+    at = clock.now()
     match kind:
         case "waiting":
             times.asked, times.waits, times.got = at, True, None

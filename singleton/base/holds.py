@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from singleton.base.clock import now
+from singleton.base import clock
 from singleton.base.events import going
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ def holds() -> Holds:
     """
     held: list[HeldLock] = []
     waiting: list[WaitingFor] = []
-    moment, clock = datetime.now(UTC), now()
+    moment, here = datetime.now(UTC), clock.now()
     for call in going():
         times = call.times
         got = times.got  # read once: the lock thread may change it meanwhile
         begun = times.asked if got is None else times.acquired
-        seconds = 0.0 if begun is None else max(0.0, clock - begun)
+        seconds = 0.0 if begun is None else max(0.0, here - begun)
         about: dict[str, Any] = {"function": times.function, "owner": call.owner, "mode": call.mode}
         about |= {"since": moment - timedelta(seconds=seconds), "seconds": seconds}
         if got is None:

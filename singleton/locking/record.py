@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from singleton.base.clock import now
+from singleton.base import clock
 from singleton.base.holder_record import Holder
 from singleton.stores.stamps import Highest, this_host
 
@@ -83,7 +83,7 @@ class SectionRecord:
         if self.over:
             return
         self.over = True
-        self.given_up = now()
+        self.given_up = clock.now()
         for waiting in (self._waiting, self._ending):
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from opentelemetry.metrics import Observation
 from opentelemetry.trace import Link, Status, StatusCode
 
-from singleton.base.clock import now
+from singleton.base import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -193,7 +193,7 @@ class HoldTimes:
         if event.kind == "acquired" and event.mode not in FOR_LIFE:
             if self._process != os.getpid():  # a fork has none of its parent's holds
                 self._process, self._going = os.getpid(), {}
-            self._going[event.use] = now(), about(event, scopes=self._scopes)
+            self._going[event.use] = clock.now(), about(event, scopes=self._scopes)
         elif event.kind in ("body_ended", "released", "lost"):
             self._going.pop(event.use, None)
 
@@ -207,7 +207,7 @@ class HoldTimes:
             if since < before[0]:
                 begun[tuple(attributes.values())] = since, attributes
         for since, attributes in begun.values():
-            yield max(0.0, now() - since), attributes
+            yield max(0.0, clock.now() - since), attributes
 
 
 def report(held: HoldTimes, meter: Meter, provider: MeterProvider | None) -> Callable[[], None]:

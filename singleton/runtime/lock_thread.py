@@ -11,10 +11,10 @@ import asyncio
 import atexit
 import concurrent.futures.thread  # noqa: F401 - its own hook for forks must come before ours
 import contextlib
+import contextvars
 import importlib
 import os
 import queue
-import selectors
 import sys
 import threading
 from contextlib import suppress
@@ -92,18 +92,19 @@ _LOOK_UP = 1.0
 """Longest sleep, seconds: select() does not count the time that a machine is suspended."""
 
 
-class _AttentiveSelector(selectors.DefaultSelector):
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return super().select(_LOOK_UP if timeout is None else min(timeout, _LOOK_UP))
-
-
 class LockLoop(asyncio.SelectorEventLoop):
     """An asyncio loop on a clock that counts suspended time."""
 
     def __init__(self) -> None:
         # An attribute in place of a method: read dozens of times for a lock, on any thread.
         self.time = suspend_aware_clock()  # type: ignore[method-assign]
-        super().__init__(_AttentiveSelector())
+        super().__init__()
+        # In an empty context: the timer lasts as long as the process, and keeps no caller's context alive.
+        self.call_later(_LOOK_UP, self._look_up, context=contextvars.Context())
+
+    def _look_up(self) -> None:
+        """Wake the loop again after ``_LOOK_UP``. In the round without this timer asyncio drops cancelled timers."""
+        self.call_soon(self.call_later, _LOOK_UP, self._look_up)
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
         """Run ``func`` on a pool's thread, or on this thread when the interpreter ends and starts no more threads.

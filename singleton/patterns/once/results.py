@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.clock import now
+from singleton.base import clock
 from singleton.base.errors import ConfigurationError, ResultNotKept
 from singleton.base.state import MOST_STATE, OUTCOME, STATE_KEY, UNTIL_KEY, Kept, expired, marked, not_understood
 from singleton.base.words import quoted
@@ -148,18 +148,18 @@ class Look:
     """
 
     def __init__(self, lock: str, kept: Kept, sent: float) -> None:
-        self._ahead = time.time() - now()
+        self._ahead = time.time() - clock.now()
         self.outcome = self.outcome_in(lock, kept, sent)
 
     @property
     def service_time(self) -> float:
         """The service's clock, now, seconds since 1970."""
-        return self._ahead + now()
+        return self._ahead + clock.now()
 
     def outcome_in(self, lock: str, kept: Kept, sent: float | None = None) -> Outcome | None:
         """Return what was read by a request, as of when it was sent: now, unless that is given."""
         if kept.at is not None:
-            self._ahead = kept.at - (now() if sent is None else sent)
+            self._ahead = kept.at - (clock.now() if sent is None else sent)
         return outcome_in(lock, kept, self.service_time)
 
 
@@ -173,7 +173,7 @@ async def look(store: LeaseStore, lock: str) -> Look:
         raise ConfigurationError(
             f"the store, a {type(store).__name__}, can't keep results: it needs the methods of ContentStore"
         )
-    sent = now()
+    sent = clock.now()
     try:
         kept = kept_in(await answered(lambda: store.get(lock, None, MOST_STATE), call=_CALL, answer=_ANSWER))
     except StoreFailure as failure:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
-from singleton.base.clock import now
+from singleton.base import clock
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.invocation import log as _log
 from singleton.functions.body_result import BodyContext, refuse_unanswered
@@ -160,7 +160,7 @@ class Visit:
         if 0 < (left := position.until - at) <= _LONGEST_PAUSE:  # more was said by another clock
             return VisitOutcome(again=left)
         reader: LogReader | None = None
-        ends = now() + self.rules.slice
+        ends = clock.now() + self.rules.slice
 
         async def more(registry: Registry) -> list[Entry]:
             nonlocal reader
@@ -173,7 +173,7 @@ class Visit:
                 await self.insurance.begin()
                 begun = True
             for entry in entries:
-                if self.stopping() or now() >= ends:
+                if self.stopping() or clock.now() >= ends:
                     return VisitOutcome(again=0)
                 if position.is_repeat(entry):
                     position.passed(entry)

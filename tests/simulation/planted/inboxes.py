@@ -236,8 +236,8 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="a visit that was told to stop drops its bell",
         file=VISIT,
-        old="                if self.stopping() or now() >= ends:\n                    return VisitOutcome(again=0)",
-        new="                if self.stopping() or now() >= ends:\n                    return VisitOutcome()",
+        old="() or clock.now() >= ends:\n                    return VisitOutcome(again=0)",
+        new="() or clock.now() >= ends:\n                    return VisitOutcome()",
         breaks="the rest of a key waits for a look where a worker stops",
         among="ordered",
     ),
