@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from contextlib import AsyncContextDecorator, AsyncExitStack, ContextDecorator, ExitStack, contextmanager
+from contextlib import AsyncContextDecorator, ContextDecorator, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from singleton.base.errors import ConfigurationError
@@ -187,13 +187,17 @@ class _BaseBlock(Generic[_T]):
 
     async def _released(self) -> None:
         """End the block: release each hold, the last first. A failure keeps no other hold from its release."""
-        holds = self._end()
-        if len(holds) == 1:
-            await self._locks.release_async(holds[0])
-            return
-        async with AsyncExitStack() as releases:
-            for hold in holds:
-                releases.push_async_callback(self._locks.release_async, hold)
+        failure: BaseException | None = None
+        try:
+            for hold in reversed(self._end()):
+                try:
+                    await self._locks.release_async(hold)
+                except BaseException as error:  # noqa: BLE001 - raised after the last release
+                    failure = error
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # a circle of references would keep a hold whose release was interrupted (so does ExitStack)
 
     def _shares(self) -> tuple[Hold, Work[None] | None] | None:
         """Share the hold of a block around this block; return the hold, and work to do first; None: no block."""

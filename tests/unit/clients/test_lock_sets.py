@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import random
 from contextlib import suppress
@@ -220,6 +221,30 @@ def test_a_thread_holds_all_for_the_length_of_its_block(thread: LockThread) -> N
     with pytest.raises(KeyError, match="own"), LockClient().lock_all(["b", "a"]) as holds:
         body(holds)
     assert thread.leased() == set()
+
+
+def test_an_interrupt_at_the_end_keeps_no_lock_even_without_a_collection(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, interrupted = thread.runtime.release, ["a", "c"]
+
+    def interrupt(hold: Hold) -> None:
+        if hold.lock in interrupted:
+            interrupted.remove(hold.lock)
+            raise KeyboardInterrupt
+        release(hold)
+
+    monkeypatch.setattr(thread.runtime, "release", interrupt)
+    locks = LockClient()
+    gc.disable()
+    try:
+        with suppress(KeyboardInterrupt), locks.lock_all(NAMES):
+            pass
+        assert not interrupted
+        with locks.lock_all(NAMES, timeout=10):
+            pass
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
