@@ -1,4 +1,8 @@
-"""The state in a lock's blob, read and written by a section under its lease."""
+"""The state in a lock's blob, read and written by a section under its lease.
+
+The way of a write: ``hold.state.write`` (``base/state.py``), on the lock thread ``SectionState.write`` with retries,
+``FencingCounter.keep`` with the stamp of the hold, ``ContentStore.put`` on condition of the ETag.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,21 @@
-"""What a stamp writes into the metadata of a lock's blob, and how that is read again."""
+"""The metadata of a lock's blob: the keys, and how values are written and read.
+
+* ``SingletonEpoch``: the epoch of the fencing tokens. Not written at the creation: ``epoch_in`` says what counts.
+* ``FunctionInstance``: the owner, under the key of WebJobs (W-57). Without tokens a stamp is this key alone.
+* ``SingletonHost``: machine of the owner: the instance id in Azure, else the machine's name.
+* ``SingletonPid``: process id of the owner on the machine.
+* ``SingletonHeld``: seconds that the owner's hold had lasted at the write; 0: the hold had just begun.
+* ``SingletonFunction``: function whose invocation asked for the lock, if any.
+* ``SingletonScope``: value of the scope in the invocation: the lock's name has the value escaped, or cut.
+* ``SingletonFailover``: mark of a hold with ``failover`` (``base/failover_mark.py``).
+* ``SingletonState``: kind of the content: state of ``hold.state``, or a result of ``once`` (``base/state.py``).
+* ``SingletonUntil``: second since 1970 from which a sweep may delete the result of ``once``.
+
+``FencingCounter`` (``locking/fencing.py``) writes them: at the creation, with a stamp, at the first renewal of a hold,
+with a touch, with content. ``lift_epochs`` (``operating/container_pass.py``) writes the epoch alone. Keys of other
+tools are kept. Blobs that are no locks have other keys: logs of an inbox (``patterns/ordered/protocol.py``), failure
+counts of deferred messages (``defer/failure_count.py``).
+"""
 
 from __future__ import annotations
 
@@ -20,17 +37,11 @@ if TYPE_CHECKING:
 
 EPOCH_KEY = "SingletonEpoch"
 OWNER_KEY = "FunctionInstance"
-"""The key under which WebJobs keeps the owner, too (W-57)."""
 HOST_KEY = "SingletonHost"
-"""The key of the machine that the owner runs on: the instance id in Azure, else the machine's name."""
 PID_KEY = "SingletonPid"
-"""The key of the owner's process id there."""
 FUNCTION_KEY = "SingletonFunction"
-"""The key of the function whose invocation asked for the lock, if any."""
 SCOPE_KEY = "SingletonScope"
-"""The key of what the lock's scope came to in that invocation: the lock's name has it escaped, or cut."""
 HELD_KEY = "SingletonHeld"
-"""The key of how many seconds the owner's hold had lasted when it was written; 0 when it had just begun."""
 STAMP_KEYS = frozenset(
     key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY)
 )
