@@ -5,6 +5,7 @@ A set of locks: all or none, acquired in the order of their names by every calle
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import LockNotAcquired
@@ -44,30 +45,21 @@ def _follow(call: Call, hold: Hold) -> None:
     """Tell that the hold was acquired, and later of the end, without a reference: a caller may drop the hold (M-37)."""
     tell("acquired", call, hold, lock=hold.lock)
     record = hold.record if isinstance(hold, Section) else None
-    end = _End(call, hold.lock, hold.token, record)
+    end = partial(_tell_of_end, call, hold.lock, hold.token, record)
     hold.lost.add_callback(end)
     if record is not None:
         record.when_settled(end)
 
 
-class _End:
-    """Tells of the end of a hold. Small, as every held lock has an ``_End``."""
-
-    __slots__ = ("_call", "_lock", "_record", "_token")
-
-    def __init__(self, call: Call, lock: str, token: int | None, record: SectionRecord | None) -> None:
-        self._call = call
-        self._lock = lock
-        self._token = token
-        self._record = record
-
-    def __call__(self, reason: LossReason | None = None) -> None:
-        """Tell that the hold was lost; without a reason, that it was released."""
-        if reason is not None:
-            tell("lost", self._call, reason=reason, token=self._token, lock=self._lock)
-            return
-        given_up = None if self._record is None else self._record.given_up
-        tell("released", self._call, given_up=given_up, token=self._token, lock=self._lock)
+def _tell_of_end(
+    call: Call, lock: str, token: int | None, record: SectionRecord | None, reason: LossReason | None = None
+) -> None:
+    """Tell that the hold was lost; without a reason, that it was released."""
+    if reason is not None:
+        tell("lost", call, reason=reason, token=token, lock=lock)
+        return
+    given_up = None if record is None else record.given_up
+    tell("released", call, given_up=given_up, token=token, lock=lock)
 
 
 def told_while_asking(name: str, owner: str, attempt: Work[Hold], *, for_ever: bool) -> Work[Hold]:

@@ -67,7 +67,7 @@ def credential_of(name: str, keys: Mapping[str, str], settings: Mapping[str, str
     secret, certificate = keys.get("clientsecret"), keys.get("clientcertificate")
     known = CredentialSpec(kind="default", tenant_id=tenant_id, client_id=client_id)
     if not secret and not certificate:
-        return replace(known, resource_id=keys.get("managedidentityresourceid"))
+        return known
     if not tenant_id or not client_id:
         key = "clientSecret" if secret else "clientCertificate"
         raise ConfigurationError(f"{name}__{key} needs {name}__tenantId and {name}__clientId as well: set them")
@@ -184,9 +184,10 @@ def configured(name: str, settings: Mapping[str, str]) -> _SettingGroup:
         )
     for candidate in (f"AzureWebJobs{name}", name):
         for place in (f"ConnectionStrings__{candidate}", f"CUSTOMCONNSTR_{candidate}", candidate):
-            found = _SettingGroup.at(place, settings)
-            if found is not None:
-                return found
+            value = filled(settings, place)
+            keys = {key: text.strip() for _, key, text in section(settings, place) if text.strip()}
+            if value or keys:
+                return _SettingGroup(place, value, keys)
     shown = name[:80]
     prefixed = "" if name.lower().startswith("azurewebjobs") else f"AzureWebJobs{shown} or "
     raise ConfigurationError(
@@ -201,12 +202,6 @@ class _SettingGroup(NamedTuple):
     name: str
     value: str | None
     keys: dict[str, str]
-
-    @classmethod
-    def at(cls, name: str, settings: Mapping[str, str]) -> _SettingGroup | None:
-        value = filled(settings, name)
-        keys = {key: text.strip() for _, key, text in section(settings, name) if text.strip()}
-        return cls(name, value, keys) if value or keys else None
 
     def account(self, service: Literal["blob", "queue"], settings: Mapping[str, str]) -> StorageAccount:
         if self.value:  # wins over every setting below it (H-23)
@@ -270,8 +265,7 @@ def checked_connection_string(text: str, label: str) -> str:
         )
     if re.match(r"https?://", text):
         raise ConfigurationError(f"{label} is a URL: put it into the setting that ends in __blobServiceUri")
-    parsed = parse_connection_string(development_storage(text.strip(), label), label)
-    return parsed.text
+    return parse_connection_string(development_storage(text.strip(), label), label).text
 
 
 _HIDDEN_KEYS: Final = r"(?:account_?key|shared_?access_?(?:key|signature)|client_?secret|password|pwd)"

@@ -130,40 +130,41 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
     """
     from azure.storage.blob.aio import BlobServiceClient
 
-    from singleton.runtime.accounts.credentials import ThreadedCredential, blocks, open_credential
-    from singleton.stores.azure_blob import AzureBlobLeaseStore, quiet_logger
+    from singleton.stores.azure_blob import AzureBlobLeaseStore
 
-    _load_the_rest_of_the_sdk()
-    options = {**_ONCE, "logger": quiet_logger(), **transport}
-    own: Any = None
-    if isinstance(account, GivenAccount):
-        own = ThreadedCredential(account.credential) if blocks(account.credential) else None
-        service = BlobServiceClient(account.endpoint, credential=own or account.credential, **options)
-    elif account.connection_string is not None:
-        service = BlobServiceClient.from_connection_string(account.connection_string, **options)
-    else:
-        own = open_credential(account.credential) if account.credential is not None else None
-        service = BlobServiceClient(account.account_url or "", credential=own, **options)
-    return AzureBlobLeaseStore(
-        service.get_container_client(container), close_with=(service, own) if own else (service,)
-    )
+    service, own = _client_of_sdk(BlobServiceClient, account, (), transport)
+    return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service, *own))
 
 
 def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMessageStore:
     """Make a store for a queue, on the loop of its later requests; ``transport`` as for ``open_through_sdk``."""
     from azure.storage.queue.aio import QueueClient
 
-    from singleton.runtime.accounts.credentials import open_credential
-    from singleton.stores.azure_blob import quiet_logger
     from singleton.stores.azure_queue import AzureMessageStore
+
+    client, own = _client_of_sdk(QueueClient, account, (queue,), transport)
+    return AzureMessageStore(client, close_with=own)
+
+
+def _client_of_sdk(
+    kind: Any, account: StorageAccount | GivenAccount, named: tuple[str, ...], transport: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...]]:
+    """Make a client of the SDK's; return the client, and credentials of ours that must be closed with the client."""
+    from singleton.runtime.accounts.credentials import ThreadedCredential, blocks, open_credential
+    from singleton.stores.azure_blob import quiet_logger
 
     _load_the_rest_of_the_sdk()
     options = {**_ONCE, "logger": quiet_logger(), **transport}
-    if account.connection_string is not None:
-        return AzureMessageStore(QueueClient.from_connection_string(account.connection_string, queue, **options))
-    credential = open_credential(account.credential) if account.credential is not None else None
-    client = QueueClient(account.account_url or "", queue, credential=credential, **options)
-    return AzureMessageStore(client, close_with=(credential,) if credential else ())
+    own: Any = None
+    if isinstance(account, GivenAccount):
+        own = ThreadedCredential(account.credential) if blocks(account.credential) else None
+        client = kind(account.endpoint, *named, credential=own or account.credential, **options)
+    elif account.connection_string is not None:
+        client = kind.from_connection_string(account.connection_string, *named, **options)
+    else:
+        own = open_credential(account.credential) if account.credential is not None else None
+        client = kind(account.account_url or "", *named, credential=own, **options)
+    return client, (own,) if own else ()
 
 
 def _load_the_rest_of_the_sdk() -> None:
