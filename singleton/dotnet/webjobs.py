@@ -67,7 +67,7 @@ class WebJobsLayout(Layout):
         """Return the blob that WebJobs locks (W-28 to W-33, W-45).
 
         Raises:
-            ConfigurationError: as ``naming.lock_name``; or the host id is none that WebJobs can have.
+            ConfigurationError: as ``blob_name.lock_name``; or the host id is none that WebJobs can have.
             ScopeError: at level "host" the scope comes to nothing.
         """
         check_parts(host_id, function, scopes, level)

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
-from singleton.layouts.name_parts import NameParts, read_name
 from singleton.locking.holder import recorded
+from singleton.operating.name_parts import NameParts, read_name
 from singleton.stores.protocol import HELD
 from singleton.stores.stamps import STAMP_KEYS
 

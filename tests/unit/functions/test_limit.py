@@ -22,8 +22,8 @@ from singleton import (
     singleton,
 )
 from singleton.decorator import guards_of
-from singleton.layouts.name_parts import read_name
 from singleton.locking.semaphore import slot_name
+from singleton.operating.name_parts import read_name
 from singleton.testing import Headcount, held_elsewhere, virtual_time
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost

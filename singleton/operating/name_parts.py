@@ -1,4 +1,4 @@
-r"""What the name of a lock's blob says: the inverse of ``naming.lock_name``, and a guess at WebJobs' names.
+r"""What the name of a lock's blob says: the inverse of ``blob_name.lock_name``, and a guess at WebJobs' names.
 
     >>> read_name("locks/myapp/ship.42%2F7")
     NameParts(app='myapp', function='ship', scopes=('42/7',), level='function', listener=False, slot=None, cut=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.layouts.blob_name import LONGEST_NAME, lock_name
-from singleton.layouts.name_parts import NameParts, read_name
+from singleton.operating.name_parts import NameParts, read_name
 
 if TYPE_CHECKING:
     from singleton.base.kinds import Level
