@@ -40,11 +40,11 @@ from singleton.decorator import singleton as singleton
 from singleton.defer.trigger_queue import Encoding as Encoding
 from singleton.functions.arguments import OldLock as OldLock
 from singleton.functions.contention import Contention as Contention, OnContention as OnContention, Policy as Policy
-from singleton.functions.durable import Started as Started, start_singleton as start_singleton
 from singleton.observing.observe import observe as observe
 from singleton.operating.container_pass import Lifted as Lifted
 from singleton.operating.lease_break import Broken as Broken
 from singleton.operating.locks import LockInfo as LockInfo
+from singleton.patterns.durable import Started as Started, start_singleton as start_singleton
 from singleton.patterns.once.block import AsyncOnceBlock as AsyncOnceBlock, OnceBlock as OnceBlock
 from singleton.patterns.once.entry_point import OnRepeat as OnRepeat, once as once
 from singleton.patterns.once.keys import GivenKey as GivenKey

@@ -397,7 +397,7 @@ def test_a_message_is_put_back_though_there_is_no_queue(in_memory: None) -> None
 
 
 async def test_an_orchestration_is_started_once(in_memory: None) -> None:
-    from singleton.functions.durable import start_singleton
+    from singleton.patterns.durable import start_singleton
 
     client = DurableClient()
     results = await asyncio.gather(*(start_singleton(client, "import_order", "7") for _ in range(3)))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from singleton.functions.durable import Started
+    from singleton.patterns.durable import Started
 
 LOCK = "locks/app/%7Edurable.order-7"
 
