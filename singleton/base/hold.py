@@ -260,8 +260,8 @@ class Hold:
         return LockLost(text, lock=self.lock, owner=self.owner, reason=reason)
 
 
-shown_hold: Final[ContextVar[Hold]] = ContextVar("singleton_hold")
-"""The hold of the running guarded call."""
+shown_hold: Final[ContextVar[Hold | None]] = ContextVar("singleton_hold", default=None)
+"""The hold of the running guarded call; None outside, and on the lock thread."""
 
 
 def current_hold() -> Hold:
@@ -271,13 +271,12 @@ def current_hold() -> Hold:
         RuntimeError: the caller runs outside a function guarded by ``@singleton``, ``@once``, ``@ordered`` or a lock
             client's decorator. A thread started by the function counts as outside: pass the hold to the thread.
     """
-    try:
-        return shown_hold.get()
-    except LookupError:
+    if (hold := shown_hold.get()) is None:
         raise RuntimeError(
             "current_hold() was called outside a function guarded by @singleton, @once, @ordered or a lock client's "
             "decorator"
-        ) from None
+        )
+    return hold
 
 
 def single_holds(hold: Hold) -> tuple[Hold, ...]:

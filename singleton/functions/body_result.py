@@ -21,7 +21,7 @@ from singleton.runtime.reentry import enter, leave
 
 def around(owner: str) -> Hold | None:
     """Return the hold of an outer declaration for the same invocation: the seat of a listener."""
-    hold = shown_hold.get(None)
+    hold = shown_hold.get()
     return hold if owner and hold is not None and hold.owner == owner else None
 
 
@@ -34,12 +34,12 @@ class BodyContext:
         self._hold = hold
 
     def __enter__(self) -> None:
-        self._shown = shown_hold.set(self._hold)
         self._entered = enter(self._hold)
+        self._shown = shown_hold.set(self._hold)  # last: an interrupt here would leave the hold to current_hold()
 
     def __exit__(self, *_: object) -> None:
-        leave(self._entered)
         shown_hold.reset(self._shown)
+        leave(self._entered)
 
 
 WRITTEN_ONE_BY_ONE: Final = ("eventGrid", "queue")

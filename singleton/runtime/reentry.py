@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.hold import single_holds
+from singleton.base.hold import shown_hold, single_holds
 from singleton.base.invocation import speak_of, whose
 from singleton.locking.section import Section
 
@@ -139,6 +139,7 @@ def asking_context() -> Context:
     """Return a context for work on the lock thread: the work knows its caller and the caller's invocation."""
     context = copy_context()
     context.run(_asker.set, this_caller())
+    context.run(shown_hold.set, None)  # the caller's hold, if dropped, must not wait for the end of this work (M-37)
     context.run(speak_of, whose())
     return context
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -16,6 +17,8 @@ from tests.support.lock_thread import LockThread, an_app
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from singleton import Hold
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 
@@ -59,6 +62,30 @@ def test_a_hold_that_was_dropped_is_given_back_and_said(
     said = [record.getMessage() for record in caplog.records if "garbage-collected" in record.getMessage()]
     assert said == [f"lock {lock}: its hold was garbage-collected without a release, and is released now"]
     assert thread.leased() == set()
+
+
+def test_a_hold_whose_release_was_interrupted_is_given_back_though_a_lock_of_its_body_is_held_on(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, release = LockClient(options=OPTIONS), thread.runtime.release
+
+    def interrupt(hold: Hold) -> None:
+        if hold.lock == "job":
+            raise KeyboardInterrupt
+        release(hold)
+
+    kept: list[Hold] = []
+
+    @client.lock("job")
+    def work() -> None:
+        kept.append(client.acquire("of the body"))  # its renewals outlive the body
+
+    monkeypatch.setattr(thread.runtime, "release", interrupt)
+    with contextlib.suppress(KeyboardInterrupt):
+        work()
+    gc.collect()
+    with client.lock("another"):  # behind it on the lock thread
+        assert "job" not in thread.leased()
 
 
 def test_a_hold_that_is_kept_or_was_released_is_not_touched(
