@@ -180,7 +180,8 @@ class DirectBlobStore:
             if failure.code in ("BlobAlreadyExists", "LeaseIdMissing"):
                 return None
             raise
-        return BlobState(etag=_etag(replied), lease="available", modified=_modified(replied), metadata=metadata)
+        etag, modified = _etag(replied), int(date(replied["Last-Modified"]))
+        return BlobState(etag=etag, lease="available", modified=modified, metadata=metadata)
 
     def _path_of(self, name: str) -> str:
         return f"{self._container}/{_quoted(name, '~/')}"
@@ -190,7 +191,7 @@ def _seen(headers: Headers) -> BlobState:
     return BlobState(
         etag=_etag(headers),
         lease=cast("LeaseState", _needed(headers, "x-ms-lease-state")),
-        modified=_modified(headers),
+        modified=int(date(headers["Last-Modified"])),
         metadata=_metadata(headers),
         endless=headers.get("x-ms-lease-duration") == "infinite",
     )
@@ -204,16 +205,12 @@ def _quoted(text: str, safe: str) -> str:
 
 
 def _etag(headers: Headers) -> str:
-    """Return the ETag of an answer. Without it and a date of the blob it is not the service's, whatever its status."""
-    _modified(headers)
-    return _needed(headers, "ETag")
-
-
-def _modified(headers: Headers) -> int:
+    """Return the ETag. An answer without ETag or Last-Modified is not the service's, whatever its status."""
     try:
-        return int(date(headers.lowered.get("last-modified", "")))
+        date(headers.lowered.get("last-modified", ""))
     except ValueError:
         raise _nonsense("Last-Modified") from None
+    return _needed(headers, "ETag")
 
 
 def _needed(headers: Headers, name: str) -> str:
