@@ -34,6 +34,7 @@ from singleton.locking.acquisition import Acquisition
 from singleton.locking.failover import Takeover
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.line import Line
+from singleton.locking.phase import Phase
 from singleton.locking.record import BlobGuard, SectionRecord
 from singleton.locking.section import Section
 from singleton.stores.protocol import LeaseStore, StoreFailure
@@ -219,7 +220,8 @@ class Lock:
         loop = asyncio.get_running_loop()
         pause = self._timing.poll_min
         try:
-            if self._phases.back_off():
+            if self._phases.had_its_run:
+                self._phases.go(Phase.ASIDE)
                 await self._line.sleep_until(self._phases.aside_until)
             if self.guard.inside is not None:
                 await self._wait_for_section()
@@ -251,40 +253,42 @@ class Lock:
     async def _wait_for_section(self) -> None:
         """Wait for a running section of another lock on the blob in this process, which may have outlived its lease."""
         while (record := self.guard.inside) is not None and self._line.first() is not None:
-            self._phases.wait_for_section()
+            self._phases.go(Phase.BEHIND)
             self._line.answer_single_attempts()
             await self._line.wait_for(record.ended)
 
     async def _hand_out(self, lease: Lease) -> None:
         """Give the lease to one waiter after the other while the lease is good and our run lasts; then release."""
         lease.watch(self._tell)
-        section = 0
+        fencing = self._fencing
         try:
-            while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:
-                if section and self._phases.had_its_run:
-                    break
+            while (waiter := self._line.first()) is not None and lease.alive():
                 if self.guard.inside is not None:
                     break  # a section of another lock has outlived its lease, or our lease was broken
-                section += 1
+                if (last := self._record) is not None:
+                    if self._phases.had_its_run:
+                        break
+                    if fencing is not None and fencing.spent:
+                        if not await self._begins_epoch(fencing, lease):
+                            break
+                        continue
+                    last.settle()
                 self._phases.used = True
-                self._settle()
                 speak_of(waiter.invocation)
                 hold = self._begin(waiter, lease)
                 record = self._record = self.guard.entered = hold.record
                 self._line.grant(waiter, hold)
                 del waiter, hold  # the caller has the hold now, and may drop it (M-37)
-                if section == 1:
+                if last is None:
                     self._line.answer_single_attempts()
                 await record.until_ended()
                 if record.uses:
                     await record.until_unused()
                 record.lost.freeze()
-                if self._line.first() is not None and self._stamps_again:
-                    await self._acquisition.stamp_again(lease)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)
         finally:
-            self._phases.give_back()
+            self._phases.go(Phase.GIVING_BACK)
             try:
                 if self._running() is None:
                     self._phases.given_back(await self._acquisition.give_back(lease))
@@ -292,7 +296,9 @@ class Lock:
                     lease.lose("closed", quiet=self._is_kept)
                     await lease.stop()
             finally:
-                self._settle()
+                if self._record is not None:
+                    self._record.settle()  # lets the ``release`` of the last section return
+                self._record = None
 
     def _begin(self, waiter: Waiter, lease: Lease) -> Section:
         """Make the hold of the waiter."""
@@ -302,29 +308,17 @@ class Lock:
         lease.whose, lease.owner, lease.began = waiter.invocation, waiter.owner, self._phases.loop.time()
         return hold
 
-    @property
-    def _spent(self) -> bool:
-        """Tell whether the tokens of the epoch are used up."""
-        return self._fencing is not None and self._fencing.spent
-
-    @property
-    def _stamps_again(self) -> bool:
-        """Tell whether the run goes on with a new epoch after the last token of the old one.
+    async def _begins_epoch(self, fencing: FencingCounter, lease: Lease) -> bool:
+        """Begin a new epoch after the last token of the old one; tell whether there are tokens again.
 
         Not with failover, whose touches write the same metadata. Not with state in the blob: a write of the old epoch
         may still arrive.
         """
-        fencing = self._fencing
-        if fencing is None or not fencing.spent or fencing.keeps_content:
+        if self._takeover is not None or fencing.keeps_content:
             return False
-        return self._takeover is None and not self._phases.had_its_run
+        await self._acquisition.stamp_again(lease)
+        return not fencing.spent
 
     def _tell(self, reason: LossReason) -> None:
         if self._record is not None:
             self._record.lost.fire(reason)
-
-    def _settle(self) -> None:
-        """Let the ``release`` of the last section return."""
-        if self._record is not None:
-            self._record.settle()
-        self._record = None

@@ -109,33 +109,29 @@ class PhaseMachine:
 
     # --- moves --------------------------------------------------------------------------------------------------------
 
-    def back_off(self) -> bool:
-        """Stand aside after a run; callers here see a lock in use. Return whether there is time to wait."""
-        if not self.had_its_run or self.loop.time() >= self.aside_until:
-            return False
-        self._go(Phase.ASIDE)
-        return True
-
-    def wait_for_section(self) -> None:
-        """Wait behind a section of another lock of this process on the blob; callers here see a lock in use."""
-        self._go(Phase.BEHIND)
+    def go(self, to: Phase) -> None:
+        """Note a move that ``_MOVES`` allows. In ``ASIDE`` and ``BEHIND`` callers here see a lock in use."""
+        assert to in _MOVES[self.phase], f"{self._what}: from {self.phase.value} to {to.value}"
+        if self.phase is Phase.BEHIND:
+            self._stood_behind = self.loop.time()
+        self.phase = to
 
     def begin(self) -> None:
         """Begin to ask. Earlier knowledge is dropped, except trouble which has not ended."""
         if self.phase is not Phase.TROUBLE:
-            self._go(Phase.ASKING)
+            self.go(Phase.ASKING)
 
     def answer(self) -> None:
         """Note a usable answer of the storage."""
         if self.phase is Phase.TROUBLE:
             _log.info("%s: storage answers again", self._what, extra=self._fields)
-            self._go(Phase.ASKING)
+            self.go(Phase.ASKING)
 
     def refuse(self) -> None:
         """Note a holder in another process."""
         if self.phase is not Phase.TAKEN:  # false at the first poll only
             self.answer()
-            self._go(Phase.TAKEN)
+            self.go(Phase.TAKEN)
         self.see_taken()
 
     def fail(self, trouble: SingletonError) -> bool:
@@ -146,7 +142,7 @@ class PhaseMachine:
                 extra={**self._fields, "cause": trouble.reason},
             )
             self._failing_since = self.loop.time()
-        self._go(Phase.TROUBLE)
+        self.go(Phase.TROUBLE)
         self._failure = trouble
         return self.loop.time() - self._failing_since >= _PATIENCE
 
@@ -158,11 +154,7 @@ class PhaseMachine:
         else:
             self._free += max(0.0, self.loop.time() - self._free_since)
         self.used = False
-        self._go(Phase.HELD)
-
-    def give_back(self) -> None:
-        """Note the begin of the release."""
-        self._go(Phase.GIVING_BACK)
+        self.go(Phase.HELD)
 
     def given_back(self, free_since: float) -> None:
         """Note the end of the release: the lock is free since ``free_since``. A used lease means contention."""
@@ -190,12 +182,6 @@ class PhaseMachine:
     def _fields(self) -> dict[str, object]:
         """Fields of a log line about the lock."""
         return {"lock": self._what.partition(" ")[2]}
-
-    def _go(self, to: Phase) -> None:
-        assert to in _MOVES[self.phase], f"{self._what}: from {self.phase.value} to {to.value}"
-        if self.phase is Phase.BEHIND:
-            self._stood_behind = self.loop.time()
-        self.phase = to
 
     # --- what follows -------------------------------------------------------------------------------------------------
 

@@ -493,8 +493,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="handoff without deadline check",
         file=LOCK,
-        old="while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:",
-        new="while (waiter := self._line.first()) is not None and not self._spent:",
+        old="while (waiter := self._line.first()) is not None and lease.alive():",
+        new="while (waiter := self._line.first()) is not None:",
         breaks="a lost lease is handed to the next in line",
     ),
     Mutant(
@@ -523,7 +523,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="no end of one's turn",
         file=LOCK,
-        old="                if section and self._phases.had_its_run:\n                    break\n",
+        old="                    if self._phases.had_its_run:\n                        break\n",
         new="",
         breaks="a busy process keeps the lock from all others",
     ),
@@ -611,8 +611,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="ended holds not settled",
         file=LOCK,
-        old="                self._phases.used = True\n                self._settle()\n",
-        new="                self._phases.used = True\n",
+        old="                    last.settle()\n",
+        new="",
         breaks="a release that handed the lease on never returns",
     ),
     Mutant(

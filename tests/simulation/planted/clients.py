@@ -160,8 +160,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a lapsed lease is handed on",
         file="singleton/locking/lock.py",
-        old="(waiter := self._line.first()) is not None and lease.alive() and not",
-        new="(waiter := self._line.first()) is not None and lease.lost is None and not",
+        old="(waiter := self._line.first()) is not None and lease.alive():",
+        new="(waiter := self._line.first()) is not None and lease.lost is None:",
         breaks="the next waiter gets a lease that expired in the same step",
         by=("tests/unit/locking/test_lock_loss.py",),
         why="it takes a section that ends in the step in which its lease expires",

@@ -212,20 +212,20 @@ OTHERS: list[Killed] = [
     ),
     lock(
         "a lost lease handed on",
-        "and lease.alive() and not self._spent",
-        "and not self._spent",
+        "is not None and lease.alive():",
+        "is not None:",
         loss.test_the_next_in_line_does_not_get_a_lease_that_was_lost_in_the_section_before,
     ),
     lock(
         "a turn without end",
-        "if section and self._phases.had_its_run:",
-        "if section < 0:",
+        "                    if self._phases.had_its_run:",
+        "                    if self._phases.had_its_run and self._line.closed:",
         partial(turns.test_another_host_waits_no_longer_than_the_window_a_section_and_a_poll, 5.0, 0.5, 5.0),
     ),
     lock(
         "nobody stands back",
-        "if self._phases.back_off():",
-        "if self._phases.back_off() and self._line.closed:",
+        "            if self._phases.had_its_run:\n                self",
+        "            if self._phases.had_its_run and self._line.closed:\n                self",
         turns.test_a_process_alone_keeps_the_lock_for_its_window_then_leaves_it_for_a_poll,
     ),
     line(
@@ -256,8 +256,8 @@ OTHERS: list[Killed] = [
     ),
     lock(
         "who asks once waits for a lock that this process got",
-        "if section == 1:",
-        "if section == 0:",
+        "if last is None:",
+        "if last is not None:",
         once.test_one_of_many_who_ask_once_gets_a_free_lock_and_the_others_hear_at_once_that_it_is_in_use,
     ),
     line(
