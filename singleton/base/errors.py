@@ -109,7 +109,7 @@ class LockNotAcquired(SingletonError, TimeoutError):
 class LockLost(SingletonError):
     """The hold ended before its body.
 
-    ``reason``: expired, stolen, broken, blob gone, closed, too long or released.
+    ``reason``: a ``LossReason``, or released.
     """
 
 

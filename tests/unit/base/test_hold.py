@@ -7,21 +7,19 @@ import logging
 import pickle
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import get_args
 
 import pytest
 
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold, LossSignal
+from singleton.base.kinds import LossReason
 from singleton.locking.lock import release
 from tests.support.network import LOST_REQUEST, Network
 from tests.support.virtual import run_virtual
 from tests.support.world import NAME, lock_on, now, section, until, virtual, virtual_loop
 
-if TYPE_CHECKING:
-    from singleton.base.kinds import LossReason
-
-REASONS: list[LossReason] = ["expired", "stolen", "broken", "blob gone", "closed", "too long"]
+REASONS: tuple[LossReason, ...] = get_args(LossReason)
 
 
 def test_a_good_hold_says_so() -> None:

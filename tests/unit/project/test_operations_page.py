@@ -1,14 +1,17 @@
-"""docs/operations.md quotes log lines and errors: each quote is still what the product says."""
+"""docs/operations.md quotes log lines and errors, and has the reasons of a loss, like other lists: all still true."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from singleton.base.hold import LossSignal
 from singleton.base.kinds import LossReason
+from singleton.testing import lose
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = " ".join((ROOT / "docs" / "operations.md").read_text("utf-8").split())
@@ -48,3 +51,17 @@ def test_a_line_that_the_page_quotes_is_one_of_the_product(quote: str) -> None:
 def test_the_page_has_each_reason_of_a_loss() -> None:
     (table,) = re.findall(r"\| reason \| what happened \|(.*?) \*\*What to do", PAGE)
     assert set(re.findall(r"`([^`]+)`", table)) - {"max_hold"} == set(get_args(LossReason))
+
+
+@pytest.mark.parametrize("page", ["docs/locks.md", "docs/testing.md"])
+def test_an_example_that_lists_the_reasons_lists_all(page: str) -> None:
+    lines = (ROOT / page).read_text("utf-8").splitlines()
+    (listed,) = [line for line in lines if "stolen" in line]
+    assert [reason for reason in get_args(LossReason) if reason not in listed and reason != "closed"] == []
+
+
+def test_help_and_the_fixture_for_tests_know_each_reason() -> None:
+    told = inspect.getdoc(LossSignal.reason) or ""
+    assert [reason for reason in get_args(LossReason) if reason not in told] == []
+    taken = str(inspect.signature(lose).parameters["reason"].annotation)
+    assert [reason for reason in get_args(LossReason) if reason not in taken] == ["closed"]
