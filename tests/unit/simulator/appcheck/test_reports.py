@@ -12,11 +12,10 @@ import pytest
 from simulator.appcheck.command.comparison import renamed
 from simulator.appcheck.command.sarif import sarif
 from simulator.appcheck.command.settings_file import app_settings
-from simulator.appcheck.command.text_report import _POLICIES, WIDTH, lines
+from simulator.appcheck.command.text_report import WIDTH, lines
 from simulator.appcheck.rules import RULES
 from simulator.appcheck.timer_schedule import shortest_pause
 from simulator.host.app.app_model import SettingsError
-from singleton.functions.contention import POLICIES
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, checked, imported
 from tools import findings
@@ -337,7 +336,3 @@ def test_without_settings_the_connection_of_a_lock_is_an_error_all_the_same(tmp_
     code = "@queue()\n@singleton(connection='Locks')\ndef ship(msg: func.QueueMessage) -> None: ...\n"
     found = check_app(imported(tmp_path, code).app)
     assert [each.id for each in found.errors] == ["connection-unset"]
-
-
-def test_the_text_says_what_each_policy_does() -> None:
-    assert set(_POLICIES) == set(POLICIES)
