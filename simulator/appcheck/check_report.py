@@ -52,10 +52,10 @@ class GuardReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionReport:
-    """One function of the app: its trigger's type, its guards, the line of its ``def``.
+    """One function of the app: the trigger's type, the guards, the line of the ``def``.
 
-    ``source``: a hash of what triggers it, by which a function is known again that was renamed. ``refused``: a
-    declaration on it is wrong, so no guard is known.
+    ``source``: a hash of the trigger, by which a renamed function is known again. ``refused``: a declaration on the
+    function is wrong, so no guard is known.
     """
 
     name: str
@@ -71,8 +71,8 @@ class CheckReport:
     """The result of a check.
 
     Attributes:
-        functions: the app's, in the order in which it declares them.
-        findings: errors first, then warnings, then notes; each kind by file and line.
+        functions: the app's functions, in the order of their declarations.
+        findings: errors, warnings, notes, in this order; each kind by file and line.
     """
 
     functions: tuple[FunctionReport, ...]

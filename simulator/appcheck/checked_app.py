@@ -87,7 +87,7 @@ class AppSettings:
 
 
 class Binding(NamedTuple):
-    """A binding: its parameter's name, its type, whether it is an output, and what function.json says of it."""
+    """A binding: the parameter's name, the type, whether an output, and the fields in function.json."""
 
     name: str
     type: str

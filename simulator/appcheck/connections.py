@@ -1,4 +1,4 @@
-"""App settings that must be there: of connections, and those that ``%NAME%`` asks for. No value is ever shown."""
+"""App settings that an app needs: of connections, and settings named by ``%NAME%``. No value is ever shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PERCENT: Final = re.compile(r"%([^%]+)%")
 _NOT_FILLED: Final = frozenset({"route", "direction", "type", "name"})
 _DEFAULTED: Final = frozenset({"queueTrigger", "queue", "blobTrigger", "blob"})
-"""Bindings whose connection is ``AzureWebJobsStorage`` where they name none."""
+"""Bindings with the default connection ``AzureWebJobsStorage``."""
 _DEFAULT_NAMES: Final = {
     "cosmosDBTrigger": "CosmosDB",
     "cosmosDB": "CosmosDB",

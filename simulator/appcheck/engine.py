@@ -50,12 +50,12 @@ def check(
         app: a function app or blueprint.
         settings: of the app.
         misdeclared: the declarations that were refused at the app's import.
-        more: what was found in other ways.
+        more: further findings of the caller.
         everywhere: look for guards without a function in all files of the app's folder, rather than in those that have
             functions: only where nothing but the app was imported.
 
     Raises:
-        TypeError: ``app`` is none.
+        TypeError: ``app`` is no function app.
     """
     found, unbuilt = subjects(app, settings)
     named, unnamed = named_locks(found)

@@ -40,10 +40,10 @@ class Finding:
 
     Attributes:
         id: id of the rule, such as ``skip-on-http``; an id never changes its meaning.
-        severity: how bad it is.
-        message: what is wrong, with the value, and what to do.
-        function: name of the function; "" where it concerns the whole app.
-        place: the line to look at, where there is one.
+        severity: error, warning or note.
+        message: the mistake, with the value, and the remedy.
+        function: name of the function; "" for the whole app.
+        place: the line to look at, or None.
         docs: the page that says more.
     """
 

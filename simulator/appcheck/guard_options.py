@@ -40,7 +40,7 @@ def layout_name(guard: Guard) -> str:
 
 
 def options_of(guard: Guard, app: AppSettings) -> Iterator[OptionReport]:
-    """Yield the options that apply to a guard: first those of the declaration alone, then those that the app has."""
+    """Yield the options of a guard: first the options of declarations only, then the options that an app may set."""
     for name, default in _OF_GUARDS.items():
         value = getattr(guard, name)
         yield OptionReport(name, value, DEFAULT if value == default else ARGUMENT)

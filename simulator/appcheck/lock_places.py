@@ -25,12 +25,12 @@ _CUT: Final = re.compile(r"(?<=[^/])(?:zq\d*q?)?~[0-9a-f]{40}\Z")
 
 
 class LockPlace(NamedTuple):
-    """Where a lock is: the account's setting, the container, the blob. ``{name}`` comes from the payload.
+    """The place of a lock: the account's setting, the container, the blob. ``{name}`` comes from the payload.
 
     Attributes:
-        slots: how many there are, of a semaphore; each is a blob of its own.
-        marked: the blob's name with a mark for each part that is not known. Two locks may be one if these are equal.
-        parts: what those parts are.
+        slots: the number of a semaphore's slots; a slot is a blob.
+        marked: the blob's name with a mark for each unknown part. Two locks with equal marked names may be one lock.
+        parts: the unknown parts.
     """
 
     connection: str
@@ -45,7 +45,7 @@ class LockPlace(NamedTuple):
 
     @property
     def blobs(self) -> str:
-        """The blob; of a semaphore, those of its slots: ``locks/<hostId>/call/slot-<0-2>``."""
+        """The blob; of a semaphore, the blobs of the slots: ``locks/<hostId>/call/slot-<0-2>``."""
         if self.slots is None:
             return self.blob
         return f"{self.blob}/slot-{'0' if self.slots == 1 else f'<0-{self.slots - 1}>'}"

@@ -49,4 +49,4 @@ RULES: Final[dict[str, Rule]] = {
     for severity in SEVERITIES
     for name, texts in _FILE[severity].items()
 }
-"""The rules by their ids: errors first, then warnings, then notes."""
+"""The rules by their ids: errors, warnings, notes, in this order."""

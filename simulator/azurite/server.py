@@ -106,7 +106,7 @@ class Azurite:
             raise
 
     def stop(self) -> None:
-        """End it and free its ports; what is stored in memory is gone. May be called at any time, and twice."""
+        """End Azurite and free the ports; contents in memory are gone. May be called at any time, and twice."""
         process, self._process = self._process, None
         output, self._output = self._output, None
         self._ports = {}
@@ -173,7 +173,7 @@ class Azurite:
         return self._process, self._output
 
     def _wait(self) -> None:
-        """Wait until Azurite has printed its ports: each of its servers then accepts connections."""
+        """Wait until Azurite has printed its ports: the servers behind the ports then accept connections."""
         process, output = self._running()
         started = time.monotonic()
         reported = 0

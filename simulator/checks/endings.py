@@ -163,7 +163,7 @@ def _slept(history: History, call: Invocation, since: float) -> bool:
 
 
 def _tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
-    """Yield each try of each invocation with its bodies."""
+    """Yield the tries of every invocation, with the bodies of a try."""
     bodies: dict[tuple[str, str, int], list[Sight]] = defaultdict(list)
     for sight in history.sights:
         bodies[sight.host, sight.invocation, sight.attempt].append(sight)

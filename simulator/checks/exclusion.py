@@ -33,11 +33,11 @@ _TO_TELL: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """Two bodies of one lock that were inside at the same time.
+    """Two bodies of one lock that were inside at one time.
 
     Attributes:
-        at: when it began, from the start of the run.
-        refused: the app's own error with which the body of the smaller token ended: so a fenced resource refuses it.
+        at: begin of the overlap, from the start of the run.
+        refused: the app's own error with which the body of the smaller token ended: the refusal of a fenced resource.
     """
 
     lock: str
@@ -216,8 +216,8 @@ def judge_guards(history: History) -> Iterator[Finding]:
 def past_their_guard(history: History) -> tuple[list[Invocation], Counter[str]]:
     """Return the invocations that met no guard, though their function has one.
 
-    If a binding is called `context`, an async function has no invocation id. So of each function that many of them may
-    have met their guard, and nobody can tell which: that is the second part.
+    If a binding is called `context`, an async function has no invocation id. The second part counts, by function, the
+    deeds without an id: as many invocations of the first part may have met the guard, and nobody can tell which.
     """
     ids = {(call.host, call.id) for call in history.invocations}
     deeds = (*history.sections, *history.refusals)

@@ -240,9 +240,9 @@ def _was_granted(history: History, hold: Acquisition, fault: Strike) -> bool:
 
 
 def _was_held(history: History, fault: Strike, host: str) -> Iterator[bool]:
-    """Yield for each hold of other hosts at the time of the break that it was that one whose lease was broken.
+    """Yield, for each other host's hold at the time of the break, whether the break ended the lease of this hold.
 
-    A host that stood still, or whose lease was broken before, may have lost it and not know that.
+    A host that stood still, or whose lease was broken before, may have lost the hold without knowing.
     """
     earlier = [each for each in history.faults if each.kind == "break" and each.start < fault.start]
     for got in history.acquisitions:

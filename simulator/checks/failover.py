@@ -8,11 +8,11 @@ A lease ends by itself, at the latest one lease period after the kill. From then
 - a candidate for the listener notices at its next attempt: bound = lease + recovery interval. Its invocations don't ask
   themselves.
 
-The earliest of these counts. `SLACK` is added for the machine: the fleet shares its processors with
-Azurite, and a poll or a tick needs some of them.
+The earliest bound counts. `SLACK` is added for the machine: the fleet shares its processors with
+Azurite, and a poll or a tick needs processor time.
 
 The check of liveness: after the faults everybody gets a turn. Waiters acquire, timers tick, and queues are read again.
-A nemesis undoes what it can, and says so (``healed``). From then on nothing explains a standstill.
+A nemesis heals the faults, and records the healing (``healed``). From the record on nothing explains a standstill.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ TakeoverState = Literal["in time", "late", "never", "cut short", "unwanted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver:
-    """What happened to one lock that a victim held; times count from the kill.
+    """The fate of one lock that a victim held; times count from the kill.
 
     Attributes:
-        state: ``in time`` or ``late``: it was acquired, within the bound (and `SLACK`) or not. ``never``: it was wanted
-            and the bound passed. ``cut short``: the run ended before the bound. ``unwanted``: nobody asked.
+        state: ``in time`` or ``late``: acquired within the bound (and `SLACK`), or after. ``never``: wanted, and the
+            bound passed. ``cut short``: the run ended before the bound. ``unwanted``: nobody asked.
         lease: how long the victim's lease lasts at most.
-        wanted: when a survivor first asked for it: 0 if one was waiting already.
-        ok: whether it was acquired within its bound.
+        wanted: when a survivor first asked for the lock: 0 if a survivor was waiting already.
+        ok: whether the lock was acquired within its bound.
     """
 
     lock: str

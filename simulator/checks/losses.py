@@ -172,7 +172,7 @@ def _kept_at_least(history: History) -> Iterator[Finding]:
 
 
 def _gone(history: History, holder: Acquisition, until: float) -> bool:
-    """Tell whether a holder may have lost what it kept: with its process, its host, or by its host's standstill."""
+    """Tell whether a holder may have lost the kept lock: with its process or host, or by the host's standstill."""
     ends = [history.exits.get(holder.host, math.inf)]
     ends += [each.t for each in history.worker_ends if each.host == holder.host]
     ended = holder.host in history.deaths or min(ends) <= until

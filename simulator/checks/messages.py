@@ -1,4 +1,4 @@
-"""No message is lost, and none is stuck: what happened to each message that the fleet sent.
+"""No message is lost, and none is stuck: the fates of the messages that the fleet sent.
 
 A message that was put back (`on_contention="defer"`) goes on as a copy with equal text; both count as one message.
 A message is in exactly one state at the end: completed, skipped (its function did not run: `on_contention="skip"`),

@@ -91,7 +91,7 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
     sights, faults = {"bodies seen": len(history.sights)}, {"faults": len(history.faults)}
     sessions = sessions_of(history)
     in_sessions = {"sessions": len(sessions), "messages": sum(len(each) for each in sessions.values())}
-    hosts = history.hosts.keys() - history.restarted.keys()  # one that is started again is one host
+    hosts = history.hosts.keys() - history.restarted.keys()  # a host that is started again counts once
     looked_at: dict[str, tuple[str, dict[str, int]]] = {
         "overlaps": ("Never two inside one lock at once.", bodies),
         "spans": (

@@ -104,7 +104,7 @@ async def ask(store: LeaseStore, name: str, call: LeaseCall, lease_id: str) -> s
 
 
 async def written(store: LeaseStore, name: str, lease_id: str, **metadata: str) -> str:
-    """Read the blob, then write this metadata on condition that it is still the same; return the new ETag."""
+    """Read the blob, then write this metadata on condition that the blob has not changed; return the new ETag."""
     return await store.write(name, lease_id, metadata, (await store.read(name)).etag)
 
 

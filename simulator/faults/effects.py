@@ -18,7 +18,7 @@ class Effects:
 
     Attributes:
         may: the effects that are excused, in words.
-        still: the effects that are violations all the same, in words.
+        still: the effects that remain violations, in words.
         hinders: requests fail or come late, so waits may be longer. After a third of a lease a hold may be lost. After
             the lock's patience an invocation may fail with StorageUnavailable, and at once if the invocation puts its
             message back. A message may come back.

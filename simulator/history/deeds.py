@@ -99,7 +99,7 @@ def bear_witness(history: History) -> None:
 
 
 def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
-    """Give one lock's name to all that is done under one expected key: the first name that was seen."""
+    """Give one lock name to the deeds under one expected key: the first name that was seen."""
     names: dict[str, dict[str, None]] = defaultdict(dict)
     keys: dict[str, dict[str, None]] = defaultdict(dict)
     of_listeners: dict[str, str] = {}

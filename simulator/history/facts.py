@@ -1,9 +1,9 @@
 """The facts of a run: bodies, waits, holds, invocations, messages, kills.
 
-These are facts without any judgement. `simulator.history.historian` reads them from the journals,
-`simulator.checks.verdict` judges them. All times are times of the journals.
+Facts are without judgement. `simulator.history.historian` reads the facts from the journals,
+`simulator.checks.verdict` judges the facts. Times are times of the journals.
 
-A `Function` is what is known of a function of the app: how it is triggered and guarded.
+A `Function` has the known facts of a function of the app: its trigger and its guards.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Function:
     cancels: bool = False  # whether an async body is asked to end when its lock is lost
     tokens: bool = False  # whether its holds have fencing tokens
     merges: bool = False  # whether its layout may give one lock to several scopes
-    sync: bool = False  # a thread runs its body: nobody can end that
+    sync: bool = False  # a thread runs its body, and can't be ended
     idle: str = ""  # why its host does not run it
     at_once: int = 1
     several: bool = False
@@ -131,7 +131,7 @@ class Section(Deed):
     ending: Ending = "open"
     held: bool = False
     told: float | None = None  # when its host said that the lock is lost
-    why: str = ""  # the reason that it gave
+    why: str = ""  # the reason in the record
     error: str = ""  # the class of the error with which its host saw it end
 
 

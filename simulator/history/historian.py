@@ -386,7 +386,7 @@ class Historian:
         self._originals[name] = message.id
         message.deferred += 1
         message.ids.add(name)
-        early = self.history.messages.pop(name, None)  # it was received before its sender could say so
+        early = self.history.messages.pop(name, None)  # the copy was received before its sender's record
         if early is not None:
             message.ids |= early.ids
             message.most_dequeued = max(message.most_dequeued, early.most_dequeued)

@@ -76,7 +76,7 @@ class Lease:
         return self.expires - self.period * (1 - DEADLINE)
 
     def over(self, at: float, ending: LeaseEnd) -> None:
-        """End it, unless it ends before; what comes after its expiry does not end it."""
+        """End the lease, unless ended before; an end after the expiry counts as the expiry."""
         if self.expires <= at + _ROUNDING:
             at, ending = self.expires, "expired"
         if at < self.end:

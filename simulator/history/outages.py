@@ -89,12 +89,12 @@ class Asked:
     """One request of a caller.
 
     Attributes:
-        host: which host it was sent to.
-        source: whose work it is; with ``key`` what it contends for.
-        end: when the caller knew how it ended.
-        status: that the caller got; None: no answer.
-        served: the status that the host says it sent; None: it sent none.
-        error: why there was no answer.
+        host: the host that the request was sent to.
+        source: the source of the work; ``source`` and ``key``: the subject of contention.
+        end: when the caller knew the end.
+        status: the caller's status; None: no answer.
+        served: the status in the host's record; None: no answer sent.
+        error: the reason for a missing answer.
     """
 
     id: str

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WORKING: Final = 2
 """The number of hosts that can always do their work."""
 PATIENCE: Final = 8.0
-"""Seconds for which a fault waits for its moment at most; after that any host is struck."""
+"""Seconds for which a fault waits for its moment at most; later any host is struck."""
 GIVEN_UP: Final = 12.0
 """Seconds after `PATIENCE` until a fault without a possible victim is given up."""
 

@@ -143,7 +143,7 @@ class _Asking:
             tell_of_slots(self._session, self._name)
 
     def get(self) -> Hold | None:
-        """Acquire the lock; None where somebody else had it when the time was over.
+        """Acquire the lock; None: another holder had the lock when the time was over.
 
         Raises:
             StorageError: the storage refuses, or did not answer in time.
@@ -193,7 +193,7 @@ class _Asking:
         return "" if since is None else f": the storage has not answered for {span(time.monotonic() - since)}"
 
     def say_lost(self, reason: LossReason | None, silence: str) -> None:
-        """Say that it was lost, and why: a hold expires where no renewal is answered."""
+        """Print the loss and its reason: a hold expires if no renewal is answered."""
         self.say("lost", f" ({reason}{silence if reason == 'expired' else ''}); asking for it again", reason=reason)
 
     def say(self, state: str, more: str = "", **known: Any) -> None:
@@ -274,7 +274,7 @@ def _asked(session: Session, name: str, *, yes: bool) -> bool:
 
 
 def _tell_of_nothing(session: Session, name: str, passed: Passed | None) -> None:
-    """Say that nothing was broken: nobody has the lock, or it went on to the next one in that moment."""
+    """Tell the user that nothing was broken: the lock is free, or went on to the next holder in that moment."""
     if session.as_json:
         write_json({"lock": name, "broken": False, "holder": passed and holder_dict(passed.now)})
     elif passed is None:

@@ -94,7 +94,7 @@ class Session:
         key, check = (
             ("blobServiceUri", checked_url) if "://" in self._account else ("accountName", checked_account_name)
         )
-        check(self._account, "--account")  # by the name that its user knows
+        check(self._account, "--account")  # under the option's name
         settings = {**os.environ, f"{_BY_IDENTITY}__{key}": self._account}
         return LockContainer(resolve_blob_account(_BY_IDENTITY, settings), self.container, self.options.http)
 

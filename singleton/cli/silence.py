@@ -50,7 +50,7 @@ class AnswerWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def leave_telling(self) -> None:
-        """Say nothing more about this outage: another object reports it, and its end."""
+        """Print no more about this outage: another object reports its course and end."""
         self._told, self._left_to_others = False, True
 
     def watch(self, store: _T) -> _T:
@@ -151,7 +151,7 @@ class Outage:
         self._due = self._pause = 0.0
 
     def goes_on(self, error: SingletonError) -> None:
-        """Tell of it, if it is time."""
+        """Print the outage, if due."""
         now = time.monotonic()
         if self._began is None:
             self._began, self._due, self._pause = now, now, 1.0

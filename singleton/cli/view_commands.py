@@ -86,7 +86,7 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
         for page in _pages(session, prefix):
             for lock in wanted.among(page, session.container, met):
                 shown, having = shown + 1, having + lock.held
-                progress.end()  # where it would stand in the line
+                progress.end()  # clear the progress: the lock's line stands there
                 if session.as_json:
                     click.echo("," if shown > 1 else "[")
                     write_json(as_dict(lock), end="")
@@ -280,7 +280,7 @@ def _tell(session: Session, sight: Sight, at: float) -> None:
 
 
 _CALL: Final = 20.0
-"""Seconds for a request: there may be some MB to read."""
+"""Seconds for a request: an answer may have some MB."""
 _OWNER: Final = "operator: removes the state"
 _NOTHING: Final = object()
 

@@ -354,7 +354,7 @@ async def prepare(store: LeaseStore, seconds: float) -> None:
 
 
 async def clean_up(store: LeaseStore, prefix: str, *, container: bool) -> None:
-    """Delete the scratch blobs, or their whole container. What is still leased ends its lease first.
+    """Delete the scratch blobs, or their whole container. A blob that is still leased loses its lease first.
 
     Raises:
         StoreFailure: something was left behind, and why.

@@ -334,9 +334,9 @@ def is_of_no_use(blob: Listed, at: float) -> bool:
 def is_sweepable(blob: Listed, container: str) -> bool:
     """Tell whether this is certainly the blob of a lock of this library.
 
-    It is empty, and has no metadata but a stamp's: no state. It says of which machine its owner was, as only
-    ours do; or it says nothing, and has a name that a layout makes. Where WebJobs has its locks, only those of
-    functions are ours: the others may be the Functions host's own.
+    The blob is empty, and has only a stamp's metadata: no state. The stamp has an epoch or the owner's machine, as only
+    our stamps do; or a layout makes the blob's name. In the container of WebJobs only the locks of functions are ours:
+    other locks may be the Functions host's own.
     """
     if blob.size or any(key.lower() not in STAMP_KEYS for key in blob.metadata):
         return False

@@ -166,7 +166,7 @@ class _Breaking:
         period = math.ceil(notice)
         try:
             left = await self._shortened(period)
-        except StoreFailure as failure:  # the lease is broken all the same; that it was cut is not known
+        except StoreFailure as failure:  # the lease is broken, but perhaps not cut
             return self._broken(0 if failure.meaning in _OVER else rest, believed - period, before=before)
         if left is None or isinstance(left, Passed):
             return self._broken(0, believed - period, before=before)

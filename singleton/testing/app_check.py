@@ -17,18 +17,18 @@ def check_app(
 ) -> CheckReport:
     """Look for mistakes that would show at run time only: policies, scopes, settings, times that don't go together.
 
-    Nothing of the app is run, and nothing is connected to. ``singleton-sim check`` finds the same, and what the
-    Functions host refuses besides. Needs the extra ``[check]`` (or ``[sim]``).
+    No function of the app is run, and no connection is made. ``singleton-sim check`` has the same findings, and also
+    the refusals of the Functions host. Needs the extra ``[check]`` (or ``[sim]``).
 
     Args:
-        app: the app, as ``function_app`` has it, or a blueprint.
-        settings: the app settings as they are where the app runs. Default: the environment; then a missing
-            ``AzureWebJobsStorage`` and missing settings of triggers are no findings, as tests rarely have them.
-        folder: where host.json is. Default: the folder of the app's first function, or the nearest above it that has
-            one.
+        app: the app in ``function_app``, or a blueprint.
+        settings: the settings of the deployed app. Default: the environment; a missing ``AzureWebJobsStorage`` and
+            missing settings of triggers are then no findings, as tests rarely have them.
+        folder: folder of host.json. Default: the folder of the app's first function, or the nearest folder above with
+            a host.json.
 
     Returns:
-        each function with its guards and locks, and the findings. ``assert_ok()`` fails the test if there is an error.
+        each function with its guards and locks, and the findings. ``assert_ok()`` fails the test after an error.
 
     Raises:
         TypeError: ``app`` is no function app.

@@ -148,7 +148,7 @@ class MemoryLocks:
             return self.started
 
     def forget(self) -> None:
-        """Hold nothing, in a forked child: no thread is there that would answer."""
+        """Hold nothing, in a forked child: the child has no thread that would answer."""
         self._door = threading.Lock()
         if isinstance(self.started, Calls):
             self.started.forget()

@@ -22,7 +22,7 @@ def sarif(report: Mapping[str, Any], app: Path, root: Path, version: str) -> dic
     """Return the log of one run.
 
     Args:
-        report: what was found, as ``CheckReport.to_json`` has it.
+        report: the findings, in the form of ``CheckReport.to_json``.
         app: the app's folder.
         root: files are named from here, if the app is below it; else from the app.
         version: of this program.

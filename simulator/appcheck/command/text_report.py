@@ -25,7 +25,7 @@ _POLICIES: Final = {
 
 
 def lines(report: Mapping[str, Any], app: str, *, verbose: bool) -> Iterator[str]:
-    """Yield the report's lines; with ``verbose`` all options of each guard, and not only those that are set."""
+    """Yield the report's lines; with ``verbose`` every option of a guard, and not only the options that are set."""
     number = len(report["functions"])
     yield f"{number} function{'' if number == 1 else 's'} in {app}"
     of_app = {} if verbose else _of_app(report)

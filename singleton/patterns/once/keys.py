@@ -39,7 +39,7 @@ def _segment(part: str) -> str:
 
 
 class Key:
-    """What a declaration gives as its key: a property's path, a template, or a function of the trigger's argument.
+    """The key of a declaration: a property's path, a template, or a function of the trigger's argument.
 
     Attributes:
         of: returns the key of an invocation by its arguments and trigger; ``ScopeError``: the payload names no key.

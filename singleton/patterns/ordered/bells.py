@@ -49,7 +49,7 @@ class Bell:
 
     @property
     def pause(self) -> int:
-        """Seconds after which it comes again, where its key is in use."""
+        """Seconds after which the bell comes again, if its key is in use."""
         return min(1 << min(self.again, 4), 10)
 
 

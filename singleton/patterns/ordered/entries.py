@@ -24,11 +24,11 @@ class Entry:
 
     Attributes:
         sender: name of the sending process.
-        number: goes up with each message of that sender.
-        key: its key.
+        number: goes up with each message of the sender.
+        key: the message's key.
         kind: json or bytes.
-        body: as it stands there.
-        end: the offset behind it.
+        body: the bytes in the log.
+        end: the offset behind the entry.
     """
 
     sender: str
@@ -66,10 +66,10 @@ def checked_body(key: str, value: Json | bytes) -> tuple[str, bytes]:
 
 
 def entries_in(data: bytes, at: int, name: str) -> Iterator[Entry]:
-    """Yield the entries in a part of a log that begins at offset ``at``; one that is cut off is left out.
+    """Yield the entries in a part of a log that begins at offset ``at``; an entry that is cut off is left out.
 
     Raises:
-        StorageError: something else stands there.
+        StorageError: the part has something other than entries.
     """
     start = 0
     try:

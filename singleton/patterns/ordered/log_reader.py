@@ -197,7 +197,7 @@ class LogReader:
         raise self._not_understood()
 
     async def _drained(self) -> bool:
-        """Delete the log as it was seen if all of it was read, or go on to what follows it; True: there is no more."""
+        """Delete the log as seen, if wholly read, or go on to the part behind the log; True: no message is left."""
         seen, self._seen = self._seen, None
         position = self._position
         if seen is None or seen.blocks != position.entries:

@@ -1,45 +1,45 @@
-r"""The logs of an inbox: where they are, and why nothing is lost, read twice, or read out of order.
+r"""The logs of an inbox: their places, and why nothing is lost, read twice, or read out of order.
 
     inbox/NAME/logs/KEY           the log of a key: an append blob; a message is one block, its entry
-    inbox/NAME/logs/KEY/CHAIN/1   what follows a log that got full (50,000 blocks), CHAIN being a hash of its ETag
+    inbox/NAME/logs/KEY/CHAIN/1   the part behind a log that got full (50,000 blocks); CHAIN: a hash of that log's ETag
     inbox/NAME/keys/KEY           the key's lock; its state says how far the log was read
     inbox/NAME/aside/KEY/…        messages that failed too often
 
-**One name a key.** All senders append to the same name. The service puts appends in an order, and an append that was
-answered stands before each that is sent later. So the order of the log is that of the sends, whoever sent.
+**One name a key.** All senders append to one name. The service puts appends in an order, and an answered append stands
+before each append that is sent later. So the order of the log is the order of the sends, over all senders.
 
 **A log that was read is deleted on condition of its ETag** (``If-Match``), and only if it has no more blocks than
 entries were read. An append in between changes the ETag: the delete is refused, and the reader reads on. An append
-after it finds no log, and makes one (``If-None-Match: *``), under the same name: where the reader looks, too. So
-*there is a log where there is a message that was not read*, no append lands in a place that nobody reads, and a
-listing of the logs (``look``) finds all that waits.
+after the delete finds no log, and makes a log (``If-None-Match: *``), under the name at which the reader looks. So *a
+message that was not read is in a log*, no append lands in a place that nobody reads, and a listing of the logs
+(``look``) finds every waiting message.
 
-**Another log begins at 0.** An offset must never be taken for one in another log of the same name. What a log is made
-with can't tell: the request that made it may arrive a second time, after it was read and deleted. So its reader puts a
-label on it, made at random, on condition of its ETag, and keeps that with the offset. A short log, read at once and of
-128 messages at most, needs none: no offset in it is kept, and where it is read again that begins at 0; what was read is
-known by its senders. So it is with the first 256 KiB of another, of 128 senders at most, while so much is added that no
-label gets through.
+**A new log begins at 0.** An offset must never be applied to a later log of the same name. The making of a log can't
+mark the log: the request may arrive a second time, after the log was read and deleted. So the reader puts a label, made
+at random, on the log, on condition of its ETag, and keeps the label with the offset. A short log, read at once and of
+128 messages at most, needs no label: no offset is kept, a second reading begins at 0, and the numbers of the senders
+tell the entries that were read. So do the first 256 KiB of a longer log, of 128 senders at most, while appends are so
+frequent that no label gets through.
 
 **Repeats.** A request without an answer is sent again, so an entry may be in a log twice, and the first request may
 even arrive late, in the log after. Each entry has the id of its sender (of one process, made at random) and a number
-that only goes up; a sender has one append under way for a key. So an entry whose number is not above the last that was
-read of its sender is a repeat, or a message whose ``send`` raised: it is passed over. The state has the last number of
-each of the 256 senders that were read last, so it has those of a short log. A copy of a process would have the id of
-its original, and its messages would be taken for repeats: a fork makes an id of its own, and so does a process whose
-clocks have moved against each other.
+that only goes up; a sender has one append under way for a key. So an entry whose number is not above the last number
+read of its sender is a repeat, or a message whose ``send`` raised: the reader passes over the entry. The state has the
+last numbers of the 256 senders that were read last, and so of every sender in a short log. A copy of a process would
+have the id of its original, and its messages would be taken for repeats: a fork makes a new id, and so does a process
+whose clocks have moved against each other.
 
-**Full logs.** A full log is never appended to again, by anybody: that is what makes a move safe. Its ETag never
-changes, so a hash of it is the name of its chain. Its senders go to part 1, then 2. The first log stays for as long as
-there are parts: who is new is refused there, and follows. The reader ends the last part by a delete, as above, and puts
-a mark in its place, a blob that is no log: a sender that comes late is refused by it (``InvalidBlobType``). Then the
-first log is deleted, by the reader, or by a sender that met the mark while the reader died; and all begin anew. Were a
-part made again between the delete and the mark, the mark could not be put there, and the reader reads on. What a chain
-leaves behind is deleted a day after: a send ends within half a minute.
+**Full logs.** Nobody ever appends to a full log again, so a move is safe. The ETag of a full log never changes, so a
+hash of the ETag names its chain. The senders go on to part 1, then 2. The first log stays for as long as the chain has
+parts: a new sender is refused by the first log, and follows. The reader ends the last part by a delete, as above, and
+puts a mark in its place, a blob that is no log: the mark refuses a late sender (``InvalidBlobType``). Then the first
+log is deleted, by the reader, or by a sender that met the mark while the reader died; reader and senders begin anew. If
+a sender makes the part again between delete and mark, the mark can't be put there, and the reader reads on. The remains
+of a chain are deleted a day after: a send ends within half a minute.
 
 **The lease is on the lock, never on a log**: a sender has no lease id, and would be refused. A reader that stands still
-past its lease may delete a log only if it has read all of it and nobody has appended since, and its successor handles
-the same entries; the service refuses its state. So the reader repeats only the entry in hand.
+past its lease may delete a log only if the reader has read the whole log and nobody has appended since. Its successor
+handles the same entries; the service refuses the state of the late reader. So a reader repeats only the entry in hand.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ ENDED: Final = "ended"
 _LONGEST_SPOT: Final = 600
 """Characters of a key as it stands in names, at most: a name has 1,024."""
 _HASHED: Final = "!"
-"""No key that is quoted has it."""
+"""A letter that no quoted key has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +99,17 @@ class Names:
 
     @property
     def logs(self) -> str:
-        """What the names of all logs begin with."""
+        """The prefix of the names of logs."""
         return f"inbox/{self.inbox}/logs/"
 
     @property
     def locks(self) -> str:
-        """What the names of all locks begin with."""
+        """The prefix of the names of locks."""
         return f"inbox/{self.inbox}/keys/"
 
     @property
     def asides(self) -> str:
-        """What the names of all that was put aside begin with."""
+        """The prefix of the names of messages that were put aside."""
         return f"inbox/{self.inbox}/aside/"
 
     def log(self, spot: str, chain: str = "", part: int = 0) -> str:
@@ -132,10 +132,10 @@ def chain_of(log: HasEtag) -> str:
 
 
 async def end_chain(store: Store, name: str, chain: str) -> None:
-    """Delete the full log of this name if it is the one whose parts have ended: anybody may.
+    """Delete the full log of this name, if the parts of its chain have ended: any sender or reader may.
 
     Raises:
-        StoreFailure: it could not be asked for.
+        StoreFailure: a request was refused, or got no answer.
     """
 
     async def asked() -> None:

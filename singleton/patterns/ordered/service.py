@@ -57,7 +57,7 @@ _REMEMBERED: Final = 4096
 """Keys of which is remembered when their bell was rung."""
 _SILENCE: Final = _PATIENCE
 """Seconds after which a bell is rung for a message that is not the first in its log: the sender of the first may have
-died before ringing, or this process may not know that its message was the first: it gives up asking after this time."""
+died before ringing, or this process may not know that its message was the first: it gives up after this time."""
 
 
 class Place(NamedTuple):
@@ -318,7 +318,7 @@ class Service:
                 yield spot
 
     async def _listed(self, store: Store, prefix: str, states: frozenset[Any] | None = None) -> AsyncIterator[Listed]:
-        """Yield the blobs of this prefix, those whose lease is in one of the states; ``_at`` is the service's clock."""
+        """Yield the blobs of this prefix with a lease in one of the states; ``_at`` is the service's clock."""
         keeping, marker = keeping_of(store), None
         while True:
             try:

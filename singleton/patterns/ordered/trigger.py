@@ -29,22 +29,22 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
 def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") -> Callable[[_F], _F]:
-    """Make a queue-triggered function handle the messages of an inbox: those of one key in the order sent.
+    """Make a queue-triggered function handle the messages of an inbox, the messages of a key in the order sent.
 
-    Put it below the trigger's decorator, or above it; the trigger's queue is the inbox's. The function's first
-    parameter gets an ``InboxMessage``. It is called once for each message, so it may be called several times in an
-    invocation. Its result is not used.
+    Put ``@ordered`` below or above the trigger's decorator; the trigger's queue is the inbox's. The parameter of the
+    trigger (without a trigger, the first) gets an ``InboxMessage``. The function is called once for each message, so
+    perhaps several times in an invocation. The result of the function is not used.
 
     Args:
         inbox: the inbox.
-        attempts: how often a message is tried, at least 1. If its process dies, that counts, except for the first time.
-            After a failure its key waits for 1 s, then 2, 4 and so on up to a minute, and the invocation fails.
+        attempts: how often a message is tried, at least 1. The death of the process counts, except for the first time.
+            After a failure the key waits for 1 s, then 2, 4 and so on up to a minute, and the invocation fails.
         on_poison: what follows the last attempt. ``"skip"``: the message is put aside (``Inbox.aside``), and the next
-            one is handled. ``"stop"``: no more messages of its key are handled until ``Inbox.resume``.
+            message is handled. ``"stop"``: no more messages of the key are handled until ``Inbox.resume``.
 
     Raises:
         ConfigurationError: an argument is wrong, or the function can't be guarded. In a Functions worker each call
-            raises it instead.
+            raises the error instead.
 
     Example:
         >>> inbox = Inbox("orders")

@@ -1,6 +1,6 @@
-"""Outbox and row states in any SQL database, by SQLAlchemy 2 (extra ``[sql]``). Only this room may import it.
+"""Outbox and row states in any SQL database, by SQLAlchemy 2 (extra ``[sql]``), which only this room may import.
 
-Everything runs in the user's own database and, where it has to, in the user's own transaction.
+Statements run in the user's own database and, where necessary, in the user's own transaction.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The database's clock, as seconds since 1970: clocks of processes differ, and all claimers of a row share this clock.
 
-What is done is written once, for a sync ``Connection``; on an async one it runs by ``run_sync``.
+Statements are written once, for a sync ``Connection``; an async connection runs them by ``run_sync``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def checked_async_connection(connection: object) -> AsyncExecutes:
 
 
 def _refused(what: str, value: object, instead: str) -> ConfigurationError:
-    """Say what to give. What was given may hold a password, so it is not shown."""
+    """Return the error for a wrong argument, without the argument, which may hold a password."""
     return ConfigurationError(f"{what} is a value of type {type(value).__name__}: give {instead}")
 
 

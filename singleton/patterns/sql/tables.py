@@ -58,7 +58,7 @@ def outbox_table(
 
 
 def state_columns() -> tuple[Column[Any], ...]:
-    """Return the columns that a table of yours needs for ``RowStates``, by the names that it looks for."""
+    """Return the columns that a table of yours needs for ``RowStates``, with the names that ``RowStates`` expects."""
     return (
         Column("status", String(20), nullable=False, default="Pending", server_default="Pending", index=True),
         Column("version", Integer, nullable=False, default=0, server_default="0"),
