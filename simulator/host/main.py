@@ -76,7 +76,7 @@ def _describe(app: Path) -> int:
 
 
 def _end_with(parent: int) -> None:
-    """End this process at once when its parent has died: nobody else would stop it."""
+    """End this process at once after its parent's death: without a parent no process would stop it."""
 
     def watch() -> None:
         while os.getppid() == parent:

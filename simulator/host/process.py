@@ -170,8 +170,8 @@ class FakeHost:
             self._stop_asked.set()
 
     async def _live(self) -> int:
-        # Signals must wake the loop: one that comes as it goes to sleep, or to another thread, would wait for it.
-        with suppress(NotImplementedError):  # on Windows; there they wake it up as it is
+        # Signals must wake the loop: a signal that comes as the loop goes to sleep, or to another thread, would wait.
+        with suppress(NotImplementedError):  # on Windows; signals wake a Windows loop without a handler
             for number in STOPS:
                 self._loop.add_signal_handler(number, self._ask)
         preparing = asyncio.create_task(self._workers.prepared())
@@ -265,7 +265,7 @@ class Runner:
         return answer.error is None
 
     async def on_request(self, function: IndexedFunction, request: HttpRequest) -> HttpResponse:
-        """Run an HTTP function; return what its caller gets."""
+        """Run an HTTP function; return the response for the caller."""
         self._run_to_the_end()
         answer = await self._tries(function, request, shown=0, told={"request": request.id})
         return FAILED_RESPONSE if answer.error is not None else answer.response or NOTHING

@@ -310,7 +310,7 @@ class Workers:
         return self._trouble
 
     async def invoke(self, call: WorkerCall, limit: float | None) -> WorkerAnswer:
-        """Let a worker run a function, for ``limit`` seconds at most; return its answer, or what happened to it."""
+        """Let a worker run a function, for ``limit`` seconds at most; return its answer, or an answer about its end."""
         slot = await self._next()
         answer: asyncio.Future[WorkerAnswer] = asyncio.get_running_loop().create_future()
         slot.calls[call.invocation] = answer

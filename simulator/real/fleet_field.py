@@ -1,4 +1,4 @@
-"""The field of a nemesis: real hosts on wires of their own, which are struck through the fleet, and started again."""
+"""The field of a nemesis: real hosts on separate wires, struck through the fleet, and started again."""
 
 from __future__ import annotations
 

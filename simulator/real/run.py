@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 
 def refuse(scenario: Scenario) -> None:
-    """See whether the files and the storage of a run can be used, as far as that shows without starting anything.
+    """Check the files and the storage of a run, as far as possible before a process is started.
 
     Raises:
-        ScenarioError: one of them can't.
+        ScenarioError: a file or the storage can't be used.
     """
     check_app(scenario.app)
     if scenario.messages is not None:
@@ -64,9 +64,9 @@ def refuse(scenario: Scenario) -> None:
 STEP: Final = 0.05
 KILLING_STEP: Final = 0.005
 AIMING_STEP: Final = 0.02
-PICKY: Final = 5.0  # seconds for which a victim must hold something that others want
+PICKY: Final = 5.0  # seconds for which a victim must hold a lock with waiters on other hosts
 AFTERMATH: Final = 5.0  # seconds of work after a kill, so that the victim's locks are asked for
-TURNS: Final = 20.0  # seconds of work after the last fault, so that everybody gets a turn; less in a short run
+TURNS: Final = 20.0  # seconds of work after the last fault, so that every host gets a turn; less in a short run
 KILL_PATIENCE: Final = 30.0
 CHECK: Final = 1.0
 HURRIED_GRACE: Final = 3.0
@@ -253,7 +253,7 @@ class _Course:
             now = clock() - self._started
             fleet.look()
             if strikes or fleet.asleep:
-                feeder.extend(now + STEP)  # nobody can be caught where nobody works
+                feeder.extend(now + STEP)  # without work no host can be caught inside
             hurt = self._nemesis is not None and self._be_struck(self._nemesis, now, feeder)
             self._supply.send_held()
             for message in feeder.due(now, fleet.board.under_way()):
@@ -263,7 +263,7 @@ class _Course:
                 strikes.pop(0)
                 feeder.extend(now + AFTERMATH)
             elif due and now > max(duration, strikes[0][0]) + KILL_PATIENCE:
-                return  # nobody can be caught: the verdict will say so
+                return  # no host can be caught inside: the verdict will say so
             disturbed = strikes or fleet.asleep or hurt
             if self._decided or (now >= duration and feeder.finished(now) and not disturbed):
                 return

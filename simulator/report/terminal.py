@@ -1,7 +1,7 @@
-"""Draw a run on a terminal: a live view on a screen of its own, then a timeline and the verdict, which stay.
+"""Draw a run on a terminal: a live view on a separate screen, then a timeline and the verdict, which stay.
 
-The live view: the run, its faults, its hosts, its locks, a timeline if there is room, and what happened lately.
-It never has more lines than the terminal, and no line is wider.
+The live view: the run, faults, hosts, locks, a timeline if the screen has room, and the latest events.
+The view never has more lines than the terminal, and no line is wider.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def _worded(line: Line) -> Text:
 
 FRAME: Final = 0.125
 SHARE: Final = 10
-"""Drawing takes at most one part in so many of the run's time, however much there is to draw."""
+"""Drawing takes at most one part in `SHARE` of the run's time, however much the view has to show."""
 ROWS: Final = 5
-"""Rows that the timeline of the last screen has at least, however long the verdict is."""
+"""The fewest rows of the last screen's timeline, however long the verdict is."""
 
 
 def draws(stream: TextIO, environment: Mapping[str, str]) -> bool:
@@ -75,12 +75,12 @@ def draws(stream: TextIO, environment: Mapping[str, str]) -> bool:
 
 
 class TerminalReporter(Reporter):
-    """Draws the fleet while it runs, and the verdict when it is over."""
+    """Draws the fleet during the run, and the verdict at the end."""
 
     stays: ClassVar[bool] = True
 
     def __init__(self, stream: TextIO, console: Console | None = None) -> None:
-        """Draw on `stream`, a terminal, through a console of its own or this one."""
+        """Draw on `stream`, a terminal, through `console`, or a new console."""
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=LOOKALIKE)
         self._console = console or Console(file=stream, highlight=False)
@@ -105,7 +105,7 @@ class TerminalReporter(Reporter):
         self._begin.start()
 
     def show(self, board: Board, progress: Progress) -> None:
-        """Draw the fleet as it is now, unless it was drawn a moment ago."""
+        """Draw the fleet, unless drawn a moment ago."""
         began = clock()
         self._board = board
         if began < self._next and progress.phase == self._phase:
@@ -132,7 +132,7 @@ class TerminalReporter(Reporter):
             self._console.print(*strip(self._board, width, rows, now=self._board.history.end, overlaps=met), sep="\n")
         self._console.print(panel)
         for each in below:
-            self._console.print(each, soft_wrap=True)  # so a path that is wrapped can be copied
+            self._console.print(each, soft_wrap=True)  # a wrapped path can then be copied
 
     def close(self) -> None:
         """Remove the live view."""
@@ -155,7 +155,7 @@ TONES: Final = {"plain": "", "good": "green", "bad": "red", "faint": "dim"}
 _FEWEST_LOCKS: Final = 3
 """The fewest lines for locks: the titles, one lock, and the number of more locks."""
 _WITH_NUMBERS: Final = 54
-"""From this width on, all numbers of a host are shown."""
+"""From this width on, every number of a host is shown."""
 _WITH_TOKENS: Final = 62
 """From this width on, the fencing tokens are shown."""
 _TOGETHER: Final = 120
@@ -176,7 +176,7 @@ _GAP: Final = (0, 2, 0, 0)  # two columns at the right of each cell
 def view(board: Board, progress: Progress, width: int, height: int) -> Group:
     """Build the live view.
 
-    Hosts come first, and a timeline is drawn if there is room for all of it. Hosts and locks include their titles.
+    Hosts come first; a timeline is drawn if the whole timeline has room. Hosts and locks include their titles.
     """
     lines = [*_title(board, progress, width), *_faults(board, progress.now)]
     room = height - len(lines)
@@ -271,7 +271,7 @@ def _hosts(board: Board, now: float, width: int, height: int) -> RenderableType:
 
 
 class _Fitted:
-    """A text that is made for the width that it gets."""
+    """A text that is made for its width."""
 
     def __init__(self, make: Callable[[int], Text]) -> None:
         self._make = make
@@ -316,7 +316,7 @@ def _name(lock: str, room: int) -> Text:
 
 
 def _sides(left: Text, right: Text) -> Table:
-    """Build one line with a part at each edge; the right one stays whole if there is room for one only."""
+    """Build a line with a part at each edge; the right part stays whole if only a single part has room."""
     line = Table.grid(_column(wide=True), _column(), padding=_GAP, expand=True)
     line.add_row(left, right)
     return line

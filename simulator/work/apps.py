@@ -32,10 +32,10 @@ class AppFunction:
 
     Attributes:
         queue: the storage queue that it listens to; "" if it has none.
-        source: where its work comes from: that queue, or ``http/NAME``, ``servicebus/NAME``… "" if it has none.
-        how, route, methods, many, path, sessions: as a `Source` has them.
-        prefix: what comes before that route.
-        idle: why it is not run, or "".
+        source: the source of the work: the queue, or ``http/NAME``, ``servicebus/NAME``… "" for no source.
+        how, route, methods, many, path, sessions: as of a `Source`.
+        prefix: the prefix of the route.
+        idle: the reason for which the function is not run, or "".
         scope: its guard's property path, or None.
         paths: the dotted paths of its guard's scope id.
     """

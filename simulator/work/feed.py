@@ -1,12 +1,12 @@
 """The work of a run: made for the scope of each function, or the user's own; and when to send it.
 
-Made messages carry one of a few keys each, so that they contend for the same locks:
+A made message carries one of a few keys, and so contends with other messages for a lock:
 
     scope="Order:Customer"         →  {"Order": {"Customer": "alpha"}, "Number": 17}
     scope_id="{Region}-{Zone.Id}"  →  {"Region": "bravo", "Zone": {"Id": "bravo"}, "Number": 18}
 
-They are sent steadily, with repeats, and no faster than they are processed: of each key only a few are under way at a
-time, so that the run can end. Requests of HTTP functions are made likewise.
+Messages are sent steadily, with repeats, and no faster than processed: of each key only a few are under way at a time,
+so that the run can end. Requests of HTTP functions are made likewise.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ _NAMES: Final[Mapping[str, Mapping[str, ValueCheck]]] = {
     "sql": {},
     "mysql": {},
 }
-"""Of the triggers that are known here; others take what is given."""
+"""Of the known triggers; other triggers take any metadata."""
 
 
 def check_metadata(trigger: str, metadata: Mapping[str, Any], where: str) -> None:

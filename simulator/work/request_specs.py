@@ -1,10 +1,10 @@
-"""Requests of HTTP functions, made for the scope of each: its value is in the route, the query, a header or the body.
+"""Requests of HTTP functions, made for the function's scope: in the route, the query, a header or the body.
 
 route="orders/{id}/ship", scope_id="{id}"   →  POST /api/orders/alpha/ship
 route="ship", methods=["GET"], scope_id="{tenant}"  →  GET /api/ship?tenant=alpha
 route="ship", scope="Order:Id"              →  POST /api/ship  {"Order": {"Id": "alpha"}, "Number": 3}
 
-Bodies carry one of a few keys, so that invocations contend for the same locks.
+Bodies carry one of a few keys, so that invocations contend for locks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KNOWN: Final = frozenset(
 
 
 def body_with(scopes: Iterable[tuple[str | None, Sequence[str]]], key: str, number: int) -> str:
-    """Make a body that has the value ``key`` at all these paths: ``scope``, and the dotted ones of a ``scope_id``."""
+    """Make a body with the value ``key`` at these paths: ``scope``, and the dotted paths of a ``scope_id``."""
     body: dict[str, Any] = {}
     for scope, paths in scopes:
         if scope:
@@ -91,7 +91,7 @@ class RequestSpec:
 
 
 def make_request(function: AppFunction, key: str, number: int) -> RequestSpec | None:
-    """Make a request from which a function can take its scope, with the value ``key`` (or one of its own for each key).
+    """Make a request from which a function can take its scope, with the value ``key``, or another value per key.
 
     None: no made value fits the constraints of its route.
     """
@@ -132,7 +132,7 @@ def own_request(function: AppFunction, body: str, metadata: Mapping[str, Any], w
     """Return the request that a user's message describes: ``method``, ``route``, ``query`` and ``headers``.
 
     Raises:
-        ScenarioError: no such request reaches the function.
+        ScenarioError: the request does not reach the function.
     """
     if unknown := sorted(set(metadata) - {"method", "route", "query", "headers"}):
         raise ScenarioError(
@@ -204,7 +204,7 @@ def _path(function: AppFunction, route: Route, values: Mapping[str, str]) -> str
 
 
 def _value(parameter: RouteParameter, key: str) -> str | None:
-    """Return a value for a key that the parameter's constraints allow; None: none of those known here."""
+    """Return a value for a key that the parameter's constraints allow; None: no known value fits."""
     at = KEYS.index(key) + 1 if key in KEYS else 1
     letters = "".join(char for char in key if char.isalpha())
     tried = (

@@ -36,12 +36,12 @@ class ScenarioError(ValueError):
 class Scenario:
     """A checked run.
 
-    The help of the options says what each of them is. Here is what the help does not say.
+    The help of the options explains the options. The help does not say:
 
     Attributes:
-        duration: seconds for which work is offered. The run then goes on until all work is done, and others have
-            acquired the locks of all victims.
-        same_app: the hosts are instances of one app. Otherwise they are apps that share one lock scope.
+        duration: seconds for which work is offered. The run then goes on until the work is done, and other hosts have
+            acquired the locks of every victim.
+        same_app: the hosts are instances of one app. Otherwise the hosts are apps that share one lock scope.
         timer_every: the longest wait for a timer's next tick in seconds; 0 keeps the app's own schedules.
         faults: the kinds of faults that strike, with commas; "" for none.
         fault_plan: file with a plan of faults, in place of their kinds; or None.
@@ -69,7 +69,7 @@ class Scenario:
         """Check every value.
 
         Raises:
-            ScenarioError: one of them is out of range.
+            ScenarioError: a value is out of range.
         """
         if not 1 <= self.hosts <= MOST_HOSTS:
             raise ScenarioError(f"--hosts {self.hosts}: give a number of hosts from 1 to {MOST_HOSTS}")
@@ -135,7 +135,7 @@ class Scenario:
         """Return the kinds of faults that may strike.
 
         Raises:
-            ScenarioError: a kind is unknown, or can't happen in such a run.
+            ScenarioError: a kind is unknown, or can't happen in this run.
         """
         if self.fault_plan is not None:
             planned = {fault.kind for fault in self.nemesis()}
@@ -153,7 +153,7 @@ class Scenario:
         return possible
 
     def _impossible(self) -> dict[str, str]:
-        """Return the kinds that can't happen in such a run, and why."""
+        """Return the kinds that can't happen in this run, and the reasons."""
         kinds = {} if self.singleton else {"break": "without locks there is no lease to break"}
         if os.name == "nt":
             kinds |= dict.fromkeys(NOT_ON_WINDOWS, "on Windows no process can be asked to end")

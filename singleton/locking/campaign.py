@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 _PAUSE = 60.0
-"""Seconds before a candidate asks again that asks once, and whose lock was taken away."""
+"""Seconds before the next attempt with ``recovery`` None: after a loss to another process, or failing storage."""
 
 
 class Campaign(ABC):
     """Asks for a lock every ``recovery`` seconds, and then keeps the lock. A subclass asks, and gives back.
 
-    When the hold is lost, the campaign goes on: at once if the lease ran out; after ``recovery`` seconds if another
-    process took the lock. With ``recovery`` None there is one attempt. All methods run on the lock thread.
+    After a loss the campaign goes on: at once if the lease ran out; after ``recovery`` seconds if another process took
+    the lock. With ``recovery`` None, a lock in another process ends the campaign. All methods run on the lock thread.
 
     Attributes:
         name: name of the lock.
@@ -82,7 +82,7 @@ class Campaign(ABC):
             self._finished(over)
 
     async def _lead(self) -> str | None:
-        """Try to get the lock; if that succeeds, keep it until it is lost, and return why."""
+        """Make an attempt; return the reason of the loss after a success, None after a failure."""
         try:
             hold = await self._ask()
         except LockNotAcquired:

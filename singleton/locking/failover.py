@@ -125,7 +125,7 @@ class Suspicion:
     def read(self, state: BlobState, *, sent: float, replied: float) -> str | None:
         """Take a reading with the times of its request; return the ETag on whose condition to break the lease.
 
-        None: the lock is free, or the holder has given a sign of life, or the holder never touches.
+        None: the lock is free, or the holder's silence is not proven yet, or the holder never touches.
         """
         if not state.held or state.endless:
             self.forget()
@@ -169,11 +169,11 @@ class Takeover:
 
     @property
     def remembers(self) -> bool:
-        """Tell whether what was read of the holder may still be of use: to a single attempt within a minute."""
+        """Tell whether the last reading may still be of use: to a single attempt within a minute."""
         return asyncio.get_running_loop().time() - _OF_USE < self.due < math.inf
 
     async def ask(self, owner: str) -> Lease:
-        """Ask for the lease once. See ``Acquisition.ask``."""
+        """Ask for the lease once, as ``Acquisition.ask``; not if a read shows the lock held by a living holder."""
         if self._suspicion.etag is not None and await self._is_held() and not self._acquisition.in_doubt:
             raise StoreFailure(409, "LeaseAlreadyPresent", "as was read")
         try:

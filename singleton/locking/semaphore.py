@@ -6,8 +6,8 @@
   behalf of the line, with one request for a slot held elsewhere, and then pauses as a lock does. A slot which this
   process uses is not asked for: a stand-in waits in the slot's line, and brings the hold to the first waiter. Slots
   are handed on without a request, and released for other processes after ``handoff_window``, like locks.
-* **Few blobs.** Low slots are tried first, in rings of doubling size, from a random start in a ring: the number of
-  blobs is at most twice the greatest number of holders so far, however high the limit.
+* **Few blobs.** Low slots are tried first, in rings of doubling size, from a random start in a ring. While storage
+  answers, the blobs are at most eight, or twice the greatest number of holders so far, however high the limit.
 * **Cost.** A free slot behind N taken ones takes N requests; a wait takes up to 32 requests a poll. Meant for limits of
   some dozens.
 """

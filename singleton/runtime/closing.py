@@ -57,7 +57,7 @@ class Closing:
             del stay, entry  # they refer to the task, which has the error, which has this frame
 
     def when_closed(self, call: Callable[[], None]) -> None:
-        """Call ``call`` on the running loop at the closing, after the end of the waiting coroutines."""
+        """Call ``call`` on the running loop at the closing, when the waiting coroutines were told to end."""
         loop = asyncio.get_running_loop()
         self._behind.append((loop, call))
         if self._closed:

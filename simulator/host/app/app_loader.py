@@ -59,7 +59,7 @@ def room_for(app: Path) -> Iterator[None]:
         raise
     finally:
         sys.meta_path.remove(finder)
-    # A process that we start, as `explore` does, has this path, and finds ours there.
+    # A process that we start, as `explore` does, has this path, and finds our package.
     if str(app) in sys.path:
         sys.path.remove(str(app))
         sys.path.append(str(app))
@@ -179,7 +179,7 @@ def import_app(app: Path, settings: Mapping[str, str]) -> Any:
         root = Path(__file__).resolve().parents[3]
         checkout = str(root) in sys.path and (root / "pyproject.toml").is_file()
         sys.path.insert(sys.path.index(str(root)) if checkout else len(sys.path), str(app))
-    packages = app / ".python_packages" / "lib" / "site-packages"  # where a pipeline installs what it deploys
+    packages = app / ".python_packages" / "lib" / "site-packages"  # a pipeline installs the deployed packages there
     if packages.is_dir() and str(packages) not in sys.path:
         sys.path.append(str(packages))
     with room_for(app):

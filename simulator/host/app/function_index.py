@@ -1,4 +1,4 @@
-"""Index one function by the rules of the Python worker, and say what is wrong at least as clearly as the worker.
+"""Index one function by the rules of the Python worker, with messages at least as clear as the worker's.
 
 The rules were read in azure-functions-runtime 1.3 and hold for the classic worker as well: names of parameters equal
 those of the bindings; ``context`` or a client that settles messages may be there too; annotations fit the binding; and

@@ -39,17 +39,17 @@ _BLOB: Final = "blobtrigger"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a function's work comes from.
+    """The source of a function's work.
 
     Attributes:
-        name: equal for functions that share it: ``http/FUNCTION``, ``servicebus/QUEUE``, ``servicebus/TOPIC/SUB…``,
-            and for others the trigger and the function.
+        name: equal for functions that share the source: ``http/FUNCTION``, ``servicebus/QUEUE``,
+            ``servicebus/TOPIC/SUB…``, and for other triggers the trigger and the function.
         how: by the trigger's own rules, or only delivered.
-        route: the template of an HTTP trigger; None for others.
-        methods: that it allows, in capitals; none means all.
+        route: the template of an HTTP trigger; None for other triggers.
+        methods: the methods of an HTTP trigger, in capitals; empty: every method.
         sessions: whether messages of one session come in order, one at a time.
         many: whether one delivery is a batch.
-        path: of a blob trigger: which blobs it takes; "" for others.
+        path: of a blob trigger: the pattern of its blobs; "" for other triggers.
     """
 
     name: str
@@ -161,12 +161,12 @@ class Delivery:
     """One delivery of a message.
 
     Attributes:
-        metadata: what the sender said of it.
+        metadata: the sender's fields about the message.
         count: the number of this delivery, from 1.
-        sequence: its number in its source.
-        enqueued: when it was sent, in seconds since the epoch.
-        token: of the lock on it.
-        until: when that lock expires if it is not renewed.
+        sequence: the number of the message in its source.
+        enqueued: when the message was sent, in seconds since the epoch.
+        token: of the lock on the message.
+        until: when the lock on the message expires without a renewal.
     """
 
     id: str

@@ -4,7 +4,7 @@ Instants are seconds since the epoch. A cron expression is in local time, so the
 clocks change need rules (H-57). A time in the spring gap runs later by the gap. In the repeated hour of autumn an
 "interval" schedule runs both times, a "point in time" only the first time.
 
-NCRONTAB is read exactly as the timer trigger's own library reads it. No cron package on PyPI does that: day-of-month
+NCRONTAB is read exactly as by the timer trigger's own library. No cron package on PyPI reads NCRONTAB: day-of-month
 and weekday must *both* match (H-53), Sunday is 0 and 7 is an error (H-51), names are matched by any prefix (H-52),
 ``N/s`` runs from N to the end of the field, a reversed range is turned round and a step below 1 counts as 1. A
 `CronExpression` knows wall-clock times without a zone; a `Schedule` handles daylight saving.
@@ -40,7 +40,7 @@ _CYCLE: Final = 400
 
 
 class CronError(ValueError):
-    """The text is no NCRONTAB expression; the message says which part, and what is allowed there."""
+    """The text is no NCRONTAB expression; the message has the wrong part, and the allowed values."""
 
 
 class _Kind(NamedTuple):
@@ -83,7 +83,7 @@ class CronExpression:
         """Read an expression of five fields (seconds are 0 then) or six (H-50).
 
         Raises:
-            CronError: it is none.
+            CronError: the text is no expression.
         """
         tokens = [token for token in text.split(" ") if token]
         if len(tokens) not in (5, 6):
@@ -221,7 +221,7 @@ class Schedule:
         text: the expression as it was written, settings resolved.
         cron: the parsed NCRONTAB expression, or None for a time span.
         span: the time span in seconds, where there is no cron expression.
-        zone: the local time zone; None is that of the process (H-56).
+        zone: the local time zone; None: the process's zone (H-56).
         pace: if above 0, the longest time that a run of the simulator waits for this timer. A later occurrence is
             replaced by the next multiple of the pace: the same instant for all hosts.
     """
@@ -237,7 +237,7 @@ class Schedule:
         """Read a schedule as the timer trigger does: first as a cron expression, then as a time span (H-49).
 
         Raises:
-            ScheduleError: it is neither.
+            ScheduleError: the text is neither.
         """
         try:
             return cls(text=text, cron=CronExpression.parse(text), zone=zone, pace=pace)

@@ -42,7 +42,7 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One firing of a timer: when it was due, and what the function is told; ``adjusts`` is `Schedule.adjusts`."""
+    """One firing of a timer: its due time, and the data for the function; ``adjusts`` is `Schedule.adjusts`."""
 
     due: float
     past_due: bool = False
@@ -113,7 +113,7 @@ class TimerListener:
         except Exception:  # noqa: BLE001 - whatever happens to one run, the schedule goes on (H-68)
             _log.exception("timer %s", self.function)
         if tick.reason == "schedule":
-            # Fired early by a little? Counted from when it was due, or it would fire twice (H-68).
+            # Fired early by a little? Counted from the due time, or the timer would fire twice (H-68).
             started = max(started, status.next)
         # From the start of the run: if a run lasts past its next ticks, one run follows at once (H-69).
         ended = ScheduleStatus(last=started, next=self.schedule.next(started), last_updated=started)
@@ -146,7 +146,7 @@ class BlobStatusStore:
     """The status of one timer of one Functions host id (H-60). Use it on one event loop, and close it."""
 
     def __init__(self, connection_string: str, host_id: str, function: str) -> None:
-        from azure.storage.blob.aio import ContainerClient  # only hosts with such timers import it
+        from azure.storage.blob.aio import ContainerClient  # for hosts with monitored timers only
 
         self._container = ContainerClient.from_connection_string(connection_string, CONTAINER, retry_total=0)
         self._blob = self._container.get_blob_client(f"timers/{host_id}/Host.Functions.{function}/status")
@@ -156,7 +156,7 @@ class BlobStatusStore:
         await self._container.close()
 
     async def load(self) -> ScheduleStatus | None:
-        """Return the stored status, or None if there is none or it can't be read."""
+        """Return the stored status; None: missing, or not readable."""
         from azure.core.exceptions import AzureError, HttpResponseError
 
         try:

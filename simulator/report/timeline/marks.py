@@ -1,4 +1,4 @@
-"""What struck a run and what it cost: faults, kills, losses, deadlines, take-overs, and broken promises.
+"""The marks of a run's troubles: faults, kills, losses, deadlines, take-overs, and broken promises.
 
 Each broken promise has the moment at which it was broken, by the check that found it.
 """

@@ -1,6 +1,6 @@
-"""What goes wrong in virtual worlds. Each kind is a class that strikes, and can be drawn, told, saved and shrunk.
+"""The faults of virtual worlds. A kind is a class that strikes, and can be drawn, told, saved and shrunk.
 
-To add a kind, write a class in a module here, and its kind in `ORDER`. Worlds and judges may not enter.
+To add a kind, write a class in a module of this room, and its kind in `ORDER`. Worlds and judges may not enter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ORDER: Final = (
     *("silenced", "holder dies", "breaks in vain", "short pause"),
     *("state disturbed", "logs disturbed", "log request"),
 )
-"""The order of `KINDS`, which decides what a seed means."""
+"""The order of `KINDS`: it decides the meaning of a seed."""
 
 for _kind in ORDER:
     KINDS[_kind] = KINDS.pop(_kind)

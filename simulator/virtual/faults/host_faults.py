@@ -1,4 +1,4 @@
-"""The faults of hosts, and what operators do to locks."""
+"""The faults of hosts, and the operators' acts on locks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Crash(WorldFault, kind="crash"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HolderDies(WorldFault, kind="holder dies"):
-    """SIGKILL of a host that has a lock then."""
+    """SIGKILL of a host with a lock."""
 
     of: ClassVar[tuple[str, ...]] = ("failover", "ordered")
     said: ClassVar[str] = "who has lock number {0.lock} is killed"

@@ -1,6 +1,6 @@
 """Functions hosts in virtual worlds: the simulator's own listeners, on virtual queues and a virtual wall clock.
 
-And invocations as the worker makes them: what a host's journal says of them, and what the oracle is told.
+And invocations as the worker makes them, with the records for a host's journal and the reports to the oracle.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 def _tell(event: str, /, **fields: object) -> None:
-    """Write down what was seen on the machine on which it happened."""
+    """Record an event, for the machine of the event."""
     machine = HOST.get()
     if machine is not None:
         machine.tell(event, **fields)
 
 
 WITNESS: Final = Witness(_tell, current_hold)
-"""Sees the bodies of all worlds, as a host does those of its app."""
+"""Sees the bodies of every world, as a host sees the bodies of its app."""
 
 
 def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue: str = "") -> None:
@@ -58,7 +58,7 @@ def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue:
 
 
 def told_of(name: str, guard: Guarded | None, *, queue: str, is_async: bool) -> dict[str, Any]:
-    """Return what a host's journal says of a function, as far as the verdict needs it."""
+    """Return the fields of a function in a host's journal, as far as the verdict needs them."""
     told: dict[str, Any] = {"name": name, "trigger": "queue" if queue else "", "queue": queue, "async": is_async}
     if guard is None:
         return {**told, "guarded": False}
@@ -104,7 +104,7 @@ async def invoke(
 ) -> str:
     """Run one invocation, for the message of this id; return ``ok``, ``failed``, or the name of its error.
 
-    ``keys`` has the key of the lock for each mode; ``failures`` are what a function may raise of its own.
+    ``keys`` has the key of the lock for each mode; ``failures`` are errors that a function itself may raise.
     """
     outcome, blamed = "cancelled", ""
     world.oracle.listening.invoked(machine, invocation, function)
@@ -181,7 +181,7 @@ def orders(rng: random.Random, queue: str, number: int, *, within: float) -> lis
 
 
 class QueueWorld:
-    """Queues with listeners on every machine, and a feed. At the end it is checked what happened to each message."""
+    """Queues with listeners on every machine, and a feed. At the end the fate of each message is checked."""
 
     def __init__(self, world: World, options: QueueOptions = OPTIONS) -> None:
         self.world = world

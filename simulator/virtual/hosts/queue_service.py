@@ -1,4 +1,4 @@
-"""Storage queues in virtual time, and how hosts and locks reach them over the network."""
+"""Storage queues in virtual time, and the network between queues, hosts and locks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class QueueRequest(NetworkRequest):
 
 
 class QueueWatcher(Protocol):
-    """Told of all that happens to messages, at the instant."""
+    """Told of every change of a message, at the instant."""
 
     def sent(self, queue: str, stored: Stored, by_locks: Machine | None, delay: float, life: float | None, /) -> None:
         """Take a message that a host has put into a queue; ``by_locks`` is the machine whose locks did it."""

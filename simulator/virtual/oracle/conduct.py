@@ -1,4 +1,4 @@
-"""What hosts send to the service, and whether they lose or keep their leases for a reason.
+"""The requests of hosts to the service, and the reasons for which hosts lose or keep leases.
 
 used after release   a request under the id of a lease that its host has given back
 used after its store  a request by a connection that its host has closed
@@ -155,7 +155,7 @@ class Conduct:
             self._kept.add(body.hold.lease_id or "")
 
     def closed(self, machine: Machine) -> None:
-        """Receive the end of the closing: all other leases are released.
+        """Receive the end of the closing: leases without a running body are released.
 
         A machine that stood still meanwhile may have used up the five seconds that closing waits for storage.
         """

@@ -59,7 +59,7 @@ _MORE: Final = ("merges", "away", "listener", *_NUMBERS)
 """What every world tells of a function: nothing of this machine, and nothing of the real time."""
 
 Own = tuple[tuple[str, str], ...]
-"""The user's messages: the queue and the body of each."""
+"""The user's messages: pairs of queue and body."""
 
 
 @cache
@@ -172,7 +172,7 @@ def _messages(world: World, plans: tuple[Plan, ...], own: Own) -> list[Feed]:
 
 
 def _drawn(world: World, own: list[str]) -> list[str]:
-    """Draw the messages of a world from the user's: each once before any comes again, so that hosts meet."""
+    """Draw the messages of a world from the user's; none repeats before every one was drawn, so that hosts meet."""
     drawn: list[str] = []
     while own and len(drawn) < MESSAGES:
         drawn += world.rng_work.sample(own, min(len(own), MESSAGES - len(drawn)))

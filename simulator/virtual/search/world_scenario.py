@@ -1,4 +1,4 @@
-"""A scenario: everything that a virtual world depends on. The same scenario is the same history, to the bit."""
+"""A scenario: everything that a virtual world depends on. Equal scenarios have equal histories, to the bit."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _concerning(kinds: Sequence[str], workload: str) -> list[str]:
 
 
 def _one_of(names: Sequence[str], seed: int) -> str:
-    """Choose evenly. One more name then changes only the scenarios that it gets."""
+    """Choose evenly. A further name then changes only the scenarios with this name."""
     chosen = names[0]
     for number, name in enumerate(names[1:], 2):
         if random.Random(f"{seed}/{name}").randrange(number) == 0:

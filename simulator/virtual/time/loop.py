@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
 
     Hosts: TypeAlias = "dict[asyncio.Task[Any], Machine | None]"
-    """Tasks, each with its host; None: it has none."""
+    """Tasks with their hosts; None: a task without a host."""
 
 _FEW: Final = 16
 """Tasks among which no ended ones are looked for."""
@@ -195,7 +195,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def close_tasks(self) -> None:
         """Close the tasks that have not ended though they were cancelled, before they are collected as others run."""
         for task in self.leftover_tasks():
-            with suppress(Exception):  # it ignores this, too, or minds that it is not its own context
+            with suppress(Exception):  # the coroutine ignores its closing, too, or minds the foreign context
                 task.get_coro().close()
 
     # --- running ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The workloads of ``singleton-sim explore``. This module registers them."""
+"""The workloads of ``singleton-sim explore``, registered at import."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from simulator.virtual.worlds.registry import Workload, register
 
 _HERE: Final = "simulator.virtual.workloads"
 _MUTEX: Final = partial(start_workers, workers=(1, 2), rounds=(1, 4), keys=1, kinds=("ship", "ship_sync"))
-"""One or two workers on each host, one lock, short and long bodies."""
+"""One or two workers per host, one lock, short and long bodies."""
 _KEYS: Final = partial(start_workers, workers=(2, 4), rounds=(1, 3), keys=3, kinds=("ship", "ship_soon", "ship_sync"))
-"""Orders of three customers, two to four at the same time on each host."""
+"""Orders of three customers, two to four at a time on each host."""
 BUILT_IN: Final = {
     "mutex": Workload(start=with_jobs(_MUTEX)),
     "keys": Workload(start=with_jobs(_KEYS)),

@@ -85,7 +85,7 @@ class Run:
 
 
 class Chronicle:
-    """Writes down what happens, each at its instant."""
+    """Records events, at the instant of each event."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.records: list[Record] = []

@@ -111,7 +111,7 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
         """Nothing to open."""
 
     async def close(self) -> None:
-        """Tell that it is closed."""
+        """Report the closing of the transport."""
         self.closed()
 
     async def __aenter__(self) -> Self:

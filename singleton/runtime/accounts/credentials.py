@@ -66,7 +66,7 @@ def open_credential(spec: CredentialSpec) -> AsyncTokenCredential:
 
 
 def _managed(spec: CredentialSpec) -> dict[str, Any]:
-    """A client id has an argument of its own; the other ways to name an identity share one."""
+    """Return the arguments for the identity: a client id has its own; resource id and object id share another."""
     if spec.client_id:
         return {"client_id": spec.client_id}
     if spec.resource_id or spec.object_id:
@@ -124,7 +124,7 @@ class ThreadedCredential:
         return call.answer.result()
 
     def _begin(self, call: _TokenCall) -> _TokenCall:
-        """Have a call made: on the thread that there is, or on another one if that is busy."""
+        """Begin a call: on the idle thread, or on a new thread if the present thread is busy."""
         method, scopes, keywords = call.asked
         ask = partial(getattr(self._credential, method), *scopes, **keywords)
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
@@ -135,7 +135,7 @@ class ThreadedCredential:
         return call
 
     def _free_thread(self) -> _Jobs:
-        """Return the jobs of a thread that is free; where the interpreter starts no more of them, of the busy one."""
+        """Return the jobs of a free thread; of the busy thread, if the interpreter starts no more threads."""
         busy = self._call is not None and not self._call.answer.done()
         if self._jobs is not None and not busy:
             return self._jobs
@@ -161,7 +161,7 @@ def _run(jobs: _Jobs) -> None:
 
 
 def _make(ask: Callable[[], Any], loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any]) -> None:
-    """Call the credential, on its thread, and tell the loop what came of it."""
+    """Call the credential, on its thread, and give the outcome to the loop."""
     try:
         tell = partial(answer.set_result, ask())
     except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited

@@ -20,15 +20,15 @@ _ENDS: Final = ("released", "contended", "deferred", "poisoned")
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """One caller's visit to one lock, as its host believed it; ``lock`` is empty while a semaphore's slot is sought.
+    """A caller's visit to a lock, as believed by the host; ``lock`` is empty while a semaphore's slot is sought.
 
     Attributes:
-        began: what the caller said before it asked: that it is a candidate, that it wants a slot.
-        resumed: since when a candidate is one again, after a term of its own.
-        done: when it let go or gave up; what it did under the lease ends with ``left``.
-        over: when nothing more can come: it is done, its call or its host has ended.
-        outcome: how its call ended, where that was told.
-        lease: the lease that it had the lock under.
+        began: the caller's record before the request: is a candidate, or wants a slot.
+        resumed: since when a former leader is a candidate again.
+        done: when the caller let go or gave up; the body under the lease ends with ``left``.
+        over: when nothing more can come: the visit is done, or the call or the host has ended.
+        outcome: the end of the call, if recorded.
+        lease: the lease of the hold.
     """
 
     host: str
