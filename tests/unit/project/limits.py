@@ -20,6 +20,6 @@ MODULES_TWICE: Final = {
 TYPES_TWICE: Final[dict[str, dict[str, str]]] = {
     "singleton": {},
     "simulator": {
-        "Finding": "what `check` finds in an app, and what the verdict finds in a run: both are public words",
+        "Finding": "a mistake in an app, with id and line, and a sentence on a run; no module has both",
     },
 }
