@@ -40,32 +40,17 @@ MOST_DELIVERIES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """A queue or a subscription.
+    """A queue or a subscription."""
 
-    Attributes:
-        name: ``servicebus/QUEUE`` or ``servicebus/TOPIC/SUBSCRIPTION``, equal for every receiver.
-        lock: seconds for which a received message is locked.
-        most: how often a message is delivered at most.
-        sessions: whether the messages of one session are received in order, one at a time.
-    """
-
-    name: str
-    lock: float
+    name: str  # ``servicebus/QUEUE`` or ``servicebus/TOPIC/SUBSCRIPTION``, equal for every receiver
+    lock: float  # seconds for which a received message is locked
     most: int = MOST_DELIVERIES
-    sessions: bool = False
+    sessions: bool = False  # whether the messages of one session are received in order, one at a time
 
 
 @dataclass(slots=True, kw_only=True)
 class Item:
-    """A message, and the lock on it.
-
-    Attributes:
-        sequence: its place in the entity.
-        enqueued: when it was sent, by the broker's clock.
-        count: how often it was delivered.
-        token: of its lock; the empty text if it is available.
-        until: when its lock expires.
-    """
+    """A message, and the lock on it. All times are of the broker's clock."""
 
     entity: str
     id: str
@@ -73,9 +58,9 @@ class Item:
     metadata: Mapping[str, Any]
     sequence: int
     enqueued: float
-    count: int = 0
-    token: str = ""
-    until: float = 0.0
+    count: int = 0  # deliveries
+    token: str = ""  # of the lock; empty if the message is available
+    until: float = 0.0  # the expiry of the lock
 
     @property
     def session(self) -> str:

@@ -19,7 +19,7 @@ from simulator.report.files import TRACE, OutFile, opened_with
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from simulator.report.html.html_report import ReportContent
     from simulator.virtual.search.exploration import Exploration, Summary
@@ -121,7 +121,7 @@ def explore(
     console = Console()
     if plan.app:
         console.print(_SIDE_EFFECTS.format(often="thousands of times"), highlight=False, soft_wrap=True)
-    summary = _with_progress(console, plan, scheduler)
+    summary = _show_progress(console, plan, scheduler)
     print_summary(console, plan, summary)
     for remark in (*notes, *remarks(summary.accounts, own=bool(plan.messages))):
         console.print(f"[bold yellow]About the app:[/] {escape(remark)}", highlight=False, soft_wrap=True)
@@ -309,20 +309,11 @@ def _own_messages(app: str, file: Path) -> tuple[tuple[str, str], ...]:
         raise click.UsageError(str(error)) from None
 
 
-def _with_progress(console: Console, plan: Exploration, scheduler: str) -> Summary:
+def _show_progress(console: Console, plan: Exploration, scheduler: str) -> Summary:
     from simulator.virtual.search.cluster import ClusterError, spread
-
-    try:
-        return _show_progress(console, plan, partial(spread, address=scheduler) if scheduler else None)
-    except ClusterError as error:
-        raise click.UsageError(f"--scheduler: {error}") from None
-
-
-def _show_progress(
-    console: Console, plan: Exploration, parts: Callable[[Exploration], Iterable[Summary]] | None
-) -> Summary:
     from simulator.virtual.search.exploration import explore as run_plan
 
+    parts = partial(spread, address=scheduler) if scheduler else None
     last = 0.0
 
     def line(summary: Summary) -> None:
@@ -333,17 +324,20 @@ def _show_progress(
             left = (plan.scenarios - summary.scenarios) / rate
             click.echo(f"{summary.scenarios:,} of {plan.scenarios:,} scenarios, {rate:.0f} a second, {left:.0f} s left")
 
-    if not console.is_terminal:
-        return run_plan(plan, line, parts)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(TextColumn("{task.description}"), *columns, console=console) as bar:
-        task = bar.add_task("exploring", total=plan.scenarios)
+    try:
+        if not console.is_terminal:
+            return run_plan(plan, line, parts)
+        with Progress(TextColumn("{task.description}"), *columns, console=console) as bar:
+            task = bar.add_task("exploring", total=plan.scenarios)
 
-        def show(summary: Summary) -> None:
-            hours = summary.virtual_seconds / 3600
-            bar.update(task, completed=summary.scenarios, description=f"exploring, {hours:,.1f} virtual hours")
+            def show(summary: Summary) -> None:
+                hours = summary.virtual_seconds / 3600
+                bar.update(task, completed=summary.scenarios, description=f"exploring, {hours:,.1f} virtual hours")
 
-        return run_plan(plan, show, parts)
+            return run_plan(plan, show, parts)
+    except ClusterError as error:
+        raise click.UsageError(f"--scheduler: {error}") from None
 
 
 def _names(text: str) -> list[str]:

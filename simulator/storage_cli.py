@@ -13,13 +13,12 @@ import click
 
 from simulator.azurite.install import AzuriteError, version
 from simulator.azurite.server import Azurite
-from simulator.program import PROGRAM
+from simulator.program import ENVIRONMENT, PROGRAM, complain
 from simulator.real.settle import Interrupt, Signals
 
 USUAL: Final = {"Blob": 10000, "Queue": 10001, "Table": 10002}
 """The ports that ``UseDevelopmentStorage=true`` means."""
 _SHORT: Final = "UseDevelopmentStorage=true"
-_FAILED: Final = 3
 _HIGHEST: Final = 65535
 _LOOK_EVERY: Final = 0.2
 """Seconds between two looks at whether the emulator still runs."""
@@ -54,8 +53,7 @@ def storage(context: click.Context, /, data: Path | None, **ports: int) -> None:
         try:
             _serve(Azurite(_tell, ports=chosen, data=data), data)
         except AzuriteError as error:
-            _tell(f"{PROGRAM}: {error}")
-            context.exit(_FAILED)
+            context.exit(complain(str(error), ENVIRONMENT))
         except Interrupt:
             _tell(f"{PROGRAM}: stopped" + ("" if data is None else f"; its data is in {data}"))
             context.exit(signals.exit_code)

@@ -35,13 +35,11 @@ _TO_TELL: Final = 1.0
 class Overlap:
     """Two bodies of one lock that were inside at one time.
 
-    Attributes:
-        at: begin of the overlap, from the start of the run.
-        refused: the app's own error with which the body of the smaller token ended: the refusal of a fenced resource.
+    ``refused``: the app's own error with which the body of the smaller token ended: the refusal of a fenced resource.
     """
 
     lock: str
-    at: float
+    at: float  # the begin, from the start of the run
     seconds: float
     first: Section
     second: Section

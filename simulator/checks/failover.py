@@ -44,7 +44,6 @@ class TakeOver:
             bound passed. ``cut short``: the run ended before the bound. ``unwanted``: nobody asked.
         lease: how long the victim's lease lasts at most.
         wanted: when a survivor first asked for the lock: 0 if a survivor was waiting already.
-        ok: whether the lock was acquired within its bound.
     """
 
     lock: str

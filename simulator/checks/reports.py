@@ -134,22 +134,12 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultReport:
-    """One fault of a nemesis.
-
-    Attributes:
-        at: the begin, in seconds from the start of the run.
-        seconds: the length; None: until the end of the run.
-        lock: the path of the lock's blob, for a fault about one lock.
-        aim: the moment of the strike: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
-        meant: the planned moment: another than ``aim`` if the planned moment did not come in time.
-        hits: how many requests were hit.
-        excused: the excused effects, in words; empty if there are none.
-    """
+    """One fault of a nemesis, as a `Strike` has the fields. ``excused``: the excused effects, in words, or nothing."""
 
     id: int
     kind: str
-    at: float
-    seconds: float | None
+    at: float  # the begin, in seconds from the start of the run
+    seconds: float | None  # None: until the end of the run
     hosts: tuple[str, ...]
     lock: str
     aim: str

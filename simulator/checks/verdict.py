@@ -102,7 +102,6 @@ class Verdict:
         reasons: why the verdict is not ``holds``, a sentence each.
         violations: the reasons about broken promises.
         untried: what the app declares and the run did not reach, so that nothing was shown about it.
-        exercised: how often the run saw each ability of a lock.
         sections: how many guarded bodies ran, on how many `locks`.
         overlaps: every two bodies of one lock that ran at the same time, the longest first.
         caught: overlaps in which a paused host woke inside its body, was told, and ended it as lost.

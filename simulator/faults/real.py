@@ -253,11 +253,7 @@ class HostPartition(RequestFault, kind="partition"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareFault(RequestFault):
-    """A share of the requests of some hosts meets a fate.
-
-    Attributes:
-        percent: about how many of the requests, at random.
-    """
+    """About ``percent`` of the requests of some hosts, drawn at random, meet a fate."""
 
     methods: ClassVar[frozenset[str]] = frozenset()
     """The HTTP methods that are struck; empty: all."""

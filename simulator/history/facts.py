@@ -28,7 +28,6 @@ class Function:
 
     Attributes:
         how: whether the trigger is ``simulated`` by its rules, or only ``delivered``.
-        route: the route of an HTTP trigger.
         mode: the mode of the guard around the body; a listener's guard may be around that guard.
         lease: how long the lease of a lock around an invocation lasts.
         failover: after how many seconds of silence another process may take such a lock; None: after its lease.
@@ -219,7 +218,6 @@ class Sight:
     Attributes:
         invocation: the invocation for which the body ran; empty for a run without an invocation.
         attempt: the number of the try within the invocation, from 0.
-        error: the class of the error with which the body ended.
         left_running: the tasks and threads that the body had started, and that still ran when the body ended.
         sees: whether the body could see a hold; None: not known.
         token: the fencing token of that hold, if any.
@@ -264,20 +262,14 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEnd:
-    """A worker of a host ended, with all that ran in it, and the host went on.
-
-    Attributes:
-        reason: why, in words.
-        timeout: whether the host ended it, for a call that took too long.
-        cut: how many guarded bodies were inside.
-    """
+    """A worker of a host ended, with all that ran in it, and the host went on."""
 
     t: float
     host: str
     worker: int
     reason: str
-    timeout: bool
-    cut: int
+    timeout: bool  # whether the host ended the worker, for a call that took too long
+    cut: int  # the number of guarded bodies inside
 
 
 @dataclass(slots=True, kw_only=True)

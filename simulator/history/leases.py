@@ -48,7 +48,6 @@ class Lease:
         end: its end; infinity while the lease lasts.
         expires: when it ends by itself, counted from the last grant.
         period: seconds from a grant to the expiry.
-        renewed: when it was renewed.
         refused: when a renewal was refused, or got no answer.
         requests: the requests of its host under this lease, its grant first, and requests to break it.
         left: when its host asked for its release, and got no answer; infinity: not asked, or answered.

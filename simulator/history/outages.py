@@ -24,13 +24,11 @@ class Strike:
     Attributes:
         id: its number, from 1.
         kind: the kind of fault; ``unknown`` is a kind that this version does not know, and excuses nothing.
-        hosts: the hosts that are hit.
         lock: the path of a lock's blob, for a fault about one lock.
         way: the direction that a partition blocks, ``both``, ``requests`` or ``replies``.
         aim: the moment of the strike: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
         meant: the planned moment: another than ``aim`` if the planned moment did not come in time.
         what: one sentence for people.
-        start: the begin.
         end: infinity while the fault lasts.
         seconds: the planned length; None for an instant.
         hits: how many requests were hit.

@@ -49,9 +49,7 @@ class Prepared:
     """An app, imported and checked.
 
     Attributes:
-        plans: its functions, and how each is triggered.
         route_prefix: what comes before the routes of its HTTP functions.
-        notes: sentences for the user.
         retries: the retry policies of its functions by name; other functions are not tried again.
         time_limit: how long an invocation may take in seconds (``functionTimeout``), or None.
         workers: in how many processes the host runs its functions.

@@ -53,14 +53,9 @@ class WorkerCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAnswer:
-    """The worker's answer: an error as ``Type: text``, or None and the queue messages to send.
+    """The worker's answer to a call: an error as ``Type: text``, or None and the queue messages to send.
 
-    Attributes:
-        invocation: of the call.
-        error: why it failed, or None.
-        blames: the error's class, if it is an error of the lock.
-        messages: each as its queue's name and its text.
-        response: what the caller of an HTTP function gets.
+    ``blames``: the error's class, if the error is the lock's. ``messages``: for each a queue's name and the text.
     """
 
     invocation: str

@@ -93,7 +93,6 @@ class Wires:
     """All wires of a run, in a thread with an event loop of its own, while its `with` block lasts."""
 
     def __init__(self) -> None:
-        """Prepare; no thread runs yet."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxies", daemon=True)
         self._open: set[Wire] = set()

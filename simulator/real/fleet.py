@@ -44,7 +44,6 @@ class Host:
     program = HOST
 
     def __init__(self, name: str, folder: Path, config: dict[str, Any]) -> None:
-        """Prepare the host's files in `folder`; `config` is what `program` reads."""
         self.name = name
         self.journal = folder / f"{name}.jsonl"
         self.log = folder / f"{name}.jsonl.log"

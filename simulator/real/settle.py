@@ -32,7 +32,6 @@ class Signals:
     """A context in which a signal interrupts the run once. When the run is closing, signals only make it hurry."""
 
     def __init__(self) -> None:
-        """Prepare; signals still do what they did."""
         self._before: dict[signal.Signals, Any] = {}
         self._closed = 0
         self._pending = False

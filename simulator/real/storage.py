@@ -54,7 +54,6 @@ class Storage:
     """The queues of one account, for one app."""
 
     def __init__(self, connection_string: str, app: App) -> None:
-        """Prepare; nothing is asked of the account yet."""
         # Half a second of imports; the fleet starts meanwhile.
         from azure.storage.queue import QueueServiceClient
 

@@ -45,7 +45,6 @@ class Board(Historian):
     """A history up to now, in which some things are under way; `events` has the lines for people."""
 
     def __init__(self) -> None:
-        """Start with nothing known."""
         super().__init__()
         self.hosts: dict[str, HostState] = {}
         self.events: deque[BoardEvent] = deque(maxlen=EVENTS)

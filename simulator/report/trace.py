@@ -21,6 +21,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simulator.checks.findings import label
+from simulator.program import PROGRAM
 from simulator.report.timeline.build import build_timeline, careful, without_secrets
 
 if TYPE_CHECKING:
@@ -149,12 +150,9 @@ def _place(event: TraceEvent) -> tuple[int, int, int]:
 
 @dataclass(slots=True, kw_only=True)
 class Slice:
-    """Something that lasted, in whole microseconds, with what is worth knowing about it.
+    """A span of time in whole microseconds, with all worth knowing about it; ``key``: by which arrows find the slice.
 
-    Attributes:
-        key: the key by which arrows find the slice; empty for a slice without arrows.
-        tone: one of the format's names of colours, or "".
-        track: the thread on which it was drawn.
+    ``tone``: one of the format's names of colours, or "".
     """
 
     name: str
@@ -208,7 +206,6 @@ def _place_in_time(each: Slice) -> tuple[int, int]:
     return each.start, -each.end
 
 
-PROGRAM: Final = "singleton-sim"
 _TONES: Final = {"lost": "bad", "killed": "bad", "crashed": "bad", "error": "bad"}
 _NEAR: Final = 0.5
 """Seconds between a take-over in the verdict and the acquisition in the journals that it is."""

@@ -302,21 +302,13 @@ Phase = Literal["starting", "working", "settling", "stopping"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a run is.
-
-    Attributes:
-        phase: the phase of the run.
-        now: the time by the journals' clock.
-        elapsed: seconds since the hosts were ready.
-        duration: seconds for which work is offered.
-        waits: the outstanding work that the end of the run waits for, in words.
-    """
+    """The progress of a run."""
 
     phase: Phase
-    now: float
-    elapsed: float
-    duration: float
-    waits: tuple[str, ...] = ()
+    now: float  # by the journals' clock
+    elapsed: float  # seconds since the hosts were ready
+    duration: float  # seconds for which work is offered
+    waits: tuple[str, ...] = ()  # the outstanding work, in words
 
 
 class Reporter:
@@ -353,7 +345,6 @@ class PlainReporter(Reporter):
     """Writes lines to a stream."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to `stream`."""
         self._stream = stream
         self._told = 0
         self._spoke = 0.0

@@ -313,18 +313,13 @@ _SAME: Final = 1.0
 
 @dataclass(slots=True)
 class _Called:
-    """An invocation that runs: its function, the value of its trigger, and the fields of its body's records.
-
-    Attributes:
-        gave: what its body returned last.
-        asked: when it was last reported that it was asked to end.
-    """
+    """An invocation that runs: its function, the value of its trigger, and the fields of its body's records."""
 
     function: str
     value: object
     told: Mapping[str, object]
-    gave: object = None
-    asked: float = -math.inf
+    gave: object = None  # by the body, last
+    asked: float = -math.inf  # when a request to end was last reported
     runs: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 

@@ -797,7 +797,7 @@ async def _invoke(scene: Scene, outcome: BaseException | None) -> bool:
 
     job = Job(scene.world.resource, 1, 1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guarded_calls, "guarded", lambda: {"ship": function})
+        patch.setattr(guarded_calls, "guarded_jobs", lambda: {"ship": function})
         call = guarded_calls._PlannedCall(0.0, "ship", "key", job)
         call.cancel_after = 1.0 if outcome is None else None
         await guarded_calls._work(scene.world, scene.a.machine, 0, [call])

@@ -146,15 +146,10 @@ _PREFIX: Final = "api"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusOptions:
-    """How Service Bus triggers receive.
+    """How Service Bus triggers receive."""
 
-    Attributes:
-        max_concurrent_calls: how many messages one host processes at a time, for each function.
-        max_renewal: seconds for which the lock of a message is renewed at most while its function runs.
-    """
-
-    max_concurrent_calls: int = 16
-    max_renewal: float = 300.0
+    max_concurrent_calls: int = 16  # messages of one function that one host processes at a time
+    max_renewal: float = 300.0  # seconds for which a message's lock is renewed at most while the function runs
 
 
 def route_prefix(app: Path, settings: Mapping[str, str]) -> str:

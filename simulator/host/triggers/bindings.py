@@ -237,7 +237,7 @@ def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due
     return binding_class(parameter.converter).decode(datum(info, "json"), trigger_metadata=None)
 
 
-def datum(value: Any, kind: str) -> Any:
+def datum(value: Any, kind: str | None) -> Any:
     """Return data as the protocol carries it from the host to the worker."""
     meta: Any = importlib.import_module("azure.functions.meta")
     return meta.Datum(value, kind)

@@ -7,7 +7,6 @@ host decides which queue messages to write (H-87). Outputs to anything but a que
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from simulator.host.app.app_model import HostError, Parameter, SettingsError
 from simulator.host.app.function_index import binding_class
 from simulator.host.app.settings import resolve
-from simulator.host.triggers.bindings import bound
+from simulator.host.triggers.bindings import bound, datum
 from simulator.host.triggers.jsonnet import plain, read
 from simulator.host.triggers.queue import encode, is_queue_name
 from singleton.settings.connection import redact
@@ -174,14 +173,14 @@ def typed(parameter: Parameter, value: Any) -> Typed | None:
     """
     converter = binding_class(parameter.converter) or _Generic
     try:
-        datum = converter.encode(value, expected_type=parameter.annotation)
+        encoded = converter.encode(value, expected_type=parameter.annotation)
     except NotImplementedError:  # so the converters refuse a type that they do not know
         hint = ": return a value each time, or give it to a func.Out parameter, which may stay unset"
         raise TypeError(
             f'unable to encode outgoing TypedData: unsupported type "{parameter.converter}" for Python type '
             f'"{type(value).__name__}"{hint if value is None else ""}'
         ) from None
-    return _carried(datum.type, datum.value)
+    return _carried(encoded.type, encoded.value)
 
 
 def _carried(kind: str | None, value: Any) -> Typed | None:
@@ -228,4 +227,4 @@ class _Generic:
                 kind = "double"
             case _:
                 raise NotImplementedError  # as the converters of azure.functions do, which this one replaces
-        return importlib.import_module("azure.functions.meta").Datum(value, kind)
+        return datum(value, kind)

@@ -33,13 +33,7 @@ class RouteError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RouteParameter:
-    """A ``{name}`` of a template.
-
-    Attributes:
-        rules: its constraints as they are written.
-        default: what it is if it is left out.
-        rest: whether it takes the rest of the path.
-    """
+    """A ``{name}`` of a template, with the constraints as they are written. ``rest``: it takes the rest of the path."""
 
     name: str
     rules: tuple[str, ...] = ()

@@ -28,12 +28,7 @@ REQUEST_ID: Final = "X-ARR-LOG-ID"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """What was asked.
-
-    Attributes:
-        id: the id that a load balancer gave it.
-        route: the values of the route's parameters.
-    """
+    """One request, with the id that a load balancer gave it, and with the values of the route's parameters."""
 
     id: str
     method: str

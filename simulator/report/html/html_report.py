@@ -185,17 +185,7 @@ def _file(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportContent:
-    """A report's content, apart from its form.
-
-    Attributes:
-        title: what ran.
-        headline: the result.
-        lines: the events, line by line.
-        facts: numbers with their names.
-        story: the lines of a story, if there is one.
-        again: the command that repeats the run.
-        faults: the hits and the excuses of each fault.
-    """
+    """A report's content, apart from its form. ``again``: the command that repeats the run."""
 
     title: str
     headline: Line
@@ -219,7 +209,7 @@ def of_run(records: Sequence[Record], verdict: Verdict, again: str) -> ReportCon
         timeline=timeline,
         checks=verdict.checks,
         again=again,
-        faults=_faults(verdict),
+        faults=verdict.to_dict()["faults"],
     )
 
 
@@ -239,13 +229,8 @@ def facts_of(verdict: Verdict) -> list[tuple[str, str]]:
         ("fencing tokens", f"{verdict.tokens.issued:,}"),
         ("longest body", f"{verdict.exercised.longest:.1f} s"),
     ]
-    if faults := getattr(verdict, "faults", ()):
-        facts.insert(5, ("faults", f"{len(faults):,}"))
+    if verdict.faults:
+        facts.insert(5, ("faults", f"{len(verdict.faults):,}"))
     if again:
         facts.insert(1, ("started again", f"{again:,}"))
     return facts
-
-
-def _faults(verdict: Verdict) -> list[dict[str, Any]]:
-    told = verdict.to_dict().get("faults") or []
-    return [{**each, "excused": str(each.get("excused") or "")} for each in told]

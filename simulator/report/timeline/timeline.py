@@ -49,14 +49,9 @@ class LockLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """An event at a moment, or over a span of time.
+    """An event at a moment, or over a span of time, with a sentence for people.
 
-    Attributes:
-        kind: what sort of thing.
-        what: one sentence for people.
-        hosts: whom it is about; none: everybody, or nobody.
-        lock: which lock it is about, or "".
-        fault: the kind of a fault, such as ``partition``.
+    No ``hosts``: everybody, or nobody. ``fault``: the kind of a fault, such as ``partition``.
     """
 
     kind: MarkKind
@@ -126,13 +121,7 @@ class MessageLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenPromise:
-    """A broken promise, and where to look.
-
-    Attributes:
-        check: the name of the check that found it.
-        at: when it happened; None where the check names no moment.
-        function: which function it is about, where no lock is known.
-    """
+    """A broken promise, and where to look. ``at``: None where the check names no moment."""
 
     check: str
     text: str

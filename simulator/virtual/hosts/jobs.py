@@ -119,8 +119,9 @@ def _is_option(name: str) -> bool:
     return name.lower().startswith("azurefunctionsjobhost") or name.lower() == "azurewebjobsscriptroot"
 
 
+@cache
 def guarded_jobs() -> dict[str, Callable[..., Any]]:
-    """Declare the functions, with all options at their defaults. All functions of one key share a lock."""
+    """Declare the functions for all worlds of a process, with default options. Functions of one key share a lock."""
 
     async def work(msg: str, job: Job) -> None:  # noqa: ARG001 - the scope is found in it
         await job.run()

@@ -76,11 +76,6 @@ class Oracle(Evidence):
         service.on_end = self._ended
         service.on_epoch = self._epoch
 
-    def judge_the_end(self) -> None:
-        """Take the end of the world."""
-        for check in self.last_checks:
-            check()
-
     # --- what the hosts say -------------------------------------------------------------------------------------------
 
     def hear(self, event: LockEvent) -> None:

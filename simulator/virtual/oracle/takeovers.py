@@ -64,7 +64,6 @@ class TakeoverChecks(Checks):
     """Seconds of the host's clock that the touch of a lease took that was sent last."""
     _entered: set[str] = field(default_factory=set)
     _readings: dict[tuple[Machine, str], _Readings] = field(default_factory=dict)
-    _blamed: set[str] = field(default_factory=set)
 
     def of_lease(self, lease_id: str) -> float | None:
         """Return the failover that was last written under a lease."""

@@ -105,8 +105,6 @@ def _must_be_ours(said: str, plan: Exploration, who: str) -> None:
 
 @dataclass(slots=True)
 class _SentChunk:
-    """A chunk under way."""
-
     chunk: tuple[Exploration, int, int]
     future: Any
     times: int = 1

@@ -67,7 +67,6 @@ def tell(scenario: WorldScenario, run: Run) -> list[str]:
 
 
 def _cast(hosts: int, matter: list[str]) -> str:
-    """Say how many hosts there are, and which of them matter."""
     if hosts == 1:
         return "1 host"
     if len(matter) == hosts:
@@ -194,7 +193,6 @@ def _trouble(violation: Violation, names: Mapping[str, str]) -> BrokenPromise:
 
 
 def _lock(violation: Violation, names: Mapping[str, str]) -> str:
-    """Return the lock that a violation names, or ""."""
     return max((lock for lock in names if lock in violation.text), key=len, default="")
 
 

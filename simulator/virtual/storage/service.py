@@ -176,21 +176,18 @@ class Service(MemoryLeaseStore):
         if leased is not None:
             if current is None:
                 tenure = self._tenures[name] = Tenure(name, leased.lease_id or "", machine, now, leased.expires)
-                self._watch(tenure)
+                self._loop.at(tenure.expires, self._look, tenure)
                 self.on_grant(tenure)
             else:
                 current.expires = leased.expires
         if call in ("write", "put"):
             self.on_epoch(name, int(args[1].get(EPOCH_KEY, "0")), machine)
 
-    def _watch(self, tenure: Tenure) -> None:
-        self._loop.at(tenure.expires, self._look, tenure)
-
     def _look(self, tenure: Tenure) -> None:
         """Check at the instant at which a lease would expire whether it has."""
         if tenure.ended is None:
             if tenure.expires > self._loop.now:
-                self._watch(tenure)
+                self._loop.at(tenure.expires, self._look, tenure)
             else:
                 self._end(tenure.lock, "expired")
 

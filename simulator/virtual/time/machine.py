@@ -64,15 +64,12 @@ class Callback:
 
 
 class Timer(Callback):
-    """A callback for later: an ``asyncio.TimerHandle``.
-
-    Attributes:
-        shelf: where its loop keeps it until it is near, with its place in the order. Most timers are cancelled before.
-    """
+    """A callback for later: an ``asyncio.TimerHandle``."""
 
     __slots__ = ("shelf",)
 
     shelf: dict[Timer, tuple[float, int, Timer]] | None
+    """Where the loop keeps a timer until the time is near, with a place in the order. Most are cancelled before."""
 
     def cancel(self) -> None:
         """As for each callback; and the loop drops it."""
@@ -223,7 +220,6 @@ class Machine:
         contextvars.Context().run(self._loop.call_at, until, self._go_on)
 
     def _go_on(self) -> None:
-        """Go on with the parts whose time is over."""
         over = [part for part, until in self._stopped_until.items() if until <= self._loop.now]
         stood = not self._goes_on
         for part in over:

@@ -50,12 +50,9 @@ _ANSWERS: Final[tuple[Policy, ...]] = ("defer", "defer", "defer", "wait", "raise
 
 @dataclass(frozen=True, slots=True)
 class DeferApp:
-    """An app's host.json, as far as the workload must know it.
+    """An app's host.json: the name of the app's folder, the ``deferDelay``, and the options of queues.
 
-    Attributes:
-        name: the name of the folder; empty: no folder, and all options have their defaults.
-        delay: the ``deferDelay``.
-        options: the options of queues that the host reads.
+    With an empty name there is no folder, and all options have their defaults.
     """
 
     name: str
@@ -81,14 +78,10 @@ APPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A function that a queue triggers.
+    """A guarded function that a queue triggers, and the parameter that the host fills.
 
-    Attributes:
-        run: it, guarded.
-        parameter: the parameter of the trigger, which the host fills.
-        keyed: whether the lock is that of the customer in the message: all functions of the app share the lock.
-        is_async: whether it can be cancelled.
-        asks: whether its policy is a function.
+    ``keyed``: the lock is the lock of the customer in the message, and all functions of the app share the lock.
+    ``asks``: the policy is a function.
     """
 
     run: Callable[..., Any]
@@ -135,7 +128,7 @@ def shapes(app: DeferApp, queue: str) -> dict[str, Shape]:
 
 def _shape(app: func.FunctionApp, kind: str, queue: str) -> Shape:
     is_async, binary = kind != "put_off_sync", kind == BYTES
-    function = _async_body() if is_async else _sync_body()
+    function = _body(is_async=is_async)
     function.__name__ = function.__qualname__ = name_of(kind, queue)
     keyed = _GUARDS[kind].get("mode") is None
     arguments: dict[str, Any] = _GUARDS[kind] | ({"scope": "Order:Id", "level": "host"} if keyed else {})
@@ -160,22 +153,18 @@ def name_of(kind: str, queue: str) -> str:
     return f"{kind}_of_{queue.replace('-', '_')}"
 
 
-def _async_body() -> Callable[..., Any]:
+def _body(*, is_async: bool) -> Callable[..., Any]:
     async def put_off(msg: func.QueueMessage, job: Job, ran: list[int]) -> str:  # noqa: ARG001 - the scope is in it
         ran.append(1)
         await job.run()
         return "done"
 
-    return put_off
-
-
-def _sync_body() -> Callable[..., Any]:
     def put_off_sync(msg: func.QueueMessage, job: Job, ran: list[int]) -> str:  # noqa: ARG001
         ran.append(1)
         job.run_sync()
         return "done"
 
-    return put_off_sync
+    return put_off if is_async else put_off_sync
 
 
 _QUEUES: Final = ("deferred-orders", "deferred-parcels")
@@ -275,7 +264,6 @@ class _DeferralRunner:
         return invoked.result()
 
     def _is_last(self, received: QueueMessage) -> bool:
-        """Tell whether the host tries the message no more."""
         return received.dequeue_count >= self.tries
 
     async def _cancel(self, machine: Machine, invoked: asyncio.Task[bool], invocation: str, rng: random.Random) -> None:

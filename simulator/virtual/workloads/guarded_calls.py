@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.hosts.jobs import Job, guarded_jobs, message, some_jobs
@@ -24,16 +24,10 @@ def with_jobs(start: Callable[[World], None], *, queue: str = "") -> Callable[[W
     """Return a start of a workload that first declares the guarded functions; ``queue`` triggers them."""
 
     def begin(world: World) -> None:
-        declare(world, guarded(), queue=queue)
+        declare(world, guarded_jobs(), queue=queue)
         start(world)
 
     return begin
-
-
-@cache
-def guarded() -> dict[str, Callable[..., Any]]:
-    """Return the guarded functions, which all worlds of a process share."""
-    return guarded_jobs()
 
 
 def start_queue(world: World) -> None:
@@ -162,7 +156,7 @@ async def invoke_job(
     """Run one invocation as the worker does, for the message of the id ``received``; tell whether it succeeded."""
     text = message(key)
     outcome = await invoke_one(
-        world, machine, guarded(), kind, invocation, key=key, message=received, msg=text, job=job
+        world, machine, guarded_jobs(), kind, invocation, key=key, message=received, msg=text, job=job
     )
     world.oracle.reached[f"invocation: {outcome}"] += 1
     return outcome == "ok"

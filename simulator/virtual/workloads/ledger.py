@@ -97,10 +97,6 @@ class MessageEntry:
     troubled: bool = False
     vain: int = 0
 
-    def struck(self, now: float) -> bool:
-        """Tell whether a host that had it died or stood still since."""
-        return any(machine.crashed or machine.stopped_since(now - since) for machine, since in self.machines.items())
-
 
 _OF_NOBODY: Final = -1
 """The number of a message that no producer has put there."""
@@ -187,7 +183,7 @@ class Ledger:
 
     def received(self, queue: str, stored: Stored, machine: Machine) -> None:
         """See ``Watcher.received``."""
-        now, entry, failed = self.world.loop.now, self._names[stored.id], 0
+        now, entry = self.world.loop.now, self._names[stored.id]
         failed = entry.failures[stored.id]
         if stored.dequeued > failed and not (entry.troubled or self._struck(entry)):
             again = f"is received after {stored.dequeued} times as {stored.id} in {queue}, and failed {failed} times"
@@ -270,7 +266,9 @@ class Ledger:
         return sum(stored.expires > now for stored in there)
 
     def _struck(self, entry: MessageEntry) -> bool:
-        return entry.struck(self.world.loop.now)
+        """Tell whether a host died or stood still since the receipt of the message."""
+        now = self.world.loop.now
+        return any(machine.crashed or machine.stopped_since(now - since) for machine, since in entry.machines.items())
 
     def _blame(self, check: str, entry: MessageEntry, what: str) -> None:
         self.world.oracle.blame(check, f"message number {entry.number} of {entry.queue} {what}")

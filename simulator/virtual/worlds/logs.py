@@ -108,6 +108,5 @@ class Logs(logging.Handler):
         self._threads[machine].take(say)
 
     def _rest(self) -> None:
-        """Stop logging when no handler is broken any more."""
         if all(until <= self._loop.now for until in (*self._blocks_until.values(), *self._raises_until.values())):
             logging.disable(logging.CRITICAL)

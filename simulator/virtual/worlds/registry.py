@@ -1,17 +1,16 @@
 """The workloads by name: each starts the work of a virtual world's hosts, drawn from the world's seed.
 
 A module registers its workloads while Python imports it. Processes that run scenarios elsewhere import the same modules
-first: ``modules`` names them, and ``load`` imports them.
+first: ``modules`` names them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from simulator.virtual.worlds.world import World
 
@@ -21,7 +20,6 @@ class Workload:
     """Work for the hosts of a world.
 
     Attributes:
-        start: starts the tasks on all machines.
         checks: modules whose docstrings explain the checks of this workload.
         in_all: whether ``all`` includes this workload.
         through_sdk: whether ``--through-sdk`` can carry all requests of this workload.
@@ -49,12 +47,6 @@ def register(module: str, workloads: Mapping[str, Workload]) -> None:
     for name, added in workloads.items():
         _workloads.pop(name, None)
         _workloads[name] = added
-
-
-def load(modules: Iterable[str]) -> None:
-    """Import modules that register workloads."""
-    for module in modules:
-        import_module(module)
 
 
 def modules() -> tuple[str, ...]:

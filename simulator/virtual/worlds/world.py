@@ -187,28 +187,25 @@ class World:
     def run(self) -> Run:
         """Run the world, and return the result."""
         with self.surroundings:
-            return self._happen()
-
-    def _happen(self) -> Run:
-        provide_runtime(lambda: self.runtimes[here()])
-        unsubscribe = subscribe(self._hear)
-        logging.disable(logging.CRITICAL)
-        try:
-            with watched():
-                self.loop.run_until_complete(self._live())
-                self.loop.drain()
-            if not self._broken() and not self._given_up:
-                self._judge_the_end()
-            return self._result()
-        except (Deadlock, Stuck) as deadlock:
-            self.oracle.blame("deadlock", str(deadlock))
-            return self._result()
-        finally:
-            self._bury()
-            self._logs.close()
-            logging.disable(logging.NOTSET)
-            unsubscribe()
-            provide_runtime(None)
+            provide_runtime(lambda: self.runtimes[here()])
+            unsubscribe = subscribe(self._hear)
+            logging.disable(logging.CRITICAL)
+            try:
+                with watched():
+                    self.loop.run_until_complete(self._live())
+                    self.loop.drain()
+                if not self._broken() and not self._given_up:
+                    self._judge_the_end()
+                return self._result()
+            except (Deadlock, Stuck) as deadlock:
+                self.oracle.blame("deadlock", str(deadlock))
+                return self._result()
+            finally:
+                self._bury()
+                self._logs.close()
+                logging.disable(logging.NOTSET)
+                unsubscribe()
+                provide_runtime(None)
 
     async def _live(self) -> None:
         for fault in self.faults:
@@ -283,7 +280,8 @@ class World:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _judge_the_end(self) -> None:
-        self.oracle.judge_the_end()
+        for check in self.oracle.last_checks:
+            check()
         for machine, job in self._jobs:
             if job.done() and not job.cancelled() and (error := job.exception()) is not None:
                 self.oracle.blame("broken", f"a job of {machine or 'the feed'} raised {error!r}")

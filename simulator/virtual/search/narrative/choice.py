@@ -250,7 +250,6 @@ def _odd(tale: Tale, since: float) -> list[Visit]:
 
 
 def _outlived(visit: Visit) -> bool:
-    """Tell whether a body ran on when its lease had ended."""
     lease = visit.lease
     if lease is None or lease.ending == "open" or visit.entered is None:
         return False

@@ -249,7 +249,6 @@ def _fate(record: Record) -> str:
 
 
 def _is_mark(record: Record) -> bool:
-    """Tell whether a request begins or ends a lease."""
     return record.text("call") in ("acquire", "release", "break_") and record.text("answer") == "ok"
 
 
@@ -278,7 +277,6 @@ def _goes_without_saying(tale: Tale, record: Record) -> bool:
 
 
 def _is_made(tale: Tale, missing: Record) -> bool:
-    """Tell whether anybody made the blob after an attempt that missed it."""
     made = [each for each in tale.records if each.event == "request" and each.text("call") == "create"]
     return any(each.text("name") == missing.text("name") and each.t >= missing.t for each in made)
 
