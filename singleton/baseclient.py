@@ -73,21 +73,21 @@ class BaseClient:
         self._door = Closing()
 
     def close(self) -> None:
-        """Refuse new locks, and tell those who wait. What is held stays so until its block ends.
+        """Refuse new locks, and end waits with ``LockClosed``. A hold stays until the end of its block.
 
-        The connections of a client that was made with a credential or a function are closed then, too.
+        The connections of a client that was made with a credential or a function are closed after the last hold.
         """
         self._door.close()
 
     @staticmethod
     def safe_name(text: str) -> str:
-        """Return a name that a lock may have, made of any text: a file's path, what a user typed, nothing at all.
+        """Return a name that a lock may have, made of any text: a file's path, a user's input, the empty text.
 
-        A text that may be a name stays what it is. Of any other the name is what is left of it, and a hash; different
+        A valid name stays unchanged. The name for another text is the valid part of the text, and a hash; different
         texts have different names.
 
         Raises:
-            ConfigurationError: it is no text.
+            ConfigurationError: ``text`` is no text.
 
         Example::
 
@@ -107,14 +107,14 @@ class BaseClient:
         max_hold: Seconds | None = None,
         owner: str = "",
     ) -> PeriodicWorker:
-        """Make a worker that does its work every so many seconds, on one instance at a time.
+        """Make a worker that does its work every ``every`` seconds, on one instance at a time.
 
         Args:
             name: name of the lock.
             work: a function, or coroutine function, that gets the hold.
             every: seconds from tick to tick, above 0.
-            at_least: seconds for which the lock is kept, however short the work is. So instances whose ticks come at
-                other times skip theirs. It must be less than ``every``: the instance's own next tick needs the lock.
+            at_least: seconds for which the lock is kept, however short the work is: instances with ticks in this time
+                skip the ticks. Must be less than ``every``: the instance's own next tick needs the lock.
             max_hold: seconds after which the work's hold is lost, as for ``lock``.
             owner: as for ``lock``.
 
@@ -177,22 +177,22 @@ class BaseClient:
     ) -> str:
         """Return the name of the lock that ``@singleton`` takes for invocations of a function with this scope.
 
-        The app is that of the client's option ``host_id``, or else the one whose settings and host.json are found here,
-        as the Functions host finds them. Elsewhere give ``SingletonOptions(host_id=…)``. If nothing here gives the id,
-        it is made of this machine's name, which no app in Azure has, and a warning is logged. In the container
-        ``azure-webjobs-hosts`` the name is that of ``layout="webjobs"``.
+        The app's id is the client's option ``host_id``, or comes from app settings and host.json, as the Functions host
+        finds both here. Elsewhere give ``SingletonOptions(host_id=…)``. Without an option or a setting the id is made
+        of this machine's name, which no app in Azure has, and a warning is logged. In the container
+        ``azure-webjobs-hosts`` the name is the name in ``layout="webjobs"``.
 
         Args:
-            function: the function's name; if it is declared with ``name``, that name.
-            scope: the text of the scope's value, or of its values in order; none for a function without a scope.
+            function: the function's name, or the ``name`` of the declaration.
+            scope: text of the scope's value, or texts of the values in order; none for a function without a scope.
             level: ``"host"`` for the lock that functions share.
             listener: for the lock of ``mode="listener"``.
             scope_hash: for a function that is declared with ``scope_hash=True``.
-            limit: for a function that is declared with it. Then the result is the name of a semaphore; its blobs are
-                that name with ``/slot-0``, ``/slot-1`` and so on.
+            limit: the limit of the declaration. With a limit the result is the name of a semaphore; the blobs are the
+                name with ``/slot-0``, ``/slot-1`` and so on.
 
         Raises:
-            ConfigurationError, ScopeError: no lock can have such a name.
+            ConfigurationError, ScopeError: no lock can have this name.
         """
         from singleton.operating.lock_names import app_id, name_in, scope_values, warn_of_machine
 
@@ -202,7 +202,7 @@ class BaseClient:
         return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash, limit=limit)
 
     def _known_address(self, name: str) -> Address:
-        """Return the address of a lock under the client's own options; of those used last it is remembered."""
+        """Return the address of a lock under the client's own options; recent addresses are remembered."""
         address = self._addresses.get(name)
         if address is None:
             address = self._address(name)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def suspend_aware_clock() -> Callable[[], float]:
-    """Return a monotonic clock, one which counts suspended time where the system has it (B19)."""
+    """Return a monotonic clock which counts suspended time, if the system has such a clock (B19)."""
     for clock in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
         if hasattr(time, clock):
             return functools.partial(time.clock_gettime, getattr(time, clock))

@@ -35,7 +35,7 @@ def written_mark(failover: float, epoch: int) -> str:
 
 
 def read_mark(text: str, epoch: int | None) -> float | None:
-    """Return the ``failover`` of the holder that wrote this; None: the epoch is another one, or the text no mark.
+    """Return the ``failover`` of the mark's writer; None: the mark has another epoch, or the text is no mark.
 
     >>> read_mark("2000/17", 17), read_mark("2000/17", 18)
     (2.0, None)

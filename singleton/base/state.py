@@ -21,8 +21,8 @@ STATE_KEY: Final = "SingletonState"
 OUTCOME: Final = "once"
 """The kind of state that ``once`` keeps: JSON, for whoever reads or removes it as an operator."""
 UNTIL_KEY: Final = "SingletonUntil"
-"""The key beside it of state that is of no use from then on, by the service's clock: seconds since 1970. A sweep may
-delete it then."""
+"""The key of the state's end of use, by the service's clock: seconds since 1970. A sweep may delete the state from this
+second on."""
 NOT_UNDERSTOOD: Final = "state not understood"
 """The reason of an error over content that can't be read as what it is marked as."""
 
@@ -46,7 +46,7 @@ class Kept:
 
 
 class Keeper(Protocol):
-    """What keeps the state of one hold. Its coroutines run where the lock lives."""
+    """Keeps the state of a hold. The coroutines run on the loop of the lock."""
 
     async def read(self) -> Kept:
         """Read it, under the lease."""
@@ -59,7 +59,7 @@ class Keeper(Protocol):
 
 
 class Crossing(Protocol):
-    """The way from any thread and any loop to where locks live. ``Calls`` is it."""
+    """The way from any thread and any loop to the loop of the locks: ``Calls``."""
 
     def call(self, work: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
         """Run the work on the lock thread, and block."""
@@ -69,7 +69,7 @@ class Crossing(Protocol):
 
 
 class State:
-    """The state kept with the lock of a hold: a cursor, a watermark, a checkpoint. From any thread and any loop.
+    """The state kept with the lock of a hold: a cursor, a watermark, a checkpoint. Use on any thread and loop.
 
     The state is the content of the lock's blob, written under the lease: the service refuses a holder whose lease is
     gone, also if the holder's clock is wrong. The state of a later holder is never overwritten. A read or a write is
@@ -150,7 +150,7 @@ def marked(marks: Mapping[str, str], key: str) -> str | None:
 
 
 def expired(marks: Mapping[str, str], at: float) -> bool:
-    """Tell whether these marks, or this metadata, are of state that is of no use any more at this time."""
+    """Tell whether marks, or metadata, say that the state is of no use any more at ``at``."""
     until = marked(marks, UNTIL_KEY) or ""
     return until.isascii() and until.isdigit() and len(until) < 16 and at >= int(until)
 
@@ -189,7 +189,7 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
     """Return the kept value; ``default`` if the lock keeps no state.
 
     Raises:
-        StorageError: what lies there is not to be understood.
+        StorageError: the kept value is not understood.
     """
     kind = marked(kept.marks, STATE_KEY)
     if kind is None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with a block as this one around each call. A block without a hold skips the call.
+    """Return the function with a copy of the block around each call. A block without a hold skips the call.
 
     Raises:
         ConfigurationError: a block of this kind can't hold the lock around ``function``.
@@ -224,7 +224,7 @@ class _BaseBlock(Generic[_T]):
         holds, self._holds = self._holds, ()
         if self._entry is not None:
             self._entry.blocks.discard(self._entry)
-            if self._entry.blocks:  # of the blocks that share it, this is not the last
+            if self._entry.blocks:  # another block still shares the hold
                 return ()
         return holds
 

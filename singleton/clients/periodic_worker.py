@@ -1,4 +1,4 @@
-"""A periodic worker: at each tick it tries the lock, does its work under it, or skips (S-9, S-10).
+"""A periodic worker: at each tick the worker tries the lock, and does its work under the lock or skips (S-9, S-10).
 
 A worker runs until ``stop``: in a thread of its own, or on the running event loop. A worker starts once.
 """
@@ -109,7 +109,7 @@ class Running:
         """Set the stop, call ``halt`` on the loop, and wait for the thread; tell whether the worker has ended."""
         self._stopping.set()
         if self._loop is not None:
-            with suppress(RuntimeError):  # its loop is closed: it has ended
+            with suppress(RuntimeError):  # the loop is closed: the worker has ended
                 self._loop.call_soon_threadsafe(halt)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)

@@ -54,7 +54,7 @@ def _follow(call: Call, hold: Hold) -> None:
 def _tell_of_end(
     call: Call, lock: str, token: int | None, record: SectionRecord | None, reason: LossReason | None = None
 ) -> None:
-    """Tell that the hold was lost; without a reason, that it was released."""
+    """Tell of the loss of a hold; without a reason, of its release."""
     if reason is not None:
         tell("lost", call, reason=reason, token=token, lock=lock)
         return
@@ -88,7 +88,7 @@ def told_while_asking(name: str, owner: str, attempt: Work[Hold], *, for_ever: b
 async def acquire_all(
     registry: Registry, addresses: Sequence[Address], *, timeout: float | None, owner: str
 ) -> tuple[Hold, ...]:
-    """Acquire all locks in the order of their names, so that two sets never wait for each other; or none.
+    """Acquire the locks in the order of their names (two sets never wait for each other), or no lock.
 
     Returns the holds in the order of ``addresses``. The time-out is for all together. See ``LockClient.lock_all``.
     """

@@ -107,16 +107,16 @@ async def put_back(
     """Put a message back for ``delay`` seconds; the invocation can then end as a success, whatever its host deletes.
 
     Args:
-        queue: where it came from.
+        queue: the queue of the message.
         message: the message.
         delay: seconds; fewer if the message's life would end before.
         handed_on: told the copy's id as soon as the copy is sent, before the original ends.
 
     Returns:
-        what became of it; None if the original comes back by itself, because we were held up, or as its life ends.
+        the move: queue, copy, ``by_host``; None: the original comes back by itself: we were held up, or its life ends.
 
     Raises:
-        MessageElsewhere: it is not ours any more.
+        MessageElsewhere: the message is not ours any more.
         StorageDenied, StorageUnavailable, StorageError: the queue refused. The original comes back by itself, or
             is there beside a copy.
     """
@@ -174,7 +174,7 @@ async def move(
     (H-39).
 
     Raises:
-        MessageElsewhere: it is not ours any more.
+        MessageElsewhere: the message is not ours any more.
         StorageDenied, StorageUnavailable, StorageError: a queue refused.
     """
     clock = asyncio.get_running_loop().time

@@ -107,7 +107,7 @@ def check_format(pattern: str, subject: str) -> None:
 
     Offered are N, D, B and P for GUIDs; d, D, s, o and patterns of ``yyyy yy MMMM MMM MM M dddd ddd dd d HH H hh h mm m
     ss s f…fffffff tt zzz zz z K`` for dates. T, Z and text in quotes stand for themselves. Other letters are refused:
-    .NET would print them as they are, so that ``YYYYMMdd`` gives the same scope in every year.
+    .NET would print such letters unchanged, and ``YYYYMMdd`` would give one scope in every year.
     """
     if pattern not in (*_GUID_FORMATS, TEXT):
         _date_pieces(pattern, subject)

@@ -1,9 +1,9 @@
 """How the WebJobs SDK prints a value into a scope id (W-38): by the type that the value has in C#.
 
-Text and whole numbers are printed as they are, a ``Guid`` and a ``DateTime`` in a form of their own, and any other type
-as nothing at all: its lock is that of the whole function. JSON does not tell the type: a date may be a ``DateTime`` in
-C# or a ``string``. Where these differ the value is refused, and its placeholder has to say what it is: by a format, or
-by ``{When:text}``. What comes from the host has a known type, and is printed by that.
+Text and whole numbers are printed unchanged, a ``Guid`` and a ``DateTime`` in a .NET form, and any other type as
+nothing at all: the lock is the whole function's. JSON does not tell the type: a date may be a ``DateTime`` in C# or a
+``string``. If the two print differently, the value is refused, and the placeholder has to name the type: by a format,
+or by ``{When:text}``. A value from the host has a known type, and is printed by this type.
 """
 
 from __future__ import annotations

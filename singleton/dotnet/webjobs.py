@@ -8,12 +8,12 @@ r"""The layout of the WebJobs SDK, with the same blobs: a .NET host of the same 
     'locks/myapp/north/3'
 
 A function of the Functions host, Python's too, is ``Host.Functions.{name}`` to WebJobs; a precompiled one of C# is its
-type and method (facts §9, §10), which has to be given. As there, an empty scope means the lock of the whole function.
+type and method (facts §9, §10), which has to be given. As in WebJobs, an empty scope means the whole function's lock.
 
-Names are not escaped (W-45), so different scopes may mean one lock. Then one waits for the other without need: that is
-the price of the same blob in both runtimes. A name that would leave its folder, that no request can carry, or that is
-always taken has no counterpart in .NET: it is made safe and ends in a hash (X-8, M-11). Only the owner is written, as
-WebJobs does (W-57). So holds have no fencing token: the .NET host would not increase it.
+Names are not escaped (W-45), so different scopes may mean one lock. A needless wait between the two scopes is the
+price of a shared blob in both runtimes. A name that would leave its folder, that no request can carry, or that is
+always taken has no counterpart in .NET: the name is made safe and ends in a hash (X-8, M-11). Only the owner is
+written, as WebJobs does (W-57). So holds have no fencing token: the .NET host would not increase a token.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class WebJobsLayout(Layout):
         """Return the blob that WebJobs locks (W-28 to W-33, W-45).
 
         Raises:
-            ConfigurationError: as ``blob_name.lock_name``; or the host id is none that WebJobs can have.
+            ConfigurationError: as ``blob_name.lock_name``; or WebJobs can't have the host id.
             ScopeError: at level "host" the scope comes to nothing.
         """
         check_parts(host_id, function, scopes, level)

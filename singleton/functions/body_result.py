@@ -50,7 +50,7 @@ def refuse_unanswered(function: str, error: BaseException) -> None:
     """Fail the invocation if its body raised an error which the Functions worker never answers for (facts §6).
 
     The errors are a cancellation without a caller who asked for it, an exit, and ``StopIteration``, which no future
-    can carry. Call this where the error is handled, and raise any other error again.
+    can carry. Call in the handler of the error, and raise any other error again.
     """
     match error:
         case asyncio.CancelledError() if not being_cancelled():

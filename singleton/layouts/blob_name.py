@@ -14,7 +14,7 @@ with a meaning of their own (``/`` between segments, ``.`` between parts, ``~`` 
 that would be too long is cut and ends in ``~`` and a hash of the whole name. So no scope value, however hostile,
 reaches another lock or leaves its prefix, and different parts never make the same name (B11).
 
-WebJobs writes scopes unescaped, ``\`` as ``/`` (W-28 to W-30, W-43): there, different scopes can mean one blob.
+WebJobs writes scopes unescaped, ``\`` as ``/`` (W-28 to W-30, W-43): different scopes can mean one blob of WebJobs.
 
 ``safe_name`` makes a name of any text, as DistributedLock's safe names are made (M-7 to M-12).
 """
@@ -58,7 +58,7 @@ def lock_name(
         function: the function's name; level "host" leaves it out (W-30).
         scopes: the scope's values, in order. None of them may be empty.
         level: "function" for a lock of this function, "host" for one that functions share by naming the same scope.
-        listener: for the lock of who listens, which is another than that of the invocations (W-15).
+        listener: for the lock of the listener, a different lock from the invocations' (W-15).
 
     Raises:
         ConfigurationError: there is no host id (W-31), no function, no scope at level "host" (W-10), or no such level.

@@ -72,7 +72,7 @@ class SingletonOptions:
         listener_lock_period: length of a leadership's lease, whole seconds from 15 to 60 (W-18).
         lock_acquisition_timeout: how long to wait for a lock, more than 0; None waits for ever (W-19).
         lock_acquisition_polling_interval: the longest wait between two polls for a lock, at least 0.5 (W-20).
-        lock_acquisition_min_polling_interval: the first such wait, which then grows; at least 0.01.
+        lock_acquisition_min_polling_interval: the first wait between two polls, which then grows; at least 0.01.
         listener_lock_recovery_polling_interval: how often a process that isn't the listener tries to become it, at
             least 15; None: never (W-21).
         renewal_interval: how long after each renewal a lease is renewed again, at least 1 and at most five sixths of

@@ -40,7 +40,7 @@ class Said(Exception):
 class AzureBlobLeaseStore:
     """A ``LeaseStore``, ``ContentStore``, ``LogStore`` and ``NoteStore`` on the blobs of one container.
 
-    Its loop is the loop of its making. The contract of each request is told by those protocols.
+    Use the store on the loop of its making. The protocols tell the contract of each request.
     """
 
     def __init__(self, container: ContainerClient, *, close_with: tuple[Any, ...] = ()) -> None:
@@ -153,7 +153,7 @@ class AzureBlobLeaseStore:
         return self._container
 
     async def _with_container(self, make: Callable[[], Awaitable[_T]]) -> _T:
-        """Make a blob; where the container is missing, make that first."""
+        """Make a blob; make a missing container first."""
         try:
             return await make()
         except StoreFailure as failure:

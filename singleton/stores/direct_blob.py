@@ -1,4 +1,4 @@
-"""Leases on Azure blobs, asked of the service itself: one HTTP request a call, without an SDK in between."""
+"""Leases on Azure blobs, asked of the service directly: a call is one HTTP request, without an SDK in between."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATHS: Final = 1024
 """Names with a cached path."""
 _META: Final = "x-ms-meta-"
 _PATIENCE: Final = 60.0
-"""Seconds for a request of an operator's, who gives it no end. Locks do."""
+"""Seconds for an operator's request, which comes without a time limit. Locks set limits."""
 _LONGEST_PAGE: Final = 64 * 2**20
 """Bytes of a page of a listing, at most: 5,000 blobs with 8 kB of metadata each are 40 MB."""
 
@@ -30,7 +30,7 @@ _LONGEST_PAGE: Final = 64 * 2**20
 class DirectBlobStore:
     """A ``LeaseStore``, ``ContentStore``, ``LogStore``, ``NoteStore`` and ``LockKeeping`` on blobs of one container.
 
-    Its methods run on one event loop. The contract of each request is told by those protocols.
+    Every method runs on one event loop. The protocols tell the contract of each request.
     """
 
     def __init__(self, wire: Wire, container: str) -> None:
@@ -159,7 +159,7 @@ class DirectBlobStore:
         return replied
 
     async def _with_container(self, make: Callable[[], Awaitable[BlobState | None]]) -> BlobState | None:
-        """Make a blob; where the container is missing, make that first."""
+        """Make a blob; make a missing container first."""
         try:
             return await make()
         except StoreFailure as failure:

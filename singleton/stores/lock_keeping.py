@@ -1,7 +1,7 @@
-"""What an operator asks of a container: which locks there are, to end a lease, to delete what nobody uses.
+"""The requests of operators to a container: list the locks, end a lease, delete an unused blob.
 
-No lock needs these requests, so they are a protocol beside ``LeaseStore``. Each method is one request, on the
-conditions that it names, and may raise ``StoreFailure``.
+No lock needs these requests, so their protocol is beside ``LeaseStore``. A method is one request, on the conditions
+of the arguments, and may raise ``StoreFailure``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from singleton.stores.protocol import MOST_LISTED, BlobState
 LONGEST_BREAK: Final = 60
 """Seconds of a break period, at most."""
 IN_USE: Final = "LeaseIdMissing"
-"""The code with which the service refuses to delete a blob on which somebody has the lease."""
+"""The code with which the service refuses to delete a leased blob."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Page:
 
     Attributes:
         entries: the blobs.
-        marker: what to ask for the next page with; None: this is the last.
+        marker: the argument for the next page; None: this page is the last.
         at: the service's clock as it answered, seconds since 1970.
     """
 
@@ -53,10 +53,10 @@ class LockKeeping(Protocol):
         """List blobs whose names begin with ``prefix``, at most ``most`` of them, from where ``marker`` says."""
 
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
-        """Let anybody's lease end in ``after`` seconds (0 to 60) or as it is; return in how many it will.
+        """Break any holder's lease on the blob, to end in ``after`` seconds (0 to 60); return the seconds left.
 
-        From now on it can't be renewed. With None it lasts as long as it would without a renewal; one that never
-        expires ends at once. A later call can only bring the end nearer. With an ETag, only if the blob has it.
+        From now on the lease can't be renewed. With None the lease lasts as long as without a renewal; an endless lease
+        ends at once. A later call can only bring the end nearer. With an ETag, only if the blob has this ETag.
         """
 
     async def erase(self, name: str, etag: str) -> None:

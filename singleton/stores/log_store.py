@@ -42,9 +42,9 @@ class LogStore(Protocol):
     """Logs in a container. Every method is one request, unless it says more, and may raise ``StoreFailure``."""
 
     async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """Make an empty log, and its container where missing; False: there is a blob of this name already.
+        """Make an empty log, and a missing container; False: a blob of this name exists already.
 
-        Where the container is missing it takes three requests, once.
+        With a missing container the call takes three requests, once.
         """
 
     async def append(self, name: str, block: bytes) -> int:
