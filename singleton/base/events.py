@@ -201,7 +201,7 @@ def tell(
         case "waiting":
             times.asked, times.waits, times.got = at, True, None
             times.function = call.function or ("" if (asking := current()) is None else asking.function)
-            still_going(call)
+            _going[id(call)] = call
         case "acquired":
             times.acquired, times.waits, times.ended = at, False, None
             if hold is not None:

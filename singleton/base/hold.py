@@ -7,6 +7,7 @@ import contextlib
 import math
 import threading
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockLost
@@ -116,7 +117,7 @@ class LossSignal:
                 self._callbacks.append(callback)
         if reason is not None:
             _call(callback, reason)
-        return lambda: _remove(self._callbacks, callback)
+        return partial(_remove, self._callbacks, callback)
 
     def fire(self, reason: LossReason) -> None:
         """Declare the hold lost. Called by the lock; a second call has no effect."""
@@ -124,8 +125,9 @@ class LossSignal:
             if self._reason is not None:
                 return
             self._reason = reason
-            callbacks, self._callbacks = self._callbacks, []
-            waiters, self._waiters = self._waiters, []
+            callbacks, waiters = [*self._callbacks], [*self._waiters]
+            self._callbacks.clear()
+            self._waiters.clear()
         for callback in callbacks:
             _call(callback, reason)
         for wake in waiters:
@@ -152,7 +154,8 @@ class LossSignal:
             self._ended = True
             if not kept:
                 self._callbacks.clear()  # callback, hold and signal refer to one another in a circle
-            waiters, self._waiters = self._waiters, []
+            waiters = [*self._waiters]
+            self._waiters.clear()
         for wake in waiters:
             _call(wake)
 
@@ -163,7 +166,7 @@ class LossSignal:
                 self._waiters.append(wake)
         if over:
             wake()
-        return lambda: _remove(self._waiters, wake)
+        return partial(_remove, self._waiters, wake)
 
 
 def _call(callback: Callable[..., object], *arguments: object) -> None:

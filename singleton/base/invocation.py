@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from contextvars import Token
+    from contextvars import Context, Token
 
 _IN_A_TASK: Final = "__azure_function_invocation_id__"
 """The attribute by which the worker's log handler knows the tasks of an invocation."""
 
 
 class Invocation:
-    """One invocation of a function.
+    """One invocation of a function: a block which works for the invocation, until its end. Enter once.
+
+    In the block of another invocation everything belongs to the outer one: the host knows nothing of the inner.
 
     Attributes:
         id: as the host calls it; None: nobody's.
@@ -38,7 +40,7 @@ class Invocation:
         over: whether it has ended: nothing is logged in its name any more.
     """
 
-    __slots__ = ("function", "id", "over", "scope", "since", "storage")
+    __slots__ = ("_token", "function", "id", "over", "scope", "since", "storage")
 
     def __init__(
         self,
@@ -53,6 +55,16 @@ class Invocation:
         self.storage = storage
         self.since: float | None = None
         self.over = False
+        self._token: Token[Invocation | None] | None = None
+
+    def __enter__(self) -> None:
+        if current() is None:
+            self._token = _current.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            self.over = True
+            _current.reset(self._token)
 
 
 _NOBODY: Final = Invocation()
@@ -63,28 +75,6 @@ def current() -> Invocation | None:
     """Return the invocation that this code works for; None where there is none, or it has ended."""
     known = _current.get()
     return None if known is None or known is _NOBODY or known.over else known
-
-
-class UnderWay:
-    """A block that works for this invocation, until it is over.
-
-    What is called within another one belongs to that: the host knows nothing of it.
-    """
-
-    __slots__ = ("_invocation", "_token")
-
-    def __init__(self, invocation: Invocation) -> None:
-        self._invocation = invocation
-        self._token: Token[Invocation | None] | None = None
-
-    def __enter__(self) -> None:
-        if current() is None:
-            self._token = _current.set(self._invocation)
-
-    def __exit__(self, *_: object) -> None:
-        if self._token is not None:
-            self._invocation.over = True
-            _current.reset(self._token)
 
 
 class SpeakingOf:
@@ -111,9 +101,10 @@ def speak_of(invocation: Invocation | None) -> None:
     _current.set(invocation or _NOBODY)
 
 
-def whose() -> Invocation | None:
-    """Return the invocation in whose name this code logs, also in a function without a guard."""
-    return _current.get() or _told_by_the_worker()
+def speak_in(context: Context) -> None:
+    """Log in a copy of the caller's context in the name of the caller's invocation, also without a guard."""
+    if _current.get() is None:
+        context.run(speak_of, _told_by_the_worker())
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):

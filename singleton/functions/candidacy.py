@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, StorageUnavailable, as_told
@@ -19,7 +21,7 @@ from singleton.base.invocation import log as _log
 from singleton.locking.campaign import Campaign
 from singleton.locking.line import HERE
 from singleton.locking.section import Section
-from singleton.runtime.hold_end import ReleaseOfDropped
+from singleton.runtime.hold_end import release_dropped
 
 if TYPE_CHECKING:
     from singleton.base.events import Call
@@ -124,7 +126,7 @@ class Candidacy(Campaign):
         self._seats[record] = current()
         seat.lease.whose = self._seats[record]
         record.ended.add_done_callback(lambda _: self._vacate(record))
-        seat.dropped = ReleaseOfDropped()
+        seat.dropped = partial(release_dropped, asyncio.get_running_loop(), copy_context())
         return seat
 
     def _leads(self) -> Hold | None:

@@ -10,7 +10,7 @@ import os
 from collections import UserList
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ConfigurationError, ScopeError
@@ -245,7 +245,7 @@ class Declaration:
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self._always is not None:
             return [*self._always]
-        find = cache(lambda: find_payload(arguments, self.trigger))
+        find = cache(partial(find_payload, arguments, self.trigger))
         scopes = []
         if self.scope_id:
             scopes.append(self.template.bind(os.environ, BindingData(find, dotnet=self.layout.dotnet)))
@@ -257,27 +257,22 @@ class Declaration:
                     "look it up in. For a timer, use scope_id in place of scope",
                     reason="no payload",
                 )
-            value = self._value_in(payload)
+            body, dotnet = payload.read(), self.layout.dotnet
+            value = None
+            with contextlib.suppress(ScopeError):
+                value = value_at(self.scope, body, dotnet=dotnet)
+            if value is None:  # only an error names the message, whose id takes a parse of the body
+                value = value_at(self.scope, body, message_id=payload.find_id(), dotnet=dotnet)
             scopes.append(value)
-        return self._named(scopes)
-
-    def _value_in(self, payload: Payload) -> str:
-        """Return the scope's value. The message's id takes a parse of the body, and is looked up for an error only."""
-        assert self.scope is not None
-        body, dotnet = payload.read(), self.layout.dotnet
-        with contextlib.suppress(ScopeError):
-            return value_at(self.scope, body, dotnet=dotnet)
-        return value_at(self.scope, body, message_id=payload.find_id(), dotnet=dotnet)
+        return [*map(hashed_scope, scopes)] if self.scope_hash else scopes
 
     @cached_property
     def _always(self) -> list[str] | None:
         """The scopes of every invocation; None: the scopes depend on the invocation, or on settings."""
         if self.scope is not None or not self.template.is_literal:
             return None
-        return self._named([self.template.bind({}, {})] if self.scope_id else [])
-
-    def _named(self, scopes: list[str]) -> list[str]:
-        return [hashed_scope(scope) for scope in scopes] if self.scope_hash else scopes
+        scopes = [self.template.bind({}, {})] if self.scope_id else []
+        return [*map(hashed_scope, scopes)] if self.scope_hash else scopes
 
     @cached_property
     def _host_id(self) -> str:
@@ -310,10 +305,12 @@ class Declaration:
 
         return LockContainer(self._account, self.options.container, self.options.http)
 
-    def _address(self, call: Call) -> Address:
-        from singleton.runtime.address import Address
+    @cached_property
+    def _address_of(self) -> Callable[[LockContainer, str], Address]:
+        """Returns the address of a lock: container, name."""
+        from singleton.runtime.address import address_maker
 
-        return Address.of(self._place, call.lock, self.options, self.layout.stamp())
+        return address_maker(self.options, self.layout.stamp())
 
     def _addresses(self, call: Call) -> tuple[Address, ...]:
         """Return the address of the lock, and with ``also`` the address of the old name.
@@ -322,11 +319,11 @@ class Declaration:
             ConfigurationError: both are the same lock.
             ScopeError: the payload names no scope of the old one.
         """
-        address = self._address(call)
+        address = self._address_of(self._place, call.lock)
         if self.also is None:
             return (address,)
         lock = self.also._lock(call.function, self.also._scopes(call.arguments))  # noqa: SLF001 - one more of our kind
-        old = self.also._address(Call(lock, call.function, call.owner))  # noqa: SLF001
+        old = self.also._address_of(self.also._place, lock)  # noqa: SLF001
         if old.blob == address.blob:
             raise ConfigurationError(
                 f"also= on {self.function} names the lock that the function has anyway: {call.lock!r} in the container "

@@ -17,7 +17,7 @@ from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavai
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
 from singleton.base.hold import Hold, single_holds
 from singleton.base.holder_record import fields_of
-from singleton.base.invocation import Invocation, UnderWay, current
+from singleton.base.invocation import Invocation, current
 from singleton.base.invocation import log as _log
 from singleton.functions.body_result import BodyContext, around, finished, refuse_unanswered
 from singleton.functions.declaration import Declaration
@@ -30,13 +30,13 @@ from singleton.runtime.waiter_count import WaitReport, is_full
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from singleton.base.events import Call, EventKind
+    from singleton.base.events import Call
     from singleton.functions.contention import Policy
     from singleton.functions.message_deferral import Deferring
     from singleton.functions.triggers import Trigger
     from singleton.functions.wait_limit import Acquire, WaitLimit
     from singleton.runtime.address import Address
-    from singleton.runtime.calls import LockRuntime, Locks, Work
+    from singleton.runtime.calls import Locks, Work
     from singleton.runtime.registry import Registry
 
 ONCE_MARK: Final = "__once__"
@@ -52,6 +52,8 @@ class Guard(Declaration):
     """
 
     decorator: ClassVar[str] = "@singleton"
+    _report: ClassVar[Callable[..., None]] = staticmethod(tell)
+    """Tells of acquisition, loss and release."""
 
     @cached_property
     def wait(self) -> float | None:
@@ -79,16 +81,20 @@ class Guard(Declaration):
     def run(self, call: Call, body: Callable[[], Any]) -> Any:
         """Run a sync body under the lock, on the caller's thread."""
         from singleton.runtime.calls import SyncLocks, at_once
+        from singleton.runtime.lock_thread import runtime
 
-        with _under_way(call):
-            answered = partial(self._answered, call, body, is_async=False)
-            return at_once(self._run(call, answered, lambda: SyncLocks(_runtime()), cancel=False))
+        with Invocation(call.owner, call.storage, call.function, call.scope):
+            locks = SyncLocks(runtime()) if self.enabled else None
+            return at_once(self._run(call, partial(self._answered, call, body, is_async=False), locks, cancel=False))
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
-        with _under_way(call):
+        from singleton.runtime.lock_thread import runtime
+
+        with Invocation(call.owner, call.storage, call.function, call.scope):
             answered = partial(self._answered, call, body, is_async=True)
-            return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
+            locks = runtime() if self.enabled else None
+            return await self._run(call, answered, locks, cancel=self.options.cancel_on_loss)
 
     async def _answered(self, call: Call, body: Callable[[], Any], *, is_async: bool) -> Any:
         try:
@@ -100,12 +106,12 @@ class Guard(Declaration):
             raise
 
     async def _run(
-        self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool
+        self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks: Locks | None, *, cancel: bool
     ) -> Any:
+        """Run the body under the lock; without ``locks`` the guard is switched off, and nothing is locked."""
         _ = self._observed
-        if not self.enabled:
+        if locks is None:
             return await self._inside(call, Hold(call.lock, owner=call.owner), body, cancel=False)
-        locks = locks_of()
         try:
             hold = await self._enter(call, locks)
         except BaseException as error:
@@ -153,12 +159,12 @@ class Guard(Declaration):
         with BodyContext(hold):
             tell("body_started", call, hold)
             try:
-                with cancelled_when_lost(hold, enabled=cancel):
+                with cancelled_when_lost(hold) if cancel else contextlib.nullcontext():
                     result = await body()
                 outcome = "ok"
                 return result
             finally:
-                tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
+                tell("body_ended", call, hold, outcome if hold.lost.reason is None else "lost")
                 if hold.lease_id is None:
                     hold.lost.freeze()
 
@@ -253,8 +259,6 @@ class Guard(Declaration):
             if timeout != 0:
                 waiters.come(blob, waiter, call.owner, self.max_waiting)
             try:
-                if limit.timeout is None:
-                    return await acquire(registry, timeout)
                 return await limit.within(registry, timeout, invocation, acquire)
             except BaseException:
                 if others is not None:
@@ -268,19 +272,21 @@ class Guard(Declaration):
 
     def _acquiring(self, call: Call, addresses: tuple[Address, ...], timeout: float | None) -> Acquire[Hold]:
         """Return how the lock is acquired, within so many seconds (None: without end)."""
-        address, attempts = addresses[0], self.layout.attempts
-        kept: Any = {"owner": call.owner, "at_least": self.at_least, "max_hold": self.max_hold}
-        if len(addresses) > 1:
+        (address, *old), owner, at_least, max_hold = addresses, call.owner, self.at_least, self.max_hold
+        if old:
             from singleton.functions.acquirers import acquire_both
 
-            return lambda registry, within: acquire_both(registry, *addresses, timeout=within, **kept)
-        if attempts is None:
-            return lambda registry, within: registry.acquire(address, timeout=within, limit=self.limit, **kept)
+            return lambda registry, within: acquire_both(
+                registry, address, *old, timeout=within, owner=owner, at_least=at_least, max_hold=max_hold
+            )
+        if (attempts := self.layout.attempts) is None:
+            return lambda registry, within: registry.acquire(
+                address, timeout=within, owner=owner, limit=self.limit, at_least=at_least, max_hold=max_hold
+            )
         from singleton.functions.acquirers import acquire_by_attempts
 
-        return lambda registry, within: acquire_by_attempts(
-            registry, address, attempts, timeout=timeout, within=within, **kept
-        )
+        acquire = partial(acquire_by_attempts, timeout=timeout, owner=owner, at_least=at_least, max_hold=max_hold)
+        return lambda registry, within: acquire(registry, address, attempts, within=within)
 
     @cached_property
     def _told(self) -> bool:
@@ -310,18 +316,3 @@ class Guard(Declaration):
         from singleton.functions.wait_limit import WaitLimit
 
         return WaitLimit.of(self.app_dir, os.environ)
-
-    def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
-        tell(kind, call, hold, reason)
-
-
-def _under_way(call: Call) -> UnderWay:
-    """Return a block whose log lines go out in the name of the invocation."""
-    return UnderWay(Invocation(call.owner, call.storage, call.function, call.scope))
-
-
-def _runtime() -> LockRuntime:
-    """Return the lock thread. Its modules are imported now, not when a worker starts."""
-    from singleton.runtime.lock_thread import runtime
-
-    return runtime()

@@ -23,16 +23,16 @@ from singleton.functions.triggers import QUEUE, TIMER, refuse_none
 from singleton.settings.durations import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from singleton.base.events import Call, EventKind
+    from singleton.base.events import Call
     from singleton.base.hold import Hold
     from singleton.base.kinds import Mode
     from singleton.functions.triggers import Trigger
     from singleton.runtime.address import Address
     from singleton.runtime.calls import Locks
     from singleton.runtime.registry import Registry
-    from singleton.settings.options import SingletonOptions
+    from singleton.settings.accounts import LockContainer
 
 _UNKNOWN: Final = (
     "Its trigger is not known here: put @singleton above the trigger's decorator, and a queue's message is put back "
@@ -45,6 +45,8 @@ class ListenerGuard(Guard):
     """A declaration with mode ``listener``."""
 
     mode: ClassVar[Mode] = "listener"
+    _report: ClassVar[Callable[..., None]] = staticmethod(lambda *_: None)
+    """Silent: the lock is the process's, and the candidacy tells of it."""
 
     def __post_init__(self) -> None:
         """Refuse what a listener can't do.
@@ -146,20 +148,17 @@ class ListenerGuard(Guard):
         except ScopeError as error:  # a setting holds a placeholder
             raise ConfigurationError(f"{error}: a listener's scope_id is filled from app settings only") from error
 
-    def _address(self, call: Call) -> Address:
-        from singleton.runtime.address import Address
-
-        return Address.of(self._place, call.lock, self._lease_options, self.layout.stamp(listener=True))
-
     @cached_property
-    def _lease_options(self) -> SingletonOptions:
-        return self.options.replace(lock_period=self.period)
+    def _address_of(self) -> Callable[[LockContainer, str], Address]:
+        from singleton.runtime.address import address_maker
+
+        return address_maker(self.options.replace(lock_period=self.period), self.layout.stamp(listener=True))
 
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
         from singleton.functions.candidacy import Candidacy
 
         about = replace(call, owner="", arguments={})
-        address = self._address(about)
+        address = self._address_of(self._place, about.lock)
         acquire = self._acquiring(about, (address,), self.wait)
         limit, invocation = self._limit, current()
 
@@ -212,9 +211,6 @@ class ListenerGuard(Guard):
         if trigger is not None and trigger.type == TIMER:
             return "skip"
         return "raise" if _has_payload(call.arguments, trigger) else "skip"
-
-    def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
-        """Say nothing: the lock is the process's, and the candidacy says what becomes of it."""
 
 
 def _refuse_none(function: str, trigger: Trigger | None) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from singleton.locking.phase import Timing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from singleton.base.kinds import Stamp
     from singleton.settings.accounts import LockContainer
     from singleton.settings.options import SingletonOptions
-
-_timing = lru_cache(64)(Timing)
-"""Shared by locks with equal timing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +34,24 @@ class Address:
         """Container and name of the blob."""
         return self.place, self.name
 
-    @classmethod
-    def of(cls, place: LockContainer, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
+    @staticmethod
+    def of(place: LockContainer, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
         """Return the address of the lock ``name`` under the options."""
-        timing = _timing(
-            period=options.lock_period,
-            renewal=options.renewal_interval,
-            poll_min=options.lock_acquisition_min_polling_interval,
-            poll_max=options.lock_acquisition_polling_interval,
-            handoff_window=options.handoff_window,
-            failover=options.failover,
-        )
-        return cls(place, name, timing, stamp if options.fencing_tokens else "none")
+        return address_maker(options, stamp)(place, name)
+
+
+_timing = lru_cache(64)(Timing)
+"""Shared by locks with equal timing."""
+
+
+def address_maker(options: SingletonOptions, stamp: Stamp = "token") -> Callable[[LockContainer, str], Address]:
+    """Return a function which returns the address of a lock under the options: container, name."""
+    timing = _timing(
+        period=options.lock_period,
+        renewal=options.renewal_interval,
+        poll_min=options.lock_acquisition_min_polling_interval,
+        poll_max=options.lock_acquisition_polling_interval,
+        handoff_window=options.handoff_window,
+        failover=options.failover,
+    )
+    return partial(Address, timing=timing, stamp=stamp if options.fencing_tokens else "none")

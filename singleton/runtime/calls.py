@@ -50,17 +50,24 @@ class Lifetime(enum.Enum):
 class Calls:
     """The registry of this process, for callers on any thread and any loop.
 
-    Subclasses say how a thread waits (``_wait``), and how work is started on the loop (``_soon``, ``_begun``).
+    Subclasses say how work is started on the loop (``_soon``, ``_begun``).
     """
 
     _thread_id: int | None = None
     """The lock thread, where a wait would never end."""
 
-    def __init__(self, registry: Registry, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        loop: asyncio.AbstractEventLoop,
+        wait: Callable[[CallResult[Any]], Any] = CallResult.result,
+    ) -> None:
+        """``wait``: blocks the calling thread until there is a result, and returns the value or raises the error."""
         self.phase = Lifetime.OPEN
         self._failure: SingletonError | None = None
         self.registry = registry
         self._loop = loop
+        self._wait = wait
         self._door = threading.RLock()
 
     def call(self, work: Work[_T]) -> _T:
@@ -70,7 +77,8 @@ class Calls:
         answer: CallResult[_T] = CallResult()
         try:
             self._ask(work, answer)
-            return self._remember(self._wait(answer))
+            result: _T = self._wait(answer)
+            return self._remember(result)
         except BaseException:
             self._abandon(answer)
             raise
@@ -208,13 +216,6 @@ class Calls:
             answer.give(task.result())
 
     # --- for subclasses -----------------------------------------------------------------------------------------------
-
-    def _wait(self, answer: CallResult[_T]) -> _T:
-        """Block the calling thread until there is an answer."""
-        try:
-            return answer.result()
-        finally:
-            del answer  # the error's traceback has this frame
 
     def _soon(self, callback: Callable[[], object], context: Context | None = None) -> None:
         """Call the callback on the loop, in the context or else in a copy of the caller's."""

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
 
 
-def cancelled_when_lost(hold: Hold, *, enabled: bool = True) -> contextlib.AbstractContextManager[None]:
+def cancelled_when_lost(hold: Hold) -> contextlib.AbstractContextManager[None]:
     """Cancel the task of the block at a loss of the hold, and turn the cancellation into ``LockLost``.
 
     A cancellation by another cause is passed on.
     """
-    task = asyncio.current_task() if enabled else None
+    task = asyncio.current_task()
     return contextlib.nullcontext() if task is None else _Cancelling(hold, task)
 
 

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,27 +17,17 @@ from singleton.locking.lock import release
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
+    from contextvars import Context
+
     from singleton.base.hold import Hold
     from singleton.locking.lease import Lease
     from singleton.locking.record import SectionRecord
 
 
-class ReleaseOfDropped:
-    """Releases the lock of a dropped hold. Made on the lock's loop, and called by ``Section`` on any thread.
-
-    In a fork the loop does not run. Small: every held lock has an instance.
-    """
-
-    __slots__ = ("_context", "_loop")
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._context = contextvars.copy_context()
-
-    def __call__(self, lock: str, record: SectionRecord) -> None:
-        """Release the lock."""
-        with suppress(RuntimeError):  # the loop is closed: the lease expires
-            self._loop.call_soon_threadsafe(_end, lock, record, context=self._context)
+def release_dropped(loop: asyncio.AbstractEventLoop, context: Context, lock: str, record: SectionRecord) -> None:
+    """Release the lock of a dropped hold, on the lock's loop. Call on any thread. In a fork the loop does not run."""
+    with suppress(RuntimeError):  # the loop is closed: the lease expires
+        loop.call_soon_threadsafe(_end, lock, record, context=context)
 
 
 def _end(lock: str, record: SectionRecord) -> None:

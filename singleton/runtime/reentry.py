@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import shown_hold, single_holds
-from singleton.base.invocation import speak_of, whose
+from singleton.base.invocation import speak_in
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def leave(entered: tuple[Nesting, ...]) -> None:
 def _innermost() -> Nesting | None:
     """Return the innermost block with a running section."""
     last = _nesting.get()
-    while last is not None and last.section is None:
+    while last is not None and (last.over or last.section is None):
         last = last.around
     return last
 
@@ -140,7 +140,7 @@ def asking_context() -> Context:
     context = copy_context()
     context.run(_asker.set, this_caller())
     context.run(shown_hold.set, None)  # the caller's hold, if dropped, must not wait for the end of this work (M-37)
-    context.run(speak_of, whose())
+    speak_in(context)
     return context
 
 

@@ -9,7 +9,9 @@ import time
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.hold import single_holds
@@ -20,7 +22,7 @@ from singleton.locking.record import BlobGuard
 from singleton.locking.renewals import Renewals
 from singleton.locking.section import Section, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
-from singleton.runtime.hold_end import ReleaseOfDropped, give_back, lose_after, until_lost
+from singleton.runtime.hold_end import give_back, lose_after, release_dropped, until_lost
 from singleton.runtime.holders import LongWait, WhoHas
 from singleton.runtime.reentry import refuse_reentry
 from singleton.runtime.waiter_count import WaiterCount
@@ -213,7 +215,7 @@ class Registry:
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
         if isinstance(hold, Section):
-            hold.dropped = ReleaseOfDropped()
+            hold.dropped = partial(release_dropped, asyncio.get_running_loop(), copy_context())
         return self.kept(hold, at_least, max_hold) if at_least or max_hold is not None else hold
 
     def kept(self, hold: Hold, at_least: float, max_hold: float | None) -> Hold:

@@ -32,14 +32,15 @@ class WaitReport:
 
 
 class WaiterCount:
-    """The waiting invocations of this process, by blob."""
+    """The waiting invocations of this process, with their containers, by name of the blob."""
 
     def __init__(self) -> None:
-        self._waiting: dict[BlobKey, set[object]] = {}
+        self._waiting: dict[str, dict[object, LockContainer]] = {}
 
     def of(self, blob: BlobKey) -> int:
         """Return the number of waiters for the lock."""
-        return len(self._waiting.get(blob, ()))
+        place, name = blob
+        return sum(each == place for each in self._waiting.get(name, {}).values())
 
     def come(self, blob: BlobKey, who: object, owner: str, most: int | None) -> None:
         """Count a waiter for the lock, until ``go``.
@@ -48,7 +49,8 @@ class WaiterCount:
             LockNotAcquired: the lock has ``most`` waiters already; the caller is not counted.
         """
         if most is None or (waiting := self.of(blob)) < most:
-            self._waiting.setdefault(blob, set()).add(who)
+            place, name = blob
+            self._waiting.setdefault(name, {})[who] = place
             return
         raise LockNotAcquired(
             f"lock {blob[1]!r} was not waited for: {waiting} invocations of this process wait for it already, and "
@@ -60,8 +62,8 @@ class WaiterCount:
 
     def go(self, blob: BlobKey, who: object) -> None:
         """Count out a waiter; a second call changes nothing."""
-        waiting = self._waiting.get(blob)
+        waiting = self._waiting.get(blob[1])
         if waiting is not None:
-            waiting.discard(who)
+            waiting.pop(who, None)
             if not waiting:
-                del self._waiting[blob]
+                del self._waiting[blob[1]]

@@ -18,7 +18,6 @@ from singleton.runtime.calls import Calls
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from singleton.runtime.call_result import CallResult
     from singleton.runtime.registry import Registry
 
 _T = TypeVar("_T")
@@ -143,11 +142,8 @@ class LoopRuntime(Calls):
     _loop: VirtualLoop
 
     def __init__(self, loop: VirtualLoop, registry: Registry) -> None:
-        super().__init__(registry, loop)
+        super().__init__(registry, loop, wait=lambda answer: loop.wait_for(answer.awaited()))
         self._tasks: set[asyncio.Task[Any]] = set()
-
-    def _wait(self, answer: CallResult[_T]) -> _T:
-        return self._loop.wait_for(answer.awaited())
 
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Keep the task from garbage collection while it runs, and no longer: it has a reference to the hold (M-37)."""

@@ -640,8 +640,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a lost hold forgets",
         file=HOLD,
-        old="            callbacks, self._callbacks = self._callbacks, []\n",
-        new="            callbacks = self._callbacks = []\n",
+        old="            callbacks, waiters = [*self._callbacks], [*self._waiters]\n",
+        new="            callbacks, waiters = [], [*self._waiters]\n",
         breaks="nobody is told of a loss",
     ),
     Mutant(
@@ -757,8 +757,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="guards that don't guard",
         file=GUARD,
-        old="        if not self.enabled:\n            return await self._inside(",
-        new="        if self.enabled:\n            return await self._inside(",
+        old="        if locks is None:\n            return await self._inside(",
+        new="        if locks is not None:\n            return await self._inside(",
         breaks="bodies run without locks",
     ),
     # --- the service's model ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time.machine import Baton
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-    from singleton.runtime.call_result import CallResult
     from singleton.runtime.registry import Registry
     from singleton.settings.accounts import LockContainer
     from singleton.stores.message_store import MessageStore
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     OpenQueue = Callable[[Machine, str, Callable[[], None]], MessageStore]
     """The same for a queue."""
 
-_T = TypeVar("_T")
-
 NOWHERE: Final = "UseDevelopmentStorage=true"
 """The account of all worlds. Nobody sends it a request."""
 HOST_ID: Final = "explored"
@@ -45,7 +42,7 @@ class VirtualRuntime(Calls):
     """Implements ``singleton.runtime.calls.LockRuntime`` on the virtual loop, in the part of a machine that locks."""
 
     def __init__(self, loop: VirtualLoop, machine: Machine, registry: Registry) -> None:
-        super().__init__(registry, loop)
+        super().__init__(registry, loop, wait=lambda answer: Baton.wait(answer.awaited()))
         self._machine = machine
 
     async def close(self) -> None:
@@ -53,9 +50,6 @@ class VirtualRuntime(Calls):
         if (closed := self.begin_closing()) is not None:
             await closed.awaited()
             self.end()
-
-    def _wait(self, answer: CallResult[_T]) -> _T:
-        return Baton.wait(answer.awaited())
 
     def _soon(self, callback: Callable[[], object], context: contextvars.Context | None = None) -> None:
         """Call the callback in the context, or the caller's, on the machine's lock part."""

@@ -67,11 +67,11 @@ class OnceGuard(Guard):
         return [self.key.of(arguments, self.trigger)]
 
     async def _run(
-        self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool
+        self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks: Locks | None, *, cancel: bool
     ) -> Any:
-        if not self.enabled:
-            return await super()._run(call, body, locks_of, cancel=cancel)
-        locks, place = locks_of(), self._place
+        if locks is None:
+            return await super()._run(call, body, None, cancel=cancel)
+        place = self._place
 
         async def looked(registry: Registry) -> Look:  # the store is opened where locks live, and not by who asks
             return await look(registry.store(place), call.lock)
@@ -82,7 +82,7 @@ class OnceGuard(Guard):
 
         unless_done = partial(self._unless_done, call, body, locks, found)
         try:
-            return await super()._run(call, unless_done, lambda: locks, cancel=cancel)
+            return await super()._run(call, unless_done, locks, cancel=cancel)
         except LockNotAcquired as error:
             if self.answers and error.lock == call.lock and is_http(self.trigger, call.arguments):
                 return importlib.import_module("azure.functions").HttpResponse(

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.errors import ConfigurationError, StorageError
-from singleton.base.invocation import Invocation, UnderWay
+from singleton.base.invocation import Invocation
 from singleton.base.invocation import log as _log
 from singleton.functions.misdeclaration import declare
 from singleton.functions.triggers import QUEUE, Signature, check_guardable, invocation_id
@@ -119,7 +119,7 @@ async def _answered(
 ) -> None:
     """Handle the messages of the bell ``given`` in an invocation."""
     service, bell = inbox.service, bell_in(given, inbox.name)
-    with UnderWay(invocation):
+    with invocation:
         insurance = SpareBell(service, locks, bell)
         owner = invocation.id or ""
         outcome = await Visit(service, locks, bell, handle, rules, insurance, is_async, owner).made()

@@ -6,6 +6,7 @@ A bell asks for a visit. If messages are left after the visit, another bell is s
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
@@ -226,7 +227,7 @@ class Visit:
             token=hold.token,
         )
         try:
-            with cancelled_when_lost(hold, enabled=self.is_async):
+            with cancelled_when_lost(hold) if self.is_async else nullcontext():
                 try:
                     if self.is_async:
                         await call_async(self.handler, message)

@@ -74,8 +74,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="dropped holds are kept",
         file="singleton/runtime/hold_end.py",
-        old="            self._loop.call_soon_threadsafe(_end, lock, record, context=self._context)",
-        new="            pass",
+        old="        loop.call_soon_threadsafe(_end, lock, record, context=context)",
+        new="        pass",
         breaks="a hold that was dropped without a release keeps its lock",
     ),
     Mutant(

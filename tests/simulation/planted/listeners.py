@@ -126,8 +126,8 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="a listener asks under the lock period",
         file=LISTENER,
-        old="        return self.options.replace(lock_period=self.period)\n",
-        new="        return self.options\n",
+        old="address_maker(self.options.replace(lock_period=self.period), ",
+        new="address_maker(self.options, ",
         breaks="a listener's lease is as long as an invocation's",
     ),
     Mutant(

@@ -160,15 +160,15 @@ NAMES: tuple[Mutant, ...] = (
     Mutant(
         name="longest polling interval for the shortest",
         file=ADDRESS,
-        old="            poll_min=options.lock_acquisition_min_polling_interval,\n",
-        new="            poll_min=options.lock_acquisition_polling_interval,\n",
+        old="        poll_min=options.lock_acquisition_min_polling_interval,\n",
+        new="        poll_min=options.lock_acquisition_polling_interval,\n",
         breaks="the first polls come late",
     ),
     Mutant(
         name="renewal interval ignored",
         file=ADDRESS,
-        old="            renewal=options.renewal_interval,\n",
-        new="            renewal=None,\n",
+        old="        renewal=options.renewal_interval,\n",
+        new="        renewal=None,\n",
         breaks="leases are renewed at another pace than the options say",
     ),
     Mutant(

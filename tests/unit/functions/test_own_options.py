@@ -164,7 +164,7 @@ def test_all_options_are_either_a_functions_or_the_apps() -> None:
 
 def test_the_lease_is_as_long_as_the_function_says() -> None:
     (guard,) = guards_of(a_job("sync", lock_period=60, renewal_interval=10))
-    timing = guard._address(guard.call({}, Context())).timing
+    timing = guard._addresses(guard.call({}, Context()))[0].timing
     assert (timing.period, timing.renewal, timing.handoff_window) == (60, 10, 7)
 
 

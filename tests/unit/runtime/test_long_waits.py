@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
-from singleton.base.invocation import Invocation, UnderWay
+from singleton.base.invocation import Invocation
 from singleton.functions.acquirers import acquire_by_attempts
 from singleton.layouts.layout import Attempts
 from singleton.stores.stamps import this_host
@@ -211,7 +211,7 @@ async def test_a_wait_by_single_attempts_is_told_of_like_any_other(log: pytest.L
 async def test_the_line_names_the_function_whose_invocation_waits(log: pytest.LogCaptureFixture) -> None:
     host = InlineHost(MemoryLeaseStore())
     await held_elsewhere(host.network.service)
-    with host.here() as locks, UnderWay(Invocation("inv-1", function="ship")):
+    with host.here() as locks, Invocation("inv-1", function="ship"):
         task = await waiting(locks)
         await until(31.0)
         await given_up(task)

@@ -13,7 +13,7 @@ import pytest
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions, subscribe
 from singleton.base.errors import LockLost
-from singleton.base.invocation import Invocation, UnderWay
+from singleton.base.invocation import Invocation
 from singleton.locking.lease import Lease
 from tests.support.waiters import LOCK, begun_outside, eventually, in_line, lock_of, soon
 
@@ -83,7 +83,7 @@ def test_the_holder_is_named_by_the_function_that_has_it_and_not_by_the_one_that
     locks = AsyncLockClient()
 
     async def use(function: str, gate: asyncio.Event) -> None:
-        with UnderWay(Invocation(f"id-{function}", None, function)):
+        with Invocation(f"id-{function}", None, function):
             async with locks.lock(LOCK, owner=function):
                 await gate.wait()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, subscribe
-from singleton.base.invocation import Invocation, UnderWay
+from singleton.base.invocation import Invocation
 from tests.support.waiters import LOCK, eventually, in_line
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def acquired_by(who: str, got: list[Hold]) -> threading.Thread:
 
     def acquire() -> None:
         caller.set(who)
-        with UnderWay(Invocation(f"inv-{who}", None, who)):
+        with Invocation(f"inv-{who}", None, who):
             got.append(LockClient().acquire(LOCK, owner=who))
 
     thread = threading.Thread(target=lambda: contextvars.Context().run(acquire))
