@@ -50,6 +50,7 @@ class Lease(Renewable):
     Attributes:
         whose: the invocation in whose name the fate of the lease is logged.
         owner, began: of the present section.
+        when_lost: called as ``when_lost(reason)``, once, when the lease is lost.
         when_renewed: called as ``when_renewed(lease id, owner, seconds)`` after a renewal, until one call is answered,
             once for each section. ``seconds`` is how long the section has lasted. So a section that ends before the
             first renewal is not written.
@@ -80,7 +81,7 @@ class Lease(Renewable):
         self._sent = sent
         self._period = period
         self._stopped = False
-        self._watchers: tuple[Callable[[LossReason], None], ...] = ()
+        self.when_lost: Callable[[LossReason], None] | None = None
         self.when_renewed: Callable[[str, str, float], Awaitable[None]] | None = None
         self._written: float | None = None
         self._loop = asyncio.get_running_loop()
@@ -111,13 +112,6 @@ class Lease(Renewable):
         """Tell whether the lease is certainly still this process's."""
         return self.lost is None and not self.overdue()
 
-    def watch(self, watcher: Callable[[LossReason], None]) -> None:
-        """Call ``watcher(reason)`` once if the lease is lost; at once if the loss came before."""
-        if self.lost is None:
-            self._watchers = (*self._watchers, watcher)
-        else:
-            watcher(self.lost)
-
     @property
     def served(self) -> float:
         """For how many seconds the section has lasted."""
@@ -146,8 +140,8 @@ class Lease(Renewable):
         self.lost = reason
         self.cause = cause or self.cause
         self.set_timer()
-        for watcher in self._watchers:
-            watcher(reason)
+        if self.when_lost is not None:
+            self.when_lost(reason)
         with SpeakingOf(self.whose):
             _log.log(
                 logging.DEBUG if quiet else logging.WARNING,
@@ -179,7 +173,7 @@ class Lease(Renewable):
         self._stopped = True
         self.set_timer()
         for each in requests:
-            each.withdraw()
+            each.due, each.queued = math.inf, 0
         for each in requests:
             if each.task is not None:
                 await self._renewals.join(each, each.task)

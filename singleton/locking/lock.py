@@ -259,7 +259,7 @@ class Lock:
 
     async def _hand_out(self, lease: Lease) -> None:
         """Give the lease to one waiter after the other while the lease is good and our run lasts; then release."""
-        lease.watch(self._tell)
+        lease.when_lost = self._tell
         fencing = self._fencing
         try:
             while (waiter := self._line.first()) is not None and lease.alive():
@@ -276,7 +276,8 @@ class Lock:
                 self._phases.used = True
                 speak_of(waiter.invocation)
                 hold = self._begin(waiter, lease)
-                record = self._record = self.guard.entered = hold.record
+                record = self._record = self.guard.inside = hold.record
+                record.guard = self.guard
                 self._line.grant(waiter, hold)
                 del waiter, hold  # the caller has the hold now, and may drop it (M-37)
                 if last is None:
@@ -303,7 +304,7 @@ class Lock:
     def _begin(self, waiter: Waiter, lease: Lease) -> Section:
         """Make the hold of the waiter."""
         token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
-        hold = Section(self.name, waiter.owner, token, lease)
+        hold = Section(self.name, waiter.owner, token, lease, waiter.invocation)
         hold.fencing = self._fencing
         lease.whose, lease.owner, lease.began = waiter.invocation, waiter.owner, self._phases.loop.time()
         return hold

@@ -39,6 +39,7 @@ class SectionRecord:
         over, settled: whether the section has reached its two ends.
         given_up: time of the user's end of the section, by ``now``; None before.
         uses: number of requests under way by which the section uses the lock's blob.
+        guard: the guard of the blob, while the section is the one ``inside``; None for a shared hold.
     """
 
     def __init__(self, lost: LossSignal, about: About) -> None:
@@ -52,6 +53,7 @@ class SectionRecord:
         self.given_up: float | None = None
         self._told: list[EndCallback] = []
         self.uses = 0
+        self.guard: BlobGuard | None = None
         self._unused: asyncio.Future[None] | None = None
 
     @property
@@ -83,6 +85,8 @@ class SectionRecord:
         if self.over:
             return
         self.over = True
+        if self.guard is not None:
+            self.guard.inside = None
         self.given_up = clock.now()
         for waiting in (self._waiting, self._ending):
             if waiting is not None and not waiting.done():
@@ -163,21 +167,16 @@ class BlobGuard:
         reading: the last read of the holder.
         asking: task of the present read, which stores the answer.
         highest: the highest epoch in which this process may have given tokens.
-        entered: the record of the last section, or None.
+        inside: the record of the running section, or None.
     """
 
-    __slots__ = ("__weakref__", "asking", "entered", "highest", "reading")
+    __slots__ = ("__weakref__", "asking", "highest", "inside", "reading")
 
     def __init__(self) -> None:
         self.reading: Reading | None = None
         self.asking: asyncio.Task[None] | None = None
         self.highest = Highest()
-        self.entered: SectionRecord | None = None
-
-    @property
-    def inside(self) -> SectionRecord | None:
-        """The record of the running section, or None."""
-        return None if self.entered is None or self.entered.over else self.entered
+        self.inside: SectionRecord | None = None
 
     def holder(self, since: float = math.inf) -> Holder | None:
         """Return the known holder, or None; a read before ``since`` counts only if it is recent."""

@@ -67,10 +67,6 @@ class Renewable(ABC):
     def set_timer(self) -> None:
         """Set the timer anew: ``due`` has changed."""
 
-    def withdraw(self) -> None:
-        """Send no further request."""
-        self.due, self.queued = math.inf, 0
-
 
 class Renewals:
     """Sends renewals that are due. An instance belongs to the loop on which it is used."""

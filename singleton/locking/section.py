@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.errors import LockLost
+    from singleton.base.invocation import Invocation
     from singleton.base.state import Keeper
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
@@ -34,11 +35,11 @@ class Section(Hold):
 
     __slots__ = ("dropped", "fencing", "lease", "record")
 
-    def __init__(self, lock: str, owner: str, token: int | None, lease: Lease) -> None:
+    def __init__(self, lock: str, owner: str, token: int | None, lease: Lease, asking: Invocation | None) -> None:
+        """``asking``: the invocation of the caller; its function is the holder's. None outside a guarded function."""
         self.dropped: Dropped | None = None
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self.lease = lease
-        asking = current()
         self.record = SectionRecord(self.lost, (lock, owner, token, "" if asking is None else asking.function))
         self.fencing: FencingCounter | None = None
 
@@ -59,7 +60,7 @@ class Section(Hold):
 
     def shared(self, owner: str) -> Section:
         """Return a further hold with the lease and token of this hold, for a caller who settles its record."""
-        return Section(self.lock, owner, self.token, self.lease)
+        return Section(self.lock, owner, self.token, self.lease, current())
 
     def released(self) -> LockLost:
         """Make the error for a use of the hold after its end."""

@@ -179,7 +179,7 @@ MUTANTS: tuple[Mutant, ...] = (
         name="renewer not stopped",
         file=LEASE,
         old="        self._stopped = True\n        self.set_timer()\n"
-        "        for each in requests:\n            each.withdraw()\n",
+        "        for each in requests:\n            each.due, each.queued = math.inf, 0\n",
         new="",
         breaks="a lease that was released is renewed for ever",
     ),
@@ -204,7 +204,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="watchers not told",
         file=LEASE,
-        old="        for watcher in self._watchers:\n            watcher(reason)\n",
+        old="        if self.when_lost is not None:\n            self.when_lost(reason)\n",
         new="",
         breaks="the body of a lost hold runs on",
     ),

@@ -176,11 +176,11 @@ CLIENTS: tuple[Mutant, ...] = (
         why="it takes a section that ends in the step in which its lease expires, before the timer",
     ),
     Mutant(
-        name="a gate opens for who comes",
+        name="a gate stays shut",
         file="singleton/locking/record.py",
-        old="        return None if self.entered is None or self.entered.over else self.entered",
-        new="        return None if self.entered is None or self.entered.lost.is_set() else self.entered",
-        breaks="a section that outlives its lease is joined by another of its process",
+        old="            self.guard.inside = None\n",
+        new="            pass\n",
+        breaks="a section that has ended seems to go on, and nobody of its process gets the lock",
         among="skip",  # others stand still, which takes ten seconds to notice
     ),
     Mutant(

@@ -206,8 +206,9 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="touches go on after the release",
         file=LEASE,
-        old="        for each in requests:\n            each.withdraw()\n        for each in requests:\n",
-        new="        self._stopped = False\n        self.withdraw()\n        self.set_timer()\n"
+        old="        for each in requests:\n            each.due, each.queued = math.inf, 0\n"
+        "        for each in requests:\n",
+        new="        self._stopped = False\n        self.due, self.queued = math.inf, 0\n        self.set_timer()\n"
         "        for each in (self,):\n",
         breaks="requests are sent under a lease that was released",
     ),

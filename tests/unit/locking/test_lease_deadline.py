@@ -61,7 +61,7 @@ async def test_renewals_that_hang_lose_the_lease_at_its_deadline_and_not_before(
     lease = await take(network, period)
     network.always("renew", fate)
     lost_at: list[float] = []
-    lease.watch(lambda _: lost_at.append(now()))
+    lease.when_lost = lambda _: lost_at.append(now())
     await until(lease.deadline - 0.001)
     assert lease.alive()
     assert lease.lost is None

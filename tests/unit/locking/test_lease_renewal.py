@@ -89,7 +89,7 @@ async def test_an_answer_that_says_nothing_loses_the_lease_exactly_at_its_deadli
     network = Network()
     lease = await take(network)
     lost: list[tuple[LossReason, float]] = []
-    lease.watch(lambda reason: lost.append((reason, now())))
+    lease.when_lost = lambda reason: lost.append((reason, now()))
     await until(20.0)
     network.always("renew", fate)
     deadline = lease.deadline
@@ -107,7 +107,7 @@ async def test_a_definitive_answer_loses_the_lease_at_once_and_says_why(code: st
     network = Network()
     lease = await take(network)
     lost: list[tuple[LossReason, float]] = []
-    lease.watch(lambda why: lost.append((why, now())))
+    lease.when_lost = lambda why: lost.append((why, now()))
     network.plan("renew", answered(status, code))
     await until(60.0)
     ((why, when),) = lost
@@ -217,16 +217,13 @@ async def test_nothing_revives_a_lost_lease_and_a_second_loss_is_not_told() -> N
     network = Network()
     lease = await take(network)
     told: list[LossReason] = []
-    lease.watch(told.append)
+    lease.when_lost = told.append
     lease.lose("broken")
     lease.lose("stolen")
     await until(40.0)
     assert told == ["broken"]
     assert lease.lost == "broken"
     assert network.requests == []
-    late: list[LossReason] = []
-    lease.watch(late.append)
-    assert late == ["broken"], "who asks late is told at once"
     await lease.stop()
 
 

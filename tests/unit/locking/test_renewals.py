@@ -156,7 +156,7 @@ async def test_who_waits_for_the_turn_of_a_touch_is_told_at_its_deadline() -> No
     network, renewals = Network(), Renewals()
     lease = await taken(network, 1, renewals)
     told: list[float] = []
-    lease.watch(lambda _: told.append(now()))
+    lease.when_lost = lambda _: told.append(now())
 
     async def touch() -> float:
         await asyncio.sleep(60.0)
@@ -333,7 +333,7 @@ async def test_each_of_many_is_lost_at_its_deadline_while_their_requests_hang_an
         lost[name] = now()
 
     for lease in kept:
-        lease.watch(partial(note, lease.name))
+        lease.when_lost = partial(note, lease.name)
     await until(20.0)
     assert lost == {lease.name: lease.deadline for lease in kept}
     assert [lost[lease.name] - lease.began for lease in kept] == pytest.approx([14.0] * len(kept))
@@ -422,7 +422,7 @@ def test_a_watcher_that_raises_keeps_no_other_lease_from_being_renewed_or_lost()
         network = Network()
         kept = await kept_by(network, 3, Renewals())
         network.decide = lambda request: FINE if request.name == kept[2].name else LOST_REQUEST
-        kept[0].watch(fail)
+        kept[0].when_lost = fail
         await until(20.0)
         assert [lease.lost for lease in kept] == ["expired", "expired", None]
         await stop(kept)

@@ -111,7 +111,7 @@ async def test_who_lost_a_lock_is_told_before_it_is_logged(caplog: pytest.LogCap
     await network.service.acquire(NAME, foreign_id(1), 15)
     lease = Lease(network, NAME, foreign_id(1), sent=now(), period=15.0)
     logged: list[int] = []
-    lease.watch(lambda _: logged.append(len(caplog.records)))
+    lease.when_lost = lambda _: logged.append(len(caplog.records))
     lease.lose("stolen")
     assert logged == [0]
     assert "hold lost (stolen)" in caplog.text
