@@ -30,26 +30,16 @@ _WAITED: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exercised:
-    """How often the run saw what a lock must be able to do.
+    """How often the run saw what a lock must be able to do."""
 
-    Attributes:
-        renewals: holds whose renewal was seen on the network.
-        waits: invocations that acquired the lock after another had held it.
-        refusals: invocations that gave up: they skipped, deferred, raised or timed out.
-        handed_between: how often a host acquired a lock after another host.
-        handed_within: how often a host acquired a lock again after itself.
-        kills: hosts that were killed while they held a lock.
-        longest: seconds of the longest body.
-    """
-
-    renewals: int = 0
-    waits: int = 0
-    refusals: int = 0
-    handed_between: int = 0
-    handed_within: int = 0
-    kills: int = 0
+    renewals: int = 0  # holds whose renewal was seen on the network
+    waits: int = 0  # invocations that acquired the lock after another had held it
+    refusals: int = 0  # invocations that gave up: they skipped, deferred, raised or timed out
+    handed_between: int = 0  # how often a host acquired a lock after another host
+    handed_within: int = 0  # how often a host acquired a lock again after itself
+    kills: int = 0  # hosts that were killed while they held a lock
     losses: int = 0
-    longest: float = 0.0
+    longest: float = 0.0  # seconds of the longest body
 
 
 def count_exercised(history: History) -> Exercised:

@@ -24,40 +24,24 @@ Mode = Literal["function", "listener"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function of the app, as its hosts indexed it.
-
-    Attributes:
-        how: whether the trigger is ``simulated`` by its rules, or only ``delivered``.
-        mode: the mode of the guard around the body; a listener's guard may be around that guard.
-        lease: how long the lease of a lock around an invocation lasts.
-        failover: after how many seconds of silence another process may take such a lock; None: after its lease.
-        poll: how long a waiter leaves such a lock alone.
-        listener_lease: how long the lease of its listener lasts.
-        recovery: how long a candidate for the listener leaves the listener's lock alone.
-        tick: the longest pause between two ticks of its timer.
-        at_once: how many invocations may be inside at a time, in all processes.
-        several: whether the function has such a limit: the lock is a semaphore then, and a hold has a slot.
-        at_least: seconds for which its lock is kept from its acquisition on.
-        max_hold: seconds after which its hold is lost; None: it may last.
-        max_waiting: how many invocations of one process may wait for one lock; None: as many as come.
-        when_full: the policy for an invocation beyond ``max_waiting``.
-    """
+    """One function of the app, as its hosts indexed it."""
 
     name: str
     trigger: str = ""
     queue: str = ""
-    how: str = "simulated"
+    how: str = "simulated"  # whether the trigger is ``simulated`` by its rules, or only ``delivered``
     route: str = ""
     guarded: bool = False
-    mode: Mode = "function"
+    mode: Mode = "function"  # the mode of the guard around the body; a listener's guard may be around that guard
     on_contention: str = "wait"
-    lease: float = 15.0
+    lease: float = 15.0  # how long the lease of a lock around an invocation lasts
     failover: float | None = None
-    poll: float = 5.0
-    listener_lease: float = 60.0
+    """After how many seconds of silence another process may take such a lock; None: after its lease."""
+    poll: float = 5.0  # how long a waiter leaves such a lock alone
+    listener_lease: float = 60.0  # how long the lease of its listener lasts
     renewal: float | None = None  # how long after each renewal of a lease the next; None: half the lease
-    recovery: float = 60.0
-    tick: float = 0.0
+    recovery: float = 60.0  # how long a candidate for the listener leaves the listener's lock alone
+    tick: float = 0.0  # the longest pause between two ticks of its timer
     away: float = 0.0  # how long a message that is put back stays away at most
     timeout: float | None = None  # how long an invocation waits for its lock; None: as long as it takes
     limit: float | None = None  # how long its host lets an invocation take: the functionTimeout
@@ -66,12 +50,12 @@ class Function:
     merges: bool = False  # whether its layout may give one lock to several scopes
     sync: bool = False  # a thread runs its body, and can't be ended
     idle: str = ""  # why its host does not run it
-    at_once: int = 1
-    several: bool = False
-    at_least: float = 0.0
-    max_hold: float | None = None
-    max_waiting: int | None = None
-    when_full: str = "raise"
+    at_once: int = 1  # how many invocations may be inside at a time, in all processes
+    several: bool = False  # whether the function has such a limit: the lock is a semaphore then, and a hold has a slot
+    at_least: float = 0.0  # seconds for which its lock is kept from its acquisition on
+    max_hold: float | None = None  # seconds after which its hold is lost; None: it may last
+    max_waiting: int | None = None  # how many invocations of one process may wait for one lock; None: as many as come
+    when_full: str = "raise"  # the policy for an invocation beyond ``max_waiting``
     # By the app itself, too: that may run the body again or not, and make of errors what it likes.
     decorated: bool = False
 
@@ -148,27 +132,18 @@ class Wait(Deed):
 
 @dataclass(slots=True, kw_only=True)
 class Acquisition(Deed):
-    """A lock was acquired; a listener's lock once, for all bodies of its process.
-
-    Attributes:
-        until: when it was released, or known to be lost, or its host died.
-        ending: which of these: ``ok`` for released.
-        seen: whether its host saw the lease on the network.
-        asked: how many requests to renew it the host saw.
-        renewed: how many of these were granted.
-        blob: the name of its blob, where that is a slot of the lock.
-        granted: when its host saw that the storage granted its lease, or a renewal of it.
-    """
+    """A lock was acquired; a listener's lock once, for all bodies of its process."""
 
     t: float
     token: int | None
-    until: float = math.inf
-    ending: Ending = "open"
-    seen: bool = False
-    asked: int = 0
-    renewed: int = 0
-    blob: str = ""
+    until: float = math.inf  # when it was released, or known to be lost, or its host died
+    ending: Ending = "open"  # which of these: ``ok`` for released
+    seen: bool = False  # whether its host saw the lease on the network
+    asked: int = 0  # how many requests to renew it the host saw
+    renewed: int = 0  # how many of these were granted
+    blob: str = ""  # the name of its blob, where that is a slot of the lock
     granted: list[float] = field(default_factory=list)
+    """When its host saw that the storage granted its lease, or a renewal of it."""
 
 
 class Held(Acquisition):
@@ -213,32 +188,24 @@ class Invocation:
 
 @dataclass(slots=True, kw_only=True)
 class Sight:
-    """One run of a user's own function, as its host saw it, independent of what the lock says.
-
-    Attributes:
-        invocation: the invocation for which the body ran; empty for a run without an invocation.
-        attempt: the number of the try within the invocation, from 0.
-        left_running: the tasks and threads that the body had started, and that still ran when the body ended.
-        sees: whether the body could see a hold; None: not known.
-        token: the fencing token of that hold, if any.
-        can_be_asked: whether the body is a coroutine in a task, so that its host sees a request to end it.
-        saw_loss: whether the body could see at its end that the hold was lost; None if it could see no hold.
-    """
+    """One run of a user's own function, as its host saw it, independent of what the lock says."""
 
     host: str
     function: str
-    invocation: str
+    invocation: str  # the invocation for which the body ran; empty for a run without an invocation
     start: float
     end: float = math.inf
     ending: Ending = "open"
     worker: int = 1
-    attempt: int = 0
+    attempt: int = 0  # the number of the try within the invocation, from 0
     error: str = ""
     left_running: tuple[str, ...] = ()
-    sees: bool | None = None
-    token: int | None = None
-    can_be_asked: bool = False
+    """The tasks and threads that the body had started, and that still ran when the body ended."""
+    sees: bool | None = None  # whether the body could see a hold; None: not known
+    token: int | None = None  # the fencing token of that hold, if any
+    can_be_asked: bool = False  # whether the body is a coroutine in a task, so that its host sees a request to end it
     saw_loss: bool | None = None
+    """Whether the body could see at its end that the hold was lost; None if it could see no hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,34 +40,23 @@ _ROUNDING: Final = 1e-6
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Lease:
-    """A lease on a lock's blob, from its grant to its end.
-
-    Attributes:
-        blob: the path of the blob; of a semaphore, its slot.
-        id: the lease id; empty if no record tells the id.
-        end: its end; infinity while the lease lasts.
-        expires: when it ends by itself, counted from the last grant.
-        period: seconds from a grant to the expiry.
-        refused: when a renewal was refused, or got no answer.
-        requests: the requests of its host under this lease, its grant first, and requests to break it.
-        left: when its host asked for its release, and got no answer; infinity: not asked, or answered.
-        seen: whether the host saw the requests; otherwise the lease is concluded from the holds.
-    """
+    """A lease on a lock's blob, from its grant to its end."""
 
     lock: str
-    blob: str
+    blob: str  # the path of the blob; of a semaphore, its slot
     host: str
     start: float
-    expires: float
-    id: str = ""
-    end: float = math.inf
+    expires: float  # when it ends by itself, counted from the last grant
+    id: str = ""  # the lease id; empty if no record tells the id
+    end: float = math.inf  # its end; infinity while the lease lasts
     ending: LeaseEnd = "open"
-    period: float = _PERIOD
+    period: float = _PERIOD  # seconds from a grant to the expiry
     renewed: list[float] = field(default_factory=list)
-    refused: list[float] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)  # when a renewal was refused, or got no answer
     requests: list[Record] = field(default_factory=list, repr=False)
-    left: float = math.inf
-    seen: bool = True
+    """The requests of its host under this lease, its grant first, and requests to break it."""
+    left: float = math.inf  # when its host asked for its release, and got no answer; infinity: not asked, or answered
+    seen: bool = True  # whether the host saw the requests; otherwise the lease is concluded from the holds
 
     @property
     def deadline(self) -> float:

@@ -19,33 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strike:
-    """One fault of a nemesis.
+    """One fault of a nemesis."""
 
-    Attributes:
-        id: its number, from 1.
-        kind: the kind of fault; ``unknown`` is a kind that this version does not know, and excuses nothing.
-        lock: the path of a lock's blob, for a fault about one lock.
-        way: the direction that a partition blocks, ``both``, ``requests`` or ``replies``.
-        aim: the moment of the strike: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
-        meant: the planned moment: another than ``aim`` if the planned moment did not come in time.
-        what: one sentence for people.
-        end: infinity while the fault lasts.
-        seconds: the planned length; None for an instant.
-        hits: how many requests were hit.
-    """
-
-    id: int
-    kind: str
+    id: int  # its number, from 1
+    kind: str  # the kind of fault; ``unknown`` is a kind that this version does not know, and excuses nothing
     hosts: tuple[str, ...] = ()
-    lock: str = ""
-    way: str = ""
-    aim: str = ""
-    meant: str = ""
-    what: str = ""
+    lock: str = ""  # the path of a lock's blob, for a fault about one lock
+    way: str = ""  # the direction that a partition blocks, ``both``, ``requests`` or ``replies``
+    aim: str = ""  # the moment of the strike: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``
+    meant: str = ""  # the planned moment: another than ``aim`` if the planned moment did not come in time
+    what: str = ""  # one sentence for people
     start: float
-    end: float = math.inf
-    seconds: float | None = None
-    hits: int = 0
+    end: float = math.inf  # infinity while the fault lasts
+    seconds: float | None = None  # the planned length; None for an instant
+    hits: int = 0  # how many requests were hit
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,27 +71,18 @@ def covered(spans: Iterable[tuple[float, float]], start: float, end: float) -> f
 
 @dataclass(slots=True, kw_only=True)
 class Asked:
-    """One request of a caller.
-
-    Attributes:
-        host: the host that the request was sent to.
-        source: the source of the work; ``source`` and ``key``: the subject of contention.
-        end: when the caller knew the end.
-        status: the caller's status; None: no answer.
-        served: the status in the host's record; None: no answer sent.
-        error: the reason for a missing answer.
-    """
+    """One request of a caller."""
 
     id: str
     function: str
-    host: str
-    source: str
+    host: str  # the host that the request was sent to
+    source: str  # the source of the work; ``source`` and ``key``: the subject of contention
     key: str
     start: float
-    end: float = math.inf
-    status: int | None = None
-    served: int | None = None
-    error: str = ""
+    end: float = math.inf  # when the caller knew the end
+    status: int | None = None  # the caller's status; None: no answer
+    served: int | None = None  # the status in the host's record; None: no answer sent
+    error: str = ""  # the reason for a missing answer
 
     @property
     def open(self) -> bool:

@@ -35,23 +35,14 @@ _TIMEOUT_SETTING: Final = "AzureFunctionsJobHost__functionTimeout"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """How queue triggers read their queues (H-33). Durations are seconds.
+    """How queue triggers read their queues (H-33). Durations are seconds."""
 
-    Attributes:
-        batch_size: messages asked for in one request.
-        new_batch_threshold: the next request is sent when so few messages are in flight.
-        max_polling_interval: longest wait between two requests to an empty queue.
-        visibility_timeout: how long a message stays invisible after its function failed.
-        max_dequeue_count: how often a message is tried before it goes to the poison queue.
-        message_encoding: how the bodies are encoded in the queue.
-    """
-
-    batch_size: int = 16
-    new_batch_threshold: int = 8
-    max_polling_interval: float = 60.0
-    visibility_timeout: float = 0.0
-    max_dequeue_count: int = 5
-    message_encoding: Encoding = "base64"
+    batch_size: int = 16  # messages asked for in one request
+    new_batch_threshold: int = 8  # the next request is sent when so few messages are in flight
+    max_polling_interval: float = 60.0  # longest wait between two requests to an empty queue
+    visibility_timeout: float = 0.0  # how long a message stays invisible after its function failed
+    max_dequeue_count: int = 5  # how often a message is tried before it goes to the poison queue
+    message_encoding: Encoding = "base64"  # how the bodies are encoded in the queue
 
 
 def queue_options(app: Path, settings: Mapping[str, str]) -> QueueOptions:
@@ -185,17 +176,11 @@ _FORM: Final = 'give a text "hh:mm:ss" up to 23:59:59, for example "00:00:05"'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a failed function is tried again, and after how many seconds.
+    """How often a failed function is tried again, and after how many seconds."""
 
-    Attributes:
-        most: how often it is tried again; -1 means without end.
-        fixed: the wait before each try, or None if it grows.
-        least: the first wait, if it grows.
-    """
-
-    most: int = 0
-    fixed: float | None = 0.0
-    least: float = 0.0
+    most: int = 0  # how often it is tried again; -1 means without end
+    fixed: float | None = 0.0  # the wait before each try, or None if it grows
+    least: float = 0.0  # the first wait, if it grows
     longest: float = 0.0
 
     def allows(self, count: int) -> bool:

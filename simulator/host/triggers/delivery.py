@@ -158,25 +158,16 @@ _REPLACED: Final = frozenset({"servicebustrigger", "eventhubtrigger"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One delivery of a message.
-
-    Attributes:
-        metadata: the sender's fields about the message.
-        count: the number of this delivery, from 1.
-        sequence: the number of the message in its source.
-        enqueued: when the message was sent, in seconds since the epoch.
-        token: of the lock on the message.
-        until: when the lock on the message expires without a renewal.
-    """
+    """One delivery of a message."""
 
     id: str
     body: str
-    metadata: Mapping[str, Any]
-    count: int
-    sequence: int
-    enqueued: float
-    token: str
-    until: float
+    metadata: Mapping[str, Any]  # the sender's fields about the message
+    count: int  # the number of this delivery, from 1
+    sequence: int  # the number of the message in its source
+    enqueued: float  # when the message was sent, in seconds since the epoch
+    token: str  # of the lock on the message
+    until: float  # when the lock on the message expires without a renewal
 
 
 def delivered_input(trigger: Parameter, delivery: Delivery) -> Any:

@@ -56,45 +56,26 @@ _JITTER: Final = 0.25
 
 @dataclass(slots=True)
 class MessageEntry:
-    """A message and its copies.
+    """A message and its copies."""
 
-    Attributes:
-        number: which it is.
-        queue: where it was put.
-        expires: when its life ends.
-        there: what of it lies in queues now, by queue and id.
-        machines: the machines that have received the message, each with the time of the receipt.
-        receives: how often it was received.
-        answered: how many of its invocations ended as a success.
-        failures: how many failed, by the id that it had.
-        own: how often its body failed.
-        done: how often its body ran to a good end, and its invocation succeeded.
-        dropped: whether its function chose not to run.
-        uncounted: whether its host has counted failures of which no guard knows.
-        refused: whether a queue refused a copy of it.
-        unanswered: whether there may be two of it, as nobody knows what became of a request.
-        slow: whether it may have been received again meanwhile.
-        forgotten: whether a note of its failures may be lost, or its last failure not make it poison.
-        troubled: whether any request about it went wrong.
-    """
-
-    number: int
-    queue: str
-    expires: float = math.inf
-    there: dict[tuple[str, str], Stored] = field(default_factory=dict)
+    number: int  # which it is
+    queue: str  # where it was put
+    expires: float = math.inf  # when its life ends
+    there: dict[tuple[str, str], Stored] = field(default_factory=dict)  # what of it lies in queues now, by queue and id
     machines: dict[Machine, float] = field(default_factory=dict)
-    receives: int = 0
-    answered: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
-    own: int = 0
-    done: int = 0
-    dropped: bool = False
-    uncounted: bool = False
-    refused: bool = False
-    unanswered: bool = False
-    slow: bool = False
-    forgotten: bool = False
-    troubled: bool = False
+    """The machines that have received the message, each with the time of the receipt."""
+    receives: int = 0  # how often it was received
+    answered: int = 0  # how many of its invocations ended as a success
+    failures: Counter[str] = field(default_factory=Counter)  # how many failed, by the id that it had
+    own: int = 0  # how often its body failed
+    done: int = 0  # how often its body ran to a good end, and its invocation succeeded
+    dropped: bool = False  # whether its function chose not to run
+    uncounted: bool = False  # whether its host has counted failures of which no guard knows
+    refused: bool = False  # whether a queue refused a copy of it
+    unanswered: bool = False  # whether there may be two of it, as nobody knows what became of a request
+    slow: bool = False  # whether it may have been received again meanwhile
+    forgotten: bool = False  # whether a note of its failures may be lost, or its last failure not make it poison
+    troubled: bool = False  # whether any request about it went wrong
     vain: int = 0
 
 

@@ -34,25 +34,15 @@ _OF_LOCKS: Final = ("kind", "lock", "function", "owner", "token", "reason", "mod
 
 @dataclass(slots=True)
 class Account:
-    """How the bodies of one function of the user's app ended.
+    """How the bodies of one function of the user's app ended."""
 
-    Attributes:
-        messages: whether a queue triggers it.
-        well: how many invocations ended well.
-        failed: how many ended by an error of its own.
-        error: the first of these errors, as ``Type: text``.
-        went_on: how many bodies ran on after their lock was lost, as nobody could end them or should.
-        longest: for how many seconds at most.
-        endless: how many bodies had not ended when their world was given up.
-    """
-
-    messages: bool
-    well: int = 0
-    failed: int = 0
-    error: str = ""
-    went_on: int = 0
-    longest: float = 0.0
-    endless: int = 0
+    messages: bool  # whether a queue triggers it
+    well: int = 0  # how many invocations ended well
+    failed: int = 0  # how many ended by an error of its own
+    error: str = ""  # the first of these errors, as ``Type: text``
+    went_on: int = 0  # how many bodies ran on after their lock was lost, as nobody could end them or should
+    longest: float = 0.0  # for how many seconds at most
+    endless: int = 0  # how many bodies had not ended when their world was given up
 
     def add(self, other: Account) -> None:
         """Add the counts of another world."""
