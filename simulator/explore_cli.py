@@ -193,7 +193,7 @@ def _planned(faults: str, workload: str, scheduler: str, app: Path | None, optio
 
 
 def _write(page: OutFile | None, make: Callable[[], ReportContent]) -> None:
-    """Write the report, if one is asked for, and say where it is."""
+    """Write the report, if asked for, and print its place."""
     if page is not None:
         from simulator.report.html.html_report import as_page
 
@@ -202,7 +202,7 @@ def _write(page: OutFile | None, make: Callable[[], ReportContent]) -> None:
 
 
 def _write_trace(file: OutFile | None, scenario: WorldScenario, run: Run) -> None:
-    """Write the trace of a world, if one is asked for, and say where it is."""
+    """Write the trace of a world, if asked for, and print its place."""
     if file is not None:
         from simulator.virtual.search.story_report import write_story_trace
 
@@ -271,7 +271,7 @@ def replay(file: Path, app: Path | None, report: Path | None, trace: OutFile | N
 
 
 def _check_app(app: str) -> tuple[str, ...]:
-    """Load the app; return what its user should know, first of all which functions are not run.
+    """Load the app; return the remarks for its user, first of all the functions that are not run.
 
     Raises:
         UsageError: the app has nothing to explore; the message says why.

@@ -1,4 +1,4 @@
-"""The storage account of a run as the fleet uses it: it fills queues, looks into them, and leaves them as they were."""
+"""The storage account of a run: the fleet fills queues, looks into queues, and leaves the account as before."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def checked_storage(text: str, *, cloud: bool) -> str:
     """Return the user's connection string, complete and checked.
 
     Raises:
-        ScenarioError: it is malformed, or names an account in the cloud although `cloud` is False.
+        ScenarioError: the string is malformed, or names an account in the cloud although `cloud` is False.
     """
     try:
         full = development_storage(text.strip(), "--storage")
@@ -86,7 +86,7 @@ class Storage:
         """Put a message into a queue and return its id.
 
         Raises:
-            StorageTrouble: it can't be sent.
+            StorageTrouble: the message can't be sent.
         """
         text = encode(body.encode(), self._app.encoding)
         sent = self._ask(f"send a message to {queue!r}", lambda: self._client(queue).send_message(text))

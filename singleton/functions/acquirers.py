@@ -6,8 +6,8 @@ both names runs between the others.
 
 * **The same order for every caller**: by container and name, old or new. So no deadlock is possible.
 * **One token**, the greater of the two. Whoever comes next under either name alone gets a greater one: the epoch of the
-  lock that was behind is raised to that of the token, under its lease, before the section begins (``fencing.py``). It
-  is a write of its own, and needed only where the epochs differ. So only old versions move the epochs apart.
+  lock that was behind is raised to that of the token, under its lease, before the section begins (``fencing.py``). The
+  raise takes a write, and is needed only if the epochs differ. So only old versions move the epochs apart.
 * **A lock without tokens** (``layout="webjobs"``) has no part in this: its holders have no token.
 """
 

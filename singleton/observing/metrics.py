@@ -213,7 +213,7 @@ class HoldTimes:
 def report(held: HoldTimes, meter: Meter, provider: MeterProvider | None) -> Callable[[], None]:
     """Report these holds by the gauge of the provider's meter from now on; return a function that ends the report.
 
-    A meter keeps the first gauge of a name, with the gauge's callbacks. So each callback reads the current holds.
+    A meter keeps the first gauge of a name, with the gauge's callbacks. So callbacks read the holds of the last report.
     """
     global _reported  # noqa: PLW0603 - replaced as a whole
     meter.create_observable_gauge(HELD.name, [partial(_observations, provider)], HELD.unit, HELD.description)

@@ -42,9 +42,9 @@ class GivenClients:
 
 @dataclass(frozen=True, slots=True)
 class LockContainer:
-    """A container of a storage account. How requests travel there is no part of which it is.
+    """A container of a storage account. The way of its requests is no part of its identity.
 
-    ``http`` is that of ``SingletonOptions``; who opens the store decides.
+    ``http``: see ``SingletonOptions``; the ``LockContainer`` that opens the store decides.
     """
 
     account: StorageAccount | GivenAccount | GivenClients
@@ -52,7 +52,7 @@ class LockContainer:
     http: Literal["direct", "sdk"] = field(default="direct", compare=False)
 
     def __hash__(self) -> int:
-        """Return that of the container, which a string remembers: places are looked up several times for each lock."""
+        """Return the hash of the container's name, which a string caches: a lock looks places up several times."""
         return hash(self.container)
 
 
@@ -85,7 +85,7 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
 
 
 def _check_credential(credential: object) -> None:
-    """Refuse what azure-storage-blob would, and what can't be compared: equal credentials share their connections."""
+    """Refuse what azure-storage-blob would, and unhashable credentials: equal credentials share connections."""
     if isinstance(credential, type):
         raise ConfigurationError(
             f"credential is the class {credential.__name__}: give an object, {credential.__name__}(…)"

@@ -48,7 +48,7 @@ def credential_of(name: str, keys: Mapping[str, str], settings: Mapping[str, str
 
     Args:
         name: the connection's name or prefix, for messages.
-        keys: its settings by normalised key, none of them blank: ``{"credential": "managedidentity", …}``.
+        keys: the connection's settings by normalised key, without blanks: ``{"credential": "managedidentity", …}``.
         settings: the app settings, for the ``AZURE_*`` ones that complete a workload identity.
 
     Raises:
@@ -118,7 +118,7 @@ class StorageAccount:
 
     Attributes:
         connection_string: complete and checked, or None.
-        account_url: the service's URL where there is no connection string; it may hold a shared access signature.
+        account_url: the service's URL, perhaps with a shared access signature; None with a connection string.
         credential: the identity to use with the URL; None with a connection string or signature.
     """
 
@@ -155,7 +155,7 @@ def resolve_blob_account(name: str, settings: Mapping[str, str]) -> StorageAccou
     A connection string may be given in place of a name. A blank name is ``AzureWebJobsStorage`` (W-49).
 
     Raises:
-        ConfigurationError: nothing is set for this name, or what is set is wrong. The message says what was looked for.
+        ConfigurationError: nothing is set for this name, or the value is wrong. The message has the names looked up.
     """
     name = name.strip() or DEFAULT_CONNECTION
     if "=" in name:

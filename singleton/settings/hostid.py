@@ -42,18 +42,18 @@ def host_id(settings: Mapping[str, str], app_dir: Path | None, *, machine: str |
 
 
 def is_machine_bound(settings: Mapping[str, str]) -> bool:
-    """Tell whether `host_id` comes from this machine's name, so that apps on other machines don't share locks (B24)."""
+    """Tell whether `host_id` comes from this machine's name: apps on other machines then don't share locks (B24)."""
     return filled(settings, "AzureFunctionsWebHost__hostid") is None and runs_locally(settings)
 
 
 def runs_locally(settings: Mapping[str, str]) -> bool:
-    """Tell whether these are the settings of a machine outside of Azure and of Kubernetes."""
+    """Tell whether the settings are of a machine outside of Azure and of Kubernetes."""
     platforms = (on_flex_consumption, _on_app_service, _on_kubernetes, _on_linux_consumption)
     return not any(runs_on(settings) for runs_on in platforms)
 
 
 def in_development(settings: Mapping[str, str]) -> bool:
-    """Tell whether the Functions host says that this is a developer's machine, as ``func start`` does."""
+    """Tell whether the Functions host reports a developer's machine, as ``func start`` does."""
     return (filled(settings, "AZURE_FUNCTIONS_ENVIRONMENT") or "").lower() == "development"
 
 

@@ -1,11 +1,11 @@
 """host.json, read as forgivingly as the Functions host reads it: comments and trailing commas are no errors.
 
-``read_object`` is the one reader of such files; its callers ask for a section, or for the options of the queues.
+Only ``read_object`` reads the file; its callers ask for a section, or for the options of the queues.
 
-``functionTimeout`` says how long the Functions host lets an invocation run (H-32, H-85). When it is over, the host
-restarts the worker, and every body in it ends. It is read as the host reads it: an app setting wins over host.json
-(H-31), and without either the plan decides. With a value that is no time the host doesn't start at all, so here such a
-value means no limit.
+``functionTimeout`` is the time for which the Functions host lets an invocation run (H-32, H-85). After this time the
+host restarts the worker, and every body in the worker ends. The reading follows the host: an app setting wins over
+host.json (H-31), and without either the plan decides. With a value that is no time the host doesn't start at all, so
+this module takes the value as no limit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Object(dict[str, object]):
         self.entries = entries
 
     def named(self, name: str) -> list[object]:
-        """Return all values of a name, whatever its case."""
+        """Return every value of a name, in upper or lower case."""
         return [value for key, value in self.entries if key.casefold() == name.casefold()]
 
 

@@ -24,7 +24,7 @@ def clock(headers: Mapping[str, str]) -> float | None:
 
 @lru_cache(256)
 def date(text: str) -> float:
-    """Return seconds since 1970. A blob's Last-Modified is the same in most replies, so it is read once.
+    """Return seconds since 1970; cached, because a blob's Last-Modified seldom changes between replies.
 
     Raises:
         ValueError: it is no date.

@@ -1,6 +1,6 @@
-"""Run scenario after scenario, on several processes, until one breaks a promise or all are done; tell the numbers.
+"""Run scenario after scenario, on several processes, until a scenario breaks a promise or the last is done.
 
-From a scenario that breaks a promise to the smallest one that still does.
+And shrink a scenario that breaks a promise, to the smallest scenario that still breaks a promise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK: Final = 10
-"""Scenarios that a process gets at a time. At the end one process waits for the others no longer than these take."""
+"""Scenarios that a process gets at a time: at the end no process waits longer than for so many scenarios."""
 _SEEDS: Final = 1_000_000
 FORMAT: Final = 1
 

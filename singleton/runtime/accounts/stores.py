@@ -1,8 +1,8 @@
 """Opens the stores of an account, on the lock thread: makes clients from settings.
 
-A lock's requests go straight to the service (``stores/direct_blob.py``), or through the SDK: where the options say so,
-and where the caller brings clients of its own. Neither asks twice: the lock does. Nothing is sent before a store is
-used.
+A lock's requests go straight to the service (``stores/direct_blob.py``), or through the SDK: by an option, and with
+clients of the caller's own. Neither way sends a request twice: only the lock repeats requests. Nothing is sent before
+the first use of a store.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _client_of_sdk(
 
 
 def _load_the_rest_of_the_sdk() -> None:
-    """Import what the SDK would import at its first request, while anybody may fork."""
+    """Import the modules that the SDK would import at its first request, while another thread may fork."""
     with contextlib.suppress(ImportError):
         importlib.import_module("azure.core.rest._aiohttp")
     importlib.import_module("encodings.utf_8_sig")
