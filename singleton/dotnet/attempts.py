@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
+from singleton.dotnet.dequeueable import SECTION
 
 if TYPE_CHECKING:
     import random
@@ -61,7 +62,7 @@ async def repeated(
         except (LockNotAcquired, StorageUnavailable) as error:
             if left == 0 and isinstance(error, LockNotAcquired):
                 raise LockNotAcquired(
-                    f"{error.message}; the retry limit of {attempts.retries} ({attempts.named}) is reached",
+                    f"{error.message}; the retry limit of {attempts.retries} ({SECTION}:MaxRetries) is reached",
                     lock=error.lock,
                     owner=error.owner,
                     reason="retries",

@@ -37,7 +37,7 @@ _OTHERS: Final = "locks/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DequeueableOptions:
+class DequeueableOptions(Attempts):
     """The section, checked.
 
     Attributes:
@@ -79,12 +79,7 @@ class DequeueableLayout(Layout):
     @property
     def attempts(self) -> Attempts:
         """See ``Layout.attempts`` (D-29 to D-31)."""
-        return Attempts(
-            retries=self.options.retries,
-            shortest=self.options.shortest,
-            longest=self.options.longest,
-            named=f"{SECTION}:MaxRetries",
-        )
+        return self.options
 
     @property
     def fixed_options(self) -> Mapping[str, Any]:

@@ -48,25 +48,14 @@ _WORKERS: Final = ("azure_functions_worker", "azure_functions_runtime")
 _failing: weakref.WeakKeyDictionary[Callable[..., Any], ConfigurationError] = weakref.WeakKeyDictionary()
 """Functions that replace wrongly declared functions, with the error of the declaration."""
 _LEASE: Final = "lock_period (the lease, which is renewed) or max_hold (after which it is not renewed any more)"
-_CONTENTION: Final = "on_contention: 'skip' or 'raise' does not wait"
 _ELSEWHERE: Final = {
-    "blocking": _CONTENTION,
-    "blocking_timeout": "timeout",
-    "concurrency": "limit",
-    "expire": _LEASE,
-    "expires": _LEASE,
-    "expiry": _LEASE,
-    "lease_duration": _LEASE,
-    "lock_acquisition_timeout": "timeout",
+    "blocking": "on_contention: 'skip' or 'raise' does not wait",
     "lock_at_least_for": "at_least",
     "lock_at_most_for": "max_hold",
-    "lock_ttl": _LEASE,
-    "max_concurrency": "limit",
-    "max_concurrent": "limit",
-    "max_count": "limit",
     "sleep": "lock_acquisition_polling_interval",
-    "ttl": _LEASE,
-    "wait_timeout": "timeout",
+    **dict.fromkeys(("blocking_timeout", "lock_acquisition_timeout", "wait_timeout"), "timeout"),
+    **dict.fromkeys(("concurrency", "max_concurrency", "max_concurrent", "max_count"), "limit"),
+    **dict.fromkeys(("expire", "expires", "expiry", "lease_duration", "lock_ttl", "ttl"), _LEASE),
 }
 """Names in other libraries and in host.json, with the argument or advice for ``@singleton``."""
 

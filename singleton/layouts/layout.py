@@ -21,13 +21,11 @@ class Attempts:
         retries: attempts after the first.
         shortest: seconds of the first delay.
         longest: the most seconds of a delay.
-        named: the name of the setting for ``retries``, for errors.
     """
 
     retries: int
     shortest: int
     longest: int
-    named: str
 
 
 class Layout:

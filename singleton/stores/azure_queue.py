@@ -76,10 +76,7 @@ def _seconds(date: datetime | None) -> float:
 def _keep_carriage_returns(request: PipelineRequest[Any]) -> None:
     """Escape carriage returns: the SDK doesn't, and XML's rules for the ends of lines would make a CR LF a LF."""
     http = request.http_request
-    if b"\r" in (body := _bytes(http.data)):
+    body = http.data.encode() if isinstance(http.data, str) else http.data or b""
+    if b"\r" in body:
         http.data = body.replace(b"\r", b"&#13;")
         http.headers["Content-Length"] = str(len(http.data))
-
-
-def _bytes(body: str | bytes | None) -> bytes:
-    return body.encode() if isinstance(body, str) else body or b""

@@ -81,7 +81,9 @@ class Token(Access):
         try:
             found = await within(_PATIENCE, judged(self._given()))
         except StoreFailure as failure:
-            return _without_frames(failure)
+            bare = StoreFailure(failure.status, None, f"the credential gave no token: {failure.detail}")
+            bare.__cause__ = failure.__cause__
+            return bare
         try:
             bearer, ends = f"Bearer {found.token}", float(found.expires_on)
             due = float(getattr(found, "refresh_on", None) or ends)
@@ -94,10 +96,3 @@ class Token(Access):
     async def _given(self) -> Any:
         with_details = getattr(self._credential, "get_token_info", None)
         return await (with_details or self._credential.get_token)(SCOPE)
-
-
-def _without_frames(failure: StoreFailure) -> StoreFailure:
-    """Return the failure anew, with the words of its cause."""
-    bare = StoreFailure(failure.status, None, f"the credential gave no token: {failure.detail}")
-    bare.__cause__ = failure.__cause__
-    return bare

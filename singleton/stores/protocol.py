@@ -31,10 +31,6 @@ MOST_LISTED: Final = 5000
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 """No metadata."""
 
-_HELD = frozenset({"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"})
-_CHANGED = frozenset({"ConditionNotMet"})
-_MISSING = frozenset({"BlobNotFound", "ContainerNotFound", "ResourceNotFound"})
-_DELETING = frozenset({"ContainerBeingDeleted", "BlobBeingDeleted"})
 _LOST: Mapping[str, LossReason] = {
     "LeaseIdMismatchWithLeaseOperation": "stolen",
     "LeaseIdMismatchWithBlobOperation": "stolen",
@@ -115,11 +111,11 @@ def _by_status(status: int | None, code: str | None) -> Meaning:
 
 
 _BY_CODE: Final[Mapping[str | None, Meaning]] = {
-    **dict.fromkeys(_HELD, "held"),
+    **dict.fromkeys(("LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"), "held"),
     **dict.fromkeys(_LOST, "lost"),
-    **dict.fromkeys(_CHANGED, "changed"),
-    **dict.fromkeys(_MISSING, "missing"),
-    **dict.fromkeys(_DELETING, "deleting"),
+    "ConditionNotMet": "changed",
+    **dict.fromkeys(("BlobNotFound", "ContainerNotFound", "ResourceNotFound"), "missing"),
+    **dict.fromkeys(("ContainerBeingDeleted", "BlobBeingDeleted"), "deleting"),
 }
 
 

@@ -408,8 +408,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="held not understood",
         file=PROTOCOL,
-        old='_HELD = frozenset({"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"})\n',
-        new='_HELD = frozenset({"LeaseIsBreakingAndCannotBeAcquired"})\n',
+        old='    **dict.fromkeys(("LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"), "held"),\n',
+        new='    **dict.fromkeys(("LeaseIsBreakingAndCannotBeAcquired",), "held"),\n',
         breaks="contention fails the invocation",
     ),
     Mutant(

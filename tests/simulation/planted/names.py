@@ -14,7 +14,6 @@ DURATIONS = f"{_SETTINGS}durations.py"
 TIMESPAN = "singleton/base/timespan.py"
 NAMING = "singleton/layouts/blob_name.py"
 WEBJOBS = "singleton/dotnet/webjobs.py"
-DEQUEUEABLE = "singleton/dotnet/dequeueable.py"
 TEMPLATE = "singleton/scopes/template.py"
 SCOPE = "singleton/scopes/template.py"
 DOTNET = "singleton/dotnet/typed_values.py"
@@ -124,9 +123,9 @@ NAMES: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="one retry less",
-        file=DEQUEUEABLE,
-        old="            retries=self.options.retries,\n",
-        new="            retries=max(0, self.options.retries - 1),\n",
+        file="singleton/dotnet/attempts.py",
+        old="    left = attempts.retries if timeout is None else math.inf\n",
+        new="    left = max(0, attempts.retries - 1) if timeout is None else math.inf\n",
         breaks="a waiter gives up before the number of retries in its settings",
     ),
     Mutant(

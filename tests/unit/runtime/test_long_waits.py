@@ -199,7 +199,7 @@ async def test_a_wait_by_single_attempts_is_told_of_like_any_other(log: pytest.L
     host = InlineHost(MemoryLeaseStore())
     await held_elsewhere(host.network.service, **STAMP)
     address = host.locks._address("a")
-    attempts = Attempts(shortest=1, longest=5, retries=3, named="by a test")
+    attempts = Attempts(shortest=1, longest=5, retries=3)
     with pytest.raises(LockNotAcquired) as caught:
         await acquire_by_attempts(host.registry, address, attempts, timeout=40.0, owner="me")
     (line,) = told(log)
