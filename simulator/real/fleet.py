@@ -383,7 +383,7 @@ class Fleet:
         return sorted(holds.values(), key=self._rank, reverse=True)
 
     def _rank(self, hold: Deed) -> int:
-        """Prefer locks that others wait for, then locks of timers: all hosts ask for these at each tick.
+        """Prefer locks with waiters on other hosts, then locks of timers: every host asks for them at each tick.
 
         A listener with no body inside comes last.
         """

@@ -1,6 +1,6 @@
-"""When a run is over: the queues are empty and every victim's locks are acquired by others; or this will not happen.
+"""The end of a run: the queues are empty and other hosts have every victim's locks; or neither will happen any more.
 
-And Ctrl-C and other signals: they end a run at once, but never in the middle of a step that must not stay half done.
+And Ctrl-C and other signals: a signal ends a run at once, but never in the middle of a step that must be completed.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ _OF_A_POOL: Final = getattr(thread, "_worker", None)
 
 
 class Leftovers:
-    """Follows what each body starts, until it ends. ``asked`` is told when a task that no body started is cancelled."""
+    """Follows the tasks and threads of bodies to their ends. ``asked`` is told of a cancelled task of no body."""
 
     def __init__(self, asked: Callable[[str], None]) -> None:
         self._asked = asked
@@ -430,7 +430,7 @@ class Witness:
             self._write("asked_to_end", invocation=invocation)
 
     def _whose(self, arguments: Mapping[str, Any]) -> str:
-        """Return the invocation for which a body runs: the one with this value, otherwise the one in its context."""
+        """Return the invocation for which a body runs: by the trigger's value, otherwise by the context."""
         with self._turn:
             theirs = [
                 name

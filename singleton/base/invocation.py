@@ -1,10 +1,10 @@
 """For which invocation a line is logged.
 
 The Functions host drops lines that a worker logs without the id of a current invocation, and locks live on a thread
-that belongs to no invocation. So the invocation is noted where it begins, and kept with each wait and each hold. A line
-about these is logged under its id, in the ways in which the workers find the id for a thread (facts §6).
+that belongs to no invocation. So an invocation is noted at its begin, and kept with its waits and holds. A line about a
+wait or hold is logged under the invocation's id, in the ways in which the workers find the id for a thread (facts §6).
 
-Where no Functions worker runs there is no invocation, and a line is logged without one.
+Without a Functions worker no invocation exists, and a line is logged without an id.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Invocation:
 
     Attributes:
         id: as the host calls it; None: nobody's.
-        function: name of its function; "" where it is not known.
+        function: name of its function; "": not known.
         storage: the worker's ``context.thread_local_storage``, or None.
-        scope: what the scope of its lock came to; "" where there is none, or it is not to be shown.
-        since: when it began, by the lock thread's clock; None: it has not come there yet.
-        over: whether it has ended: nothing is logged in its name any more.
+        scope: value of the scope of its lock; "": without a scope, or not to be shown.
+        since: when the invocation began, by the lock thread's clock; None: not yet known to the lock thread.
+        over: whether the invocation has ended: no more lines are logged in its name.
     """
 
     __slots__ = ("_token", "function", "id", "over", "scope", "since", "storage")
@@ -72,7 +72,7 @@ _current: ContextVar[Invocation | None] = ContextVar("singleton_invocation", def
 
 
 def current() -> Invocation | None:
-    """Return the invocation that this code works for; None where there is none, or it has ended."""
+    """Return the invocation of the running code; None: no invocation, or an ended invocation."""
     known = _current.get()
     return None if known is None or known is _NOBODY or known.over else known
 
@@ -119,9 +119,9 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
         extra: Mapping[str, object] | None = None,
         **_: Any,
     ) -> None:
-        """Log a line, as ``logging.Logger.log`` does; where this thread's lines are said elsewhere, there.
+        """Log a line, as ``logging.Logger.log`` does; perhaps on another thread (``say_by``).
 
-        A field of ``extra`` that is None is left out, and so is one whose name the app has given to a field of its own.
+        A field of ``extra`` is left out if None, or if the app has a field of this name.
         """
         if not self.logger.isEnabledFor(level):
             return
@@ -145,7 +145,7 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
 
 
 class _SaidBy(threading.local):
-    """How the lines of a thread are said: at once, unless somebody else is to say them."""
+    """The way in which the lines of a thread are logged: at once, unless ``say_by`` sets another."""
 
     def __init__(self) -> None:
         self.way: Callable[[Callable[[], None]], None] = lambda say: say()

@@ -45,10 +45,10 @@ class Candidacy(Campaign):
     Args:
         registry: where the lock lives; the candidacy ends with it.
         address: the lock.
-        about: what events say of the candidacy.
+        about: the fields of the candidacy's events.
         acquire: makes an attempt to acquire the lock.
-        wait: seconds of one attempt; None: it has no end.
-        recovery: seconds between attempts; None: there is only the first.
+        wait: seconds of one attempt; None: without limit.
+        recovery: seconds between attempts; None: no attempt after a refusal.
     """
 
     def __init__(

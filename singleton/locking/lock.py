@@ -13,7 +13,7 @@ The promises, whatever the network does:
   backs off for one polling interval, in which every waiter elsewhere polls once (``phase.py``).
 * **Drain, then release.** The lease is released after the end of the section and of a renewal under way (B10, B22).
   The caller's cancellation can't stop the release; silent storage can delay it by five seconds at most.
-* **Every wait ends**: by success, time-out, cancellation, a closed lock, or a minute of storage without an answer.
+* **Every wait ends**: by success, time-out, cancellation, a closed lock, a refusal, or a minute of failing storage.
 
 Deterministic: the lock uses the running loop's clock, a seeded random source and the store, and nothing else.
 """

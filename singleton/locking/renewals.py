@@ -34,9 +34,9 @@ LATE: Final = 0.05
 
 
 class Renewable(ABC):
-    """What lasts while a request is sent again and again: a lease, or the touches of a hold.
+    """A request that is sent again and again: the renewals of a lease, or the touches of a hold.
 
-    It has a task while a request is under way, and none in between.
+    ``task`` is set while a request is under way.
 
     Attributes:
         context: copied for the task of each request.

@@ -32,7 +32,7 @@ Work: TypeAlias = "Callable[[Registry], Coroutine[Any, Any, _T]]"
 """Work for the lock thread. Holds in its result are released if the caller is gone by then."""
 
 CLOSING = 12.0
-"""Seconds of closing, at most: bodies of listeners end (5), leases are released (5)."""
+"""Seconds of closing, at most: bodies of listeners end (5), leases are released (5), stores are closed (2)."""
 
 
 class Lifetime(enum.Enum):
@@ -112,7 +112,7 @@ class Calls:
                 await given_back.awaited()
 
     def begin_closing(self) -> CallResult[None] | None:
-        """Refuse new calls and release every hold; the result is given afterwards. None: closing has begun before."""
+        """Refuse new calls and close the registry; the result is given afterwards. None: closing has begun before."""
         closed: CallResult[None] = CallResult()
         begun = self._move(
             Lifetime.OPEN,

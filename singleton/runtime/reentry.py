@@ -88,7 +88,7 @@ def inside(*holds: Hold) -> Iterator[None]:
 
 
 def enter(*holds: Hold, shared: SharedBlock | None = None) -> tuple[Nesting, ...]:
-    """Note that a beginning block has these holds; return the argument for ``leave``."""
+    """Note the holds of a beginning block; return the argument for ``leave``."""
     if not holds:
         return ()
     caller, last = this_caller(), _innermost()

@@ -1,4 +1,4 @@
-"""The locks of this process: one ``Lock`` per blob and timing, one store per container. Runs on one event loop."""
+"""The locks of this process: one ``Lock`` per ``Address``, one store per container. Runs on one event loop."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ class Registry:
         return True
 
     async def drop(self, hold: Hold) -> None:
-        """Release at once a hold which its caller never got."""
+        """Release a hold at once: its caller never got the hold, or ``at_least`` is over."""
         self._not_before.pop(hold, None)
         await give_back(hold)
 
@@ -326,7 +326,7 @@ class Registry:
             await asyncio.wait(tuple(self._companions))
 
     def lent_to(self, client: Closing, place: LockContainer) -> Registry:
-        """Close the store of a client's own ``ContainerClient`` after the closing of every client with this store."""
+        """Close a store on a caller's credential or ``ContainerClient`` after the last client with this store."""
         users = self._lent.setdefault(place, set())
         if client not in users:
             users.add(client)

@@ -1,6 +1,6 @@
 """The parts of ``host.json`` that the simulated host obeys: the schema's version, ``functions``, extensions, retries.
 
-Values are read as .NET reads them (H-94): the host's configuration has texts only, so ``4.0`` and ``"0x4"`` are 4, and
+Values are read as .NET reads values (H-94): the host's configuration has texts only: ``4.0`` and ``"0x4"`` are 4, and
 a plain number as a time span means days. The extensions are queues, http (the route prefix) and Service Bus:
 https://learn.microsoft.com/azure/azure-functions/functions-bindings-http-webhook and
 https://learn.microsoft.com/azure/azure-functions/functions-bindings-service-bus (host.json settings). A retry policy
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _MOST: Final = 2**31 - 1
-_IN_DEVELOPMENT: Final = 2.0  # maxPollingInterval's default there (H-90)
+_IN_DEVELOPMENT: Final = 2.0  # maxPollingInterval's default in development (H-90)
 _TIMEOUT_SETTING: Final = "AzureFunctionsJobHost__functionTimeout"
 
 
@@ -144,7 +144,7 @@ class BusOptions:
 
 
 def route_prefix(app: Path, settings: Mapping[str, str]) -> str:
-    """Return what comes before the routes of HTTP triggers: ``api`` unless host.json says something else."""
+    """Return the prefix of the routes of HTTP triggers: ``api`` unless host.json has another."""
     where, value = extension_values(app, settings, "http").get("routeprefix", ("", _PREFIX))
     text = as_text(value)
     if text is None:
@@ -178,13 +178,13 @@ _FORM: Final = 'give a text "hh:mm:ss" up to 23:59:59, for example "00:00:05"'
 class RetryPolicy:
     """How often a failed function is tried again, and after how many seconds."""
 
-    most: int = 0  # how often it is tried again; -1 means without end
-    fixed: float | None = 0.0  # the wait before each try, or None if it grows
-    least: float = 0.0  # the first wait, if it grows
+    most: int = 0  # how often the function is tried again; -1 means without end
+    fixed: float | None = 0.0  # the wait before each try, or None if the wait grows
+    least: float = 0.0  # the first wait, if the wait grows
     longest: float = 0.0
 
     def allows(self, count: int) -> bool:
-        """Tell whether there is another try after ``count`` retries."""
+        """Tell whether another try follows after ``count`` retries."""
         return self.most == _FOREVER or count < self.most
 
 

@@ -1,8 +1,8 @@
 """Turn the host's values into the function's arguments, by the worker's own converters.
 
-``azure.functions`` has the converters. Plain text and bytes go through the worker's "generic" binding, whose few rules
-are repeated here. ``{names}`` in an output's queue name come from the message's data, the properties of a JSON body,
-the path of a blob, and built-ins.
+``azure.functions`` has the converters. Plain text and bytes go through the worker's "generic" binding: this module
+repeats its few rules. ``{names}`` in an output's queue name come from the message's data, the properties of a JSON
+body, the path of a blob, and built-ins.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def bound(text: str, data: Mapping[str, object], where: str) -> str:
     """Replace each ``{name}``, ``{name.of.property}`` and ``{name:format}`` by its value.
 
     Raises:
-        SettingsError: there is no such value, or it has no such format.
+        SettingsError: the data lacks a value, or a value lacks the format.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -89,7 +89,7 @@ def bound(text: str, data: Mapping[str, object], where: str) -> str:
 
 
 def properties(text: str) -> dict[str, Any]:
-    """Return what a body adds to the binding data, or replaces in it: its top-level properties, as texts or objects."""
+    """Return a body's additions to the binding data, or replacements: top-level properties, as texts or objects."""
     try:
         found = read(text, dates=True)
     except ValueError:

@@ -1,8 +1,8 @@
-"""The outputs of a function: the worker makes typed data, or the invocation fails; the host writes messages from them.
+"""The outputs of a function: the worker makes typed data, or the invocation fails; the host writes messages from data.
 
-``azure.functions`` has a converter for most kinds of bindings. The other kinds, and text and bytes, go through the
-worker's "generic" binding. Its rules are repeated here, and so are the rules of the protocol that carries the data. The
-host decides which queue messages to write (H-87). Outputs to anything but a queue are noted once.
+``azure.functions`` has a converter for most kinds of bindings. Other kinds, and text and bytes, go through the worker's
+"generic" binding. This module repeats the rules of that binding, and of the protocol that carries the data. The host
+decides which queue messages to write (H-87). Outputs to anything but a queue are noted once.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def written(data: Typed) -> list[bytes]:
     """Return the bodies of the messages.
 
-    Text that looks like a JSON object is written anew. Each element of a JSON array becomes a message. Bytes stay as
-    they are.
+    Text that looks like a JSON object is written anew. Each element of a JSON array becomes a message. Bytes stay
+    unchanged.
 
     Raises:
         ValueError: a text looks like JSON but is none: the invocation fails.
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 class Outputs:
-    """Makes messages of what the functions of one host return."""
+    """Makes messages of the results of a host's functions."""
 
     def __init__(self, *, encoding: Encoding, settings: Mapping[str, str], write: Write) -> None:
         self._encoding: Encoding = encoding
@@ -69,10 +69,10 @@ class Outputs:
     def messages(
         self, function: str, outputs: Iterable[tuple[Parameter, Typed]], data: Callable[[], Mapping[str, object]] = dict
     ) -> tuple[tuple[tuple[str, str], ...], str | None]:
-        """Return the messages to send, each as its queue's name and its text, and an error or None.
+        """Return the messages to send, as pairs of queue name and text, and an error or None.
 
         ``data`` has the trigger's values for ``{names}`` in queues' names. An output that can't be sent fails the
-        invocation, but the others are sent.
+        invocation, but the rest is sent.
         """
         messages: list[tuple[str, str]] = []
         failure: str | None = None
@@ -104,7 +104,7 @@ def queue_name(
     """Return the queue's name of a binding, with its settings, and with the ``{names}`` of an output from ``data``.
 
     Raises:
-        SettingsError: a setting or value is missing, or the name is none that a queue may have.
+        SettingsError: a setting or value is missing, or a queue may not have the name.
     """
     name = resolve(str(parameter.settings.get("queueName") or ""), settings, where)
     if data is not None and ("{" in name or "}" in name):
@@ -138,11 +138,11 @@ class Typed(NamedTuple):
 def given_back(
     function: IndexedFunction, outputs: Mapping[str, Out], result: Any
 ) -> tuple[tuple[Parameter, Typed], ...]:
-    """Return what the worker sends after a body has ended: its outputs in order, then its return value.
+    """Return the data that the worker sends after a body has ended: outputs in order, then the return value.
 
     Raises:
         OutputError: a value can't be sent; the worker then fails the invocation and sends nothing.
-        RuntimeError: there is no binding for what the function returned.
+        RuntimeError: the function returned a value, and has no binding for the value.
     """
     if result is not None and not function.may_return:
         raise RuntimeError(f"function {function.name!r} without a $return binding returned a non-None value")
@@ -152,7 +152,7 @@ def given_back(
     if function.returns is not None:
         given.append((function.returns, result))
     elif function.may_return:
-        _sent(_IMPLICIT, result)  # no binding takes it, but it must be of a kind that can be sent
+        _sent(_IMPLICIT, result)  # no binding takes the value, but its type must be sendable
     sent = [(parameter, _sent(parameter, value)) for parameter, value in given]
     return tuple((parameter, data) for parameter, data in sent if data is not None)
 
@@ -165,16 +165,16 @@ def _sent(parameter: Parameter, value: Any) -> Typed | None:
 
 
 def typed(parameter: Parameter, value: Any) -> Typed | None:
-    """Return what the worker sends for the value of an output or return value; None: nothing.
+    """Return the data that the worker sends for the value of an output or return value; None: nothing.
 
     Raises:
-        TypeError: its binding does not take such a value; the worker then fails the invocation.
-        ValueError: the protocol does not carry it.
+        TypeError: the binding does not take a value of this type; the worker then fails the invocation.
+        ValueError: the protocol does not carry the value.
     """
     converter = binding_class(parameter.converter) or _Generic
     try:
         encoded = converter.encode(value, expected_type=parameter.annotation)
-    except NotImplementedError:  # so the converters refuse a type that they do not know
+    except NotImplementedError:  # the converters' refusal of an unknown type
         hint = ": return a value each time, or give it to a func.Out parameter, which may stay unset"
         raise TypeError(
             f'unable to encode outgoing TypedData: unsupported type "{parameter.converter}" for Python type '
@@ -204,7 +204,7 @@ def _carried(kind: str | None, value: Any) -> Typed | None:
 
 
 class _Generic:
-    """The worker's binding for what has no converter of its own."""
+    """The worker's binding for kinds without a converter."""
 
     @staticmethod
     def encode(value: Any, *, expected_type: object) -> Any:

@@ -78,7 +78,7 @@ class Route:
 
     @property
     def parameters(self) -> tuple[RouteParameter, ...]:
-        """All its parameters in order."""
+        """The parameters of the route, in order."""
         return tuple(part for segment in self.segments for part in segment if isinstance(part, RouteParameter))
 
     @property

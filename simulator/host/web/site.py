@@ -165,7 +165,7 @@ class Site:
         return _sent(response, closing=self._closing)
 
     def _below(self, request: web.Request) -> str | None:
-        """Return the path below the prefix, still escaped; None: it is not below it."""
+        """Return the path below the prefix, still escaped; None: the request has another prefix."""
         path = request.rel_url.raw_path.strip("/")
         inside = not self._prefix or f"{path}/".lower().startswith(f"{self._prefix}/".lower())
         return path[len(self._prefix) :] if inside else None

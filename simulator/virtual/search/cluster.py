@@ -49,7 +49,7 @@ def spread(plan: Exploration, address: str) -> Iterator[Summary]:
         ClusterError: Dask isn't installed, the scheduler can't be reached, or its workers can't run them.
     """
     distributed = _dask()
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # this process says it
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # this process reports instead
     try:
         client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -72,10 +72,10 @@ def _dask() -> Any:
 
 
 def _threads(client: Any, plan: Exploration, address: str) -> int:
-    """Return how many threads the workers have; each must have this code.
+    """Return how many threads the workers have; every worker must have this code.
 
     Raises:
-        ClusterError: there is no worker, or one can't do it.
+        ClusterError: the cluster has no worker, or a worker lacks the code.
     """
     try:
         client.wait_for_workers(1, timeout=_CONNECT)

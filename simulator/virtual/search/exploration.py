@@ -72,7 +72,7 @@ class Exploration:
 
 @dataclass(slots=True)
 class Summary:
-    """What was seen so far; ``broken`` is the number of the scenario with the ``violation``."""
+    """The results so far; ``broken`` is the number of the scenario with the ``violation``."""
 
     scenarios: int = 0
     virtual_seconds: float = 0.0

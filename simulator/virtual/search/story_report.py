@@ -1,6 +1,6 @@
 """The HTML report and the trace of a virtual world: the timeline of a real run, with the faults and broken promises.
 
-And the story of a world: what happened, in words that somebody can follow.
+And the story of a world: its events, in words that a reader can follow.
 """
 
 from __future__ import annotations

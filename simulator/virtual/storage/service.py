@@ -1,4 +1,4 @@
-"""The storage service in virtual time, which writes down who had which lease when; and a machine's way to it."""
+"""The storage service in virtual time, with a record of each lease's owner and times; and a machine's way to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _LABEL: Final = {"CostCentre": "4711"}
-"""What an operator writes on a lock's blob."""
+"""The metadata that an operator writes on a lock's blob."""
 _NOTICE: Final = 10
 """Seconds that a lease still lasts when an operator breaks it slowly."""
 
@@ -52,11 +52,11 @@ class Tenure:
     ending: TenureEnd | None = None
     ended_by: Machine | None = None
     lasts: float = -math.inf
-    """Until when its owner still had it after an operator ended it with notice."""
+    """The end of the owner's lease, after an operator ended the lease with notice."""
 
 
 class Service(MemoryLeaseStore):
-    """``MemoryLeaseStore`` that tells ``on_grant``, ``on_end``, ``on_epoch`` what really happened, at the instant."""
+    """``MemoryLeaseStore`` that calls ``on_grant``, ``on_end`` and ``on_epoch`` at the instant of each real change."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
@@ -81,10 +81,10 @@ class Service(MemoryLeaseStore):
         raise AssertionError(f"{call}: a request of the in-memory service waited for something")
 
     def operate(self, call: str, name: str) -> None:
-        """Do what an operator does.
+        """Do an operator's act.
 
-        That is ``break_``, ``break slowly``, ``steal`` (break, and take it), ``delete``, or ``label``, where nobody has
-        the lock: write a key of one's own on it.
+        The acts: ``break_``, ``break slowly``, ``steal`` (break, and take the lease), ``delete``, or ``label`` (write
+        a foreign key on the blob of a free lock).
         """
         if call == "label":
             self._label(name)
@@ -125,11 +125,11 @@ class Service(MemoryLeaseStore):
         return [name for name in sorted(self._labelled) if not self._blobs[name].metadata.items() >= _LABEL.items()]
 
     def content(self, name: str) -> bytes:
-        """Return what is kept in a lock's blob."""
+        """Return the content of a lock's blob."""
         return self._blobs[name].body if name in self._blobs else b""
 
     def metadata(self, name: str) -> Mapping[str, str]:
-        """Return what stands on a lock's blob; nothing, if there is none."""
+        """Return the metadata of a lock's blob; empty for a missing blob."""
         return self._blobs[name].metadata if name in self._blobs else {}
 
     def free(self) -> list[str]:
@@ -137,7 +137,7 @@ class Service(MemoryLeaseStore):
         return [name for name in self.names() if self._blobs[name].state(self._loop.now) not in ("leased", "breaking")]
 
     def names(self) -> list[str]:
-        """Return the names of all locks."""
+        """Return the names of the locks."""
         return [name for name in super().names() if not _NO_LOCK.match(name)]
 
     def logs(self, prefix: str) -> list[str]:
@@ -145,7 +145,7 @@ class Service(MemoryLeaseStore):
         return [name for name, blob in self._blobs.items() if name.startswith(prefix) and blob.blocks is not None]
 
     def etag(self, name: str) -> str | None:
-        """Return the ETag of a blob; None: there is none."""
+        """Return the ETag of a blob; None: no blob."""
         return self._blobs[name].etag if name in self._blobs else None
 
     def tenure(self, name: str) -> Tenure | None:
@@ -157,7 +157,7 @@ class Service(MemoryLeaseStore):
         return list(self._tenures.values())
 
     def held_until(self, name: str) -> float:
-        """Return until when somebody had the lease: now, if somebody has it; later, while it is being broken."""
+        """Return the time of the lease's end: now for a lease that lasts; later for a lease that is being broken."""
         return self._loop.now if name in self._tenures else self._held_until.get(name, -math.inf)
 
     def _begin(self, call: str) -> float:
@@ -165,7 +165,7 @@ class Service(MemoryLeaseStore):
         return self._loop.now
 
     def _note(self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...]) -> None:
-        """Take what a request has changed; one that fails changes nothing."""
+        """Note the changes of a request; a failed request changes nothing."""
         current, blob, now = self._tenures.get(name), self._blobs.get(name), self._loop.now
         if call == "create":
             self._made[name] = int(now)
@@ -228,7 +228,7 @@ def _sent(
 
 @dataclass(slots=True)
 class NetworkStore:
-    """A machine's store, of all that ``MemoryLeaseStore`` has: each call is a request over the network."""
+    """A machine's store, with the methods of ``MemoryLeaseStore``: each call is a request over the network."""
 
     _network: Network
     _service: Service

@@ -42,9 +42,9 @@ def here() -> Machine:
 
 
 class Callback:
-    """A callback of a virtual loop: an ``asyncio.Handle``, with the machine that it belongs to.
+    """A callback of a virtual loop: an ``asyncio.Handle``, with its machine.
 
-    Its loop fills it in: a call of an ``__init__`` would cost as much as all the rest.
+    The loop fills the fields: a call of an ``__init__`` would cost as much as everything else.
     """
 
     __slots__ = ("call", "context", "machine")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     """The same for a queue."""
 
 NOWHERE: Final = "UseDevelopmentStorage=true"
-"""The account of all worlds. Nobody sends it a request."""
+"""The account of the worlds. No request is ever sent there."""
 HOST_ID: Final = "explored"
 
 

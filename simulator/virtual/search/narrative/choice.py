@@ -1,4 +1,4 @@
-"""What matters for a broken promise: the things that its sentence names, and the visits and leases that are told.
+"""The matter of a broken promise: the things in its sentence, and the visits and leases for the story.
 
 A sentence names hosts, callers, locks, tokens, messages, functions and errors. Each visit has a rank: how much the
 story needs the visit.
@@ -30,7 +30,7 @@ _BEGUN: Final = ("visit_began", "candidacy_began", "invocation_started")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus:
-    """The things that a violation names, as the records call them, and when it was found."""
+    """The things that a violation names, under their names in the records, and the time of the finding."""
 
     at: float
     words: frozenset[str]
@@ -47,14 +47,14 @@ class Focus:
 
 
 def names_of_locks(records: Sequence[Record]) -> set[str]:
-    """Return the names of all locks that were asked for."""
+    """Return the names of the locks that were asked for."""
     asked = {record.text("lock") for record in records if record.event in ("lock", "candidacy_began")}
     sent = {record.text("name") for record in records if record.event == "request" and _of_lock(record)}
     return (asked | sent) - {""}
 
 
 def focus_of(records: Sequence[Record], violation: Violation) -> Focus:
-    """Find what a violation names."""
+    """Find the things that a violation names."""
     words = frozenset(word.rstrip(".") for word in _WORDS.findall(violation.text))
     hosts = {record.host for record in records} - {"world"}
     messages = _messages(records, words, violation.text)
@@ -74,7 +74,7 @@ def focus_of(records: Sequence[Record], violation: Violation) -> Focus:
 
 
 def scopes_of(record: Record) -> set[str]:
-    """Return the scopes that a call is for, where that was told."""
+    """Return the scopes of a call, as far as recorded."""
     keys = record.get("keys") if record.event == "expected" else None
     return {str(key) for key in keys.values() if key is not None} if isinstance(keys, dict) else set()
 
@@ -88,7 +88,7 @@ def _owner(record: Record) -> str:
 
 
 def _owners(records: Sequence[Record]) -> dict[str, str]:
-    """Return all callers, each with the message that it is called for, if any."""
+    """Return the callers, with the messages of their calls, or ""."""
     owners = {_owner(record): "" for record in records if record.event in ("lock", *_BEGUN)}
     owners |= {_owner(record): record.text("message") for record in records if record.event == "invocation_started"}
     owners.pop("", None)
@@ -96,7 +96,7 @@ def _owners(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _messages(records: Sequence[Record], words: frozenset[str], text: str) -> set[str]:
-    """Return the ids of the messages that a text names, and of the copies that went back in their place."""
+    """Return the ids of the messages that a text names, and of the copies that replaced them."""
     sent = [record.text("id") for record in records if record.event == "message_sent"]
     named = {sent[int(number)] for number in _NUMBERED.findall(text) if int(number) < len(sent)}
     if "message" in words:
@@ -118,7 +118,7 @@ _OF_OLD_LEASES: Final = ("used after release", "used after closing")
 
 @dataclass(slots=True)
 class Tale:
-    """All that was read from a run's records up to the moment at which a promise was broken."""
+    """The contents of a run's records up to the moment at which a promise was broken."""
 
     records: Sequence[Record]
     focus: Focus
@@ -155,7 +155,7 @@ def read_tale(records: Sequence[Record], violation: Violation) -> Tale:
 
 
 def _locks_of(focus: Focus, visits: Sequence[Visit]) -> Iterator[str]:
-    """Yield the locks of the named callers if no lock is named: what they wait for or have, or had last."""
+    """Yield the locks of the named callers if no lock is named: waited for, held, or held last."""
     if any(visit.owner in focus.owners and not visit.lock for visit in visits):
         return  # any slot would do
     mine = [visit for visit in visits if visit.owner in focus.owners]
@@ -166,7 +166,7 @@ def _locks_of(focus: Focus, visits: Sequence[Visit]) -> Iterator[str]:
 
 
 def ranked(tale: Tale) -> dict[Visit, int]:
-    """Return how much each visit of an important lock is needed. Visits that are not in it are not needed."""
+    """Return the ranks of the visits of important locks. A visit without a rank is not needed."""
     named = list(_named(tale))
     if len(named) > _FEW + _MANY:
         named = [*named[:_FEW], *named[-_MANY:]]
@@ -183,7 +183,7 @@ def ranked(tale: Tale) -> dict[Visit, int]:
 
 
 def told_leases(tale: Tale, visits: Iterable[Visit]) -> list[Lease]:
-    """Return the leases of these visits, and the last one that the violation can be about."""
+    """Return the leases of these visits, and the last lease that the violation can be about."""
     told: dict[Lease, None] = {visit.lease: None for visit in visits if visit.lease is not None}
     for lock in sorted(tale.focus.locks) if not tale.late else ():
         mine = [lease for lease in tale.leases if lease.blob == lock]
@@ -217,7 +217,7 @@ def _at_the_end(tale: Tale) -> Iterator[Visit]:
 
 
 def _had_or_wanted(tale: Tale, host: str, lock: str, mine: Sequence[Visit]) -> list[Visit]:
-    """Return for whom the last lease of a host was; if the host waits for another's lease, who waits."""
+    """Return the visit of a host's last lease; if the host waits for another host's lease, the waiting visits."""
     has = [visit for visit in mine if visit.has]
     waiting = [visit for visit in mine if visit.open and not visit.has]
     leases = [lease for lease in tale.leases if lease.blob == lock]
@@ -232,7 +232,7 @@ def _had_or_wanted(tale: Tale, host: str, lock: str, mine: Sequence[Visit]) -> l
 
 
 def _holders(tale: Tale) -> Iterator[Visit]:
-    """Yield who has the important locks at the end; of a lock that nobody has, who had it last."""
+    """Yield the holders of the important locks at the end; of a free lock, the last holder."""
     for lock in sorted(tale.locks):
         has = [visit for visit in tale.visits if visit.lock == lock and visit.has]
         leases = [lease for lease in tale.leases if lease.blob == lock]
@@ -263,7 +263,7 @@ def _meet(one: Visit, other: Visit) -> bool:
 
 
 def _judged(tale: Tale) -> list[Visit]:
-    """Return what a verdict, given at the end on all that happened, is about: a few examples."""
+    """Return a few examples for a verdict that is given at the end on the whole run."""
     focus = tale.focus
     mine = [visit for visit in tale.visits if visit.lock in tale.locks]
     if focus.scopes:

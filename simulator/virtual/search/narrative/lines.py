@@ -172,7 +172,7 @@ def is_trouble(record: Record) -> bool:
 
 
 def _joined(who: str, one: Record | None, said: str, other: Record | None, then: str) -> list[Told]:
-    """Tell of two records: in one sentence, where they are of the same time."""
+    """Tell of two records: in one sentence, if at one time."""
     if one is not None and other is not None and round(one.t - other.t, 3) == 0:
         return [(one, f"{who} {said}, and {then}")]
     return [(record, f"{who} {text}") for record, text in ((one, said), (other, then)) if record is not None]
