@@ -293,7 +293,7 @@ class BusTrouble(Exception):
 
 
 class Bus:
-    """A connection to the broker at a URL. Use it on one event loop, and close it."""
+    """A connection to the broker at a URL. Use a `Bus` on one event loop, and close the `Bus`."""
 
     def __init__(self, url: str) -> None:
         self._url = url

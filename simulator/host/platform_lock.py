@@ -1,7 +1,7 @@
 """The platform's own lock on a timer's listener: among the instances of one app only one host's timer fires (W-111).
 
-Hosts of different apps, slots or regions do not share it; for them there is only `singleton`. The fleet asks for it
-with ``--same-app``.
+Hosts of different apps, slots or regions do not share the lock: only `singleton` keeps them apart. The fleet asks for
+the platform's lock with ``--same-app``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 As in reality a host is a process of its own, which listens, renews messages and keeps the platform's locks. The app
 runs in the workers (`simulator.host.workers`). No code of the app ever runs in the process of the host.
 
-It also runs invocations: it gives them to a worker, repeats them by their retry policy, sends their outputs, says how
-they ended.
+The host also runs invocations: passes an invocation to a worker, repeats it by the retry policy, sends the outputs, and
+records the end.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ class Runner:
         shown: int,
         told: dict[str, object],
     ) -> WorkerAnswer:
-        """Run it until it succeeds or its policy ends: one invocation, and one failure in the end (H-82)."""
+        """Run until success or the end of the policy: one invocation, and at most one failure in the end (H-82)."""
         policy = self._policy(function)
         growing = Backoff(policy.longest, self.random, policy.least)
         invocation = str(uuid.uuid4())

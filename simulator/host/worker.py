@@ -67,7 +67,7 @@ class WorkerAnswer:
 
 @dataclass
 class RetryContext:
-    """How often this invocation was tried before, with the worker's three names; ``exception`` is not one of them."""
+    """How often this invocation was tried before, under the worker's three names; ``exception`` is no worker's name."""
 
     retry_count: int = 0
     max_retry_count: int = 0
@@ -177,10 +177,10 @@ class Worker:
         *,
         told: Mapping[str, object],
     ) -> None:
-        """Start an invocation from any thread; ``answer`` gets its outcome, if it has one (H-84).
+        """Start an invocation from any thread; ``answer`` gets the outcome, if any (H-84).
 
-        ``value`` makes the trigger's value; if it raises, the invocation fails. ``retry`` says how often it was tried
-        before. ``told`` is written into the records of its body.
+        ``value`` makes the trigger's value; an error of ``value`` fails the invocation. ``retry`` has the number of
+        tries before. ``told`` is written into the records of the body.
         """
         context = Context(function.name, function.directory, invocation, self._storage, retry)
 
@@ -268,7 +268,7 @@ def thread_count(settings: MutableMapping[str, str]) -> int | None:
 
 
 def blames(error: BaseException) -> str:
-    """Return the class of an error of the lock; the empty text for any other, also one of the same name."""
+    """Return the class of an error of the lock; the empty text for other errors, also of an equal name."""
     return type(error).__name__ if isinstance(error, SingletonError) else ""
 
 

@@ -278,7 +278,7 @@ class Workers:
         self._watching: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Start the first worker, before there is any other thread; the others come when the app is known."""
+        """Start the first worker, before any other thread; further workers start when the app is known."""
         self._slots.append(Slot(1, self._opened(1)))
 
     async def prepared(self) -> Prepared:

@@ -114,7 +114,7 @@ class Host:
             self._signal("SIGCONT", psutil.Process.resume)
 
     def _signal(self, name: str, otherwise: Callable[[psutil.Process], None]) -> None:
-        """Send a signal to host and workers at one moment. Without signals, do it to one after the other."""
+        """Send a signal to host and workers at one moment. Without signals, call ``otherwise`` for each in turn."""
         if _WINDOWS:
             for process in self._processes():
                 otherwise(process)
@@ -128,7 +128,7 @@ class Host:
         return [host, *host.children()]
 
     def kill(self) -> None:
-        """End the process and all that it started, at once."""
+        """End the process and its descendants, at once."""
         if self._process is None or not self.running:
             return
         self.reaped = True

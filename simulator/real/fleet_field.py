@@ -43,7 +43,7 @@ class Wiring:
 
 
 class RealField(Field):
-    """The fleet, as a nemesis sees it. `Field` says what each method does."""
+    """The fleet, as a nemesis sees it. `Field` has the contracts of the methods."""
 
     def __init__(self, fleet: Fleet, wiring: Wiring, storage: Storage) -> None:
         self._fleet = fleet

@@ -37,7 +37,7 @@ https://learn.microsoft.com/azure/azure-functions/functions-bindings-http-webhoo
 
 
 class Callers:
-    """Sends requests. `start` it, `call`, and `stop` it: who still waits then gets no answer."""
+    """Sends requests: `start`, `call`, and `stop`. A caller that still waits at `stop` gets no answer."""
 
     def __init__(self, write: Write) -> None:
         self._write = write

@@ -100,7 +100,7 @@ class Board(Historian):
         return [wait for waits in self.waits.values() for wait in waits if wait.host in alive]
 
     def sent(self) -> list[Message]:
-        """Return the messages that were sent to queues that somebody here reads."""
+        """Return the messages that were sent to queues with a reader in the fleet."""
         return [each for each in self.history.messages.values() if each.sent and self.history.reads(each.queue)]
 
     def under_way(self) -> Counter[tuple[str, str]]:

@@ -65,7 +65,7 @@ class OutFile:
         """Write the file: a reader sees the old one or the whole new one.
 
         Raises:
-            OutFileError: it can't be written any more.
+            OutFileError: the file can't be written any more.
         """
         try:
             draft = self._draft()

@@ -1,7 +1,7 @@
 """Draw a run as a trace: a process for each host, one with all locks, one with the faults and what was found.
 
-A host's threads are no threads of its process: invocations that run at the same time are drawn below each other. An
-arrow leads from the body whose lock was handed on, or taken over, to the body that got it.
+A host's threads in the trace are no threads of its process: invocations that overlap are drawn below each other. An
+arrow leads from the body whose lock was handed on, or taken over, to the body that got the lock.
 
 `Sheet` writes Chrome's trace event format: processes, threads, slices, instants, arrows and counters.
 
@@ -186,8 +186,8 @@ class _Thread:
 def pack(units: Iterable[Sequence[Slice]]) -> Iterator[tuple[int, Slice]]:
     """Yield each slice with the number of its thread, from 0.
 
-    A unit is what belongs together, such as an invocation and all that is within it. It has its thread for itself, from
-    its first start to its last end. What crosses the rest of its unit comes on another thread.
+    A unit has slices that belong together, such as an invocation and its parts. A unit has a thread for itself, from
+    the first start to the last end. A slice that crosses the rest of its unit comes on another thread.
     """
     threads: list[_Thread] = []
     for unit in sorted((sorted(unit, key=_place_in_time) for unit in units), key=lambda unit: _place_in_time(unit[0])):

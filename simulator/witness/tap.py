@@ -1,7 +1,7 @@
 """See the lease requests that really go over the network, where HTTP clients get them: aiohttp, and those named.
 
-So nobody has to believe what a lock says of its leases. Of a request only these are kept: the operation, the blob, and
-the status of the answer. All other requests to the storage are counted by kind.
+So a verdict need not believe a lock's report of its leases. The record of a lease request has only the operation, the
+blob, and the status of the answer. Other requests to the storage are counted by kind.
 """
 
 from __future__ import annotations

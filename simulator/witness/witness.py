@@ -59,7 +59,7 @@ if sys.version_info >= (3, 12):
     _TOOL: Final = 4  # none of the ids that debuggers, coverage and profilers use by convention
 
     class _Monitor:
-        """The one tool of this process. Each code object has a watcher of its own."""
+        """The only tool of this process. A code object has a separate watcher."""
 
         def __init__(self) -> None:
             self._watchers: dict[int, tuple[CodeType, Watcher]] = {}  # by id: code of another function may be equal
@@ -129,7 +129,7 @@ def _telling(
 
     A call with wrong arguments runs nothing of it, and nothing is reported.
     """
-    takes = inspect.signature(original)  # a function that nobody else has, so that it is not confused with another
+    takes = inspect.signature(original)  # a new function, which can't be confused with another
 
     class BodyRun:
         """One run of it."""

@@ -53,7 +53,7 @@ class Feeder:
 
         Args:
             duration: seconds during which messages are sent.
-            own: the user's messages by source: each of them is sent once. None is made for sources of these kinds.
+            own: the user's messages by source: a message is sent once. No message is made for a source of these kinds.
             large: whether a message now and then asks for a body that is longer than a lease, with ``"Large": true``.
         """
         self._app = app

@@ -29,7 +29,7 @@ SCRIPT: Final = "function_app.py"
 
 
 class ScenarioError(ValueError):
-    """An option is wrong; the message names it, its value, what is allowed, and what to do."""
+    """An option is wrong; the message has the option, its value, the allowed values, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Turn the host's values into the function's arguments, by the worker's own converters.
 
-``azure.functions`` has the converters. Plain text and bytes go through the worker's "generic" binding: this module
-repeats its few rules. ``{names}`` in an output's queue name come from the message's data, the properties of a JSON
-body, the path of a blob, and built-ins.
+``azure.functions`` has the converters. Plain text and bytes go through the worker's "generic" binding, and this module
+has the few rules of that binding. ``{names}`` in an output's queue name come from the message's data, the properties of
+a JSON body, the path of a blob, and built-ins.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A delivered message, event, blob or document: what comes with it, and what the function gets, by the worker's rules.
+"""A delivered message, event, blob or document: its metadata, and the function's argument, by the worker's rules.
 
-``metadata`` is what the sender said, under the Functions host's names; what it does not say is made up. As for a
-queue's message, the top-level properties of a JSON body replace what comes with it (Service Bus, Event Hubs).
+``metadata`` has the sender's fields, under the Functions host's names; missing fields are made up. As for a queue's
+message, the top-level properties of a JSON body replace metadata (Service Bus, Event Hubs).
 
-And sources: where the work of a function comes from that is neither on a timer nor on a storage queue: HTTP, Service
+And sources: the origins of the work of a function that is neither on a timer nor on a storage queue: HTTP, Service
 Bus, others.
 
-HTTP and Service Bus are simulated by their rules. Other sources have no rules here: the user's messages are
-delivered as they are, at least once.
+HTTP and Service Bus are simulated by their rules. Messages of other sources follow no rules: the user's messages are
+delivered unchanged, at least once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DeliveryWay = Literal["simulated", "delivered"]
 BATCHES: Final = frozenset({"cosmosdbtrigger", "sqltrigger", "mysqltrigger"})
-"""Triggers that deliver lists, whatever they say of their cardinality."""
+"""Triggers that deliver lists, with any declared cardinality."""
 _SERVICE_BUS: Final = "servicebus"
 _BLOB: Final = "blobtrigger"
 

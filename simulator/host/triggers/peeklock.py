@@ -32,7 +32,7 @@ _TRIES: Final = 5
 
 @dataclass(kw_only=True, eq=False)
 class PeekLockListener:
-    """Feeds one function from one source. `run` ends when `stop` was called and all that was received is settled."""
+    """Feeds a function from a source. `run` ends after `stop`, when every received message is settled."""
 
     function: str
     source: str

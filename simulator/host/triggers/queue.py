@@ -153,7 +153,7 @@ def is_queue_name(name: str) -> bool:
 
 
 class AzureQueues(HostQueues):
-    """The queues of the account that a connection string names. Use it on one event loop, and close it."""
+    """The queues of the account of a connection string. Use an object on one event loop, and close the object."""
 
     def __init__(self, connection_string: str) -> None:
         self._connection_string = connection_string
@@ -246,7 +246,7 @@ _PAUSE: Final = 0.2
 
 @dataclass(kw_only=True, eq=False)
 class QueueListener:
-    """Feeds one function from its queue. `run` ends when `stop` was called and all that was received is completed."""
+    """Feeds a function from its queue. `run` ends after `stop`, when every received message is completed."""
 
     function: str
     queue: str
@@ -408,7 +408,7 @@ class QueueListener:
         await self._settle(message, lambda: self.service.delete(self.queue, message))
 
     def _left(self, message: QueueMessage, why: str) -> None:
-        """Leave it invisible for its time. Then it is tried again, or skipped if it is past the maximum (H-40)."""
+        """Leave a message invisible for its time. Then it is tried again, or skipped if past the maximum (H-40)."""
         self._returned(message, f"{why}; this queue has no poison queue")
 
     async def _settle(self, message: QueueMessage, request: Callable[[], Awaitable[object]]) -> bool:

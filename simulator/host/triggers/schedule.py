@@ -220,10 +220,10 @@ class Schedule:
     Attributes:
         text: the expression as it was written, settings resolved.
         cron: the parsed NCRONTAB expression, or None for a time span.
-        span: the time span in seconds, where there is no cron expression.
+        span: the time span in seconds, without a cron expression.
         zone: the local time zone; None: the process's zone (H-56).
         pace: if above 0, the longest time that a run of the simulator waits for this timer. A later occurrence is
-            replaced by the next multiple of the pace: the same instant for all hosts.
+            replaced by the next multiple of the pace: one instant for every host.
     """
 
     text: str

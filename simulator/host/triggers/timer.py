@@ -53,7 +53,7 @@ class Tick:
 
 @dataclass(kw_only=True, eq=False)
 class TimerListener:
-    """Fires one function by its schedule.
+    """Fires a function by its schedule.
 
     `run` ends after `stop` was called and the running invocation has ended (H-71).
     """
@@ -143,7 +143,7 @@ _TIMEOUT: Final = 15.0
 
 
 class BlobStatusStore:
-    """The status of one timer of one Functions host id (H-60). Use it on one event loop, and close it."""
+    """The status of a timer of a Functions host id (H-60). Use a store on one event loop, and close the store."""
 
     def __init__(self, connection_string: str, host_id: str, function: str) -> None:
         from azure.storage.blob.aio import ContainerClient  # for hosts with monitored timers only

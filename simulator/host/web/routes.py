@@ -116,9 +116,9 @@ class Route:
 def first_match(
     routes: Iterable[tuple[Route, frozenset[str], str]], method: str, path: str
 ) -> tuple[str, dict[str, str]] | None:
-    """Return the name of the route that serves a request, and its values; None: none does.
+    """Return the name of the route that serves a request, and its values; None: no route does.
 
-    Each of ``routes`` has the methods that it allows; none means all.
+    An entry of ``routes`` has the allowed methods; an empty collection allows every method.
     """
     for route, methods, name in sorted(routes, key=lambda each: (each[0].precedence, each[2])):
         if not methods or method.upper() in methods:

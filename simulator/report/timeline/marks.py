@@ -41,7 +41,7 @@ _FAULTS: Final = {
 def read_marks(
     history: History, records: Sequence[Record], leases: Iterable[Lease], faults: Sequence[Mark]
 ) -> tuple[Mark, ...]:
-    """Return all marks of a run. ``faults`` are those that its records don't tell of."""
+    """Return the marks of a run. ``faults``: faults that are missing in the records."""
     struck = [*faults, *_faults(history)]
     marks = [*struck, *(mark for mark in _strikes(history, records) if not _is_told(mark, struck))]
     marks += [*_losses(records), *_deadlines(history, leases)]
@@ -276,7 +276,7 @@ def _complains(verdict: Verdict, name: str) -> bool:
 
 
 def _is_news(check: str, function: str, known: Container[str | tuple[str, str]]) -> bool:
-    """Tell whether a sentence says more than the moments of its check: it names a function that has none of them."""
+    """Tell whether a sentence says more than the moments of its check: names a function without a moment."""
     return check not in known or (bool(function) and (check, function) not in known)
 
 

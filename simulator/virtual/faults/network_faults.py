@@ -43,7 +43,7 @@ class NetworkFault(Lasting):
 
     @property
     def whose(self) -> str:
-        """Name the hosts that it strikes."""
+        """Name the struck hosts."""
         return "every host" if self.everybody else f"host-{self.host}"
 
 

@@ -237,7 +237,7 @@ class QueueWorld:
             self.on_feed(feed, stored)
             if feed.life is None or feed.life >= WEEK:  # of what ends by itself the verdict could not say why
                 self.world.note("world", "message_sent", queue=feed.queue, id=stored.id)
-        # What the app sends to queues that it doesn't read stays there.
+        # A message of the app to a queue that the app doesn't read stays in the queue.
         read = {listener.queue: None for _, listener in self._listeners}
         while not read.keys().isdisjoint(self.queues.left()) and any(  # noqa: ASYNC110
             not machine.crashed for machine, _ in self._listeners
@@ -249,7 +249,7 @@ class QueueWorld:
         self._settle()
 
     def _settle(self) -> None:
-        """Check what happened to each message that was fed: to itself, or to the copies that replaced it."""
+        """Check the fates of the messages that were fed, or of the copies that replaced a message."""
         oracle = self.world.oracle
         left = {name for names in self.queues.left().values() for name in names} | self._given_up
         history = read_history(told(self.world.records))

@@ -189,7 +189,7 @@ class CallerChecks(Checks):
         company |= self.evidence.loop.now - last < max(STALE, self.evidence.bounds.poll * 1.2)
         company |= self.conduct.gives_back(machine, event.lock, STALE)
         guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
-        company |= (renamed := getattr(guard, "also", None) is not None)  # somebody may have it under its old name
+        company |= (renamed := getattr(guard, "also", None) is not None)  # another may have its old name
         new = _LockInvocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
         self._invocations[new.who] = waiting[new.who] = new
         self._declared[mine].add(new.failover)

@@ -78,7 +78,7 @@ class RunningBody:
     machine: Machine
     hold: Hold
     sync: bool
-    """Whether nobody ends it when its hold is lost: it is on a thread, or the app wants it so."""
+    """Whether the body goes on after a loss of the hold: runs on a thread, or the app wants no cancellation."""
     since: float
     guarded: bool = True
     """Whether its lock waits for its end; a leadership that is lost does not wait for the leader's work."""

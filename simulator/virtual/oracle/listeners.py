@@ -55,7 +55,7 @@ _TROUBLE: Final = ("StorageUnavailable", "StorageDenied", "StorageError", "Singl
 
 @dataclass(slots=True, eq=False)
 class _Candidate:
-    """One process and one listener's lock: what the service has said to it, and when, in true time."""
+    """A process and a listener's lock: the service's answers to the process, and their true times."""
 
     machine: Machine
     lock: str

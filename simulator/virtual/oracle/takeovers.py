@@ -55,7 +55,7 @@ class TakeoverChecks(Checks):
     declared: dict[Machine, set[float | None]] = field(default_factory=dict)
     """The values of failover on each machine, which its touches may have. Other machines are not checked."""
     wanting: list[Callable[[str], WaitSpans]] = field(default_factory=list)
-    """Each returns who wants a lock: the machine, since when, and its failover."""
+    """Functions that return the callers for a lock: the machine, since when, and its failover."""
     _sent_at: dict[NetworkRequest, tuple[float, float]] = field(default_factory=dict)
     _written: dict[str, float | None] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)

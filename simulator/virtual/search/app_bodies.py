@@ -1,8 +1,8 @@
-"""The bodies of the user's app in a world: what they do beyond the lock.
+"""The bodies of the user's app in a world, beyond the lock.
 
-The app decides how long a body takes: a world waits for it, up to a limit. A body that goes on after its lock was lost
-may write while somebody else does. If it is sync, the report remarks it, as only a fencing token helps. If it is async,
-it was cancelled: if it goes on, it swallows the cancellation, and no lock can keep its promise.
+The app decides how long a body takes: a world waits for the body, up to a limit. A body that goes on after the loss of
+its lock may write beside the next holder. The report remarks a sync body, as only a fencing token helps. An async body
+was cancelled: a body that goes on swallows the cancellation, and no lock can keep its promise.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class AppBodies:
             account.longest = max(account.longest, seconds)
 
     def _without_lease(self, running: _Running) -> bool:
-        """Tell whether the service has ended its lease: before that, nobody else is inside."""
+        """Tell whether the service has ended the lease: until its end, no other body is inside."""
         if running.hold is None:
             return False
         tenure = self._world.service.tenure(running.hold.lock)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LONGEST: Final = 40
 """The greatest number of lines of a story, if possible."""
 _FRAME: Final = 5
-"""Lines of it before what happens and after it."""
+"""Lines of a story before and after the broken promise."""
 _NAMED_PLACES: Final = 3
 _PAD: Final = " " * 11
 _LOCK: Final = re.compile(r"locks/[^\s,;:]*[^\s,;:.]")

@@ -76,9 +76,9 @@ class Passage:
 
 @dataclass(slots=True, eq=False)
 class NetworkRequest:
-    """A request: whose it is, its name, what carries it out at the service, under which lease, and to whom.
+    """A request: the machine, the name, the call at the service, the lease, and the receiver of the reply.
 
-    Nobody changes it. It isn't frozen, as that would take twice as long to make.
+    Never changed, but not frozen: a frozen object would take twice as long to make.
     """
 
     machine: Machine

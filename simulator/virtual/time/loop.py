@@ -165,7 +165,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         shelf = self._far.pop(number)
         self._near.extend(shelf.values())
         self._near.sort()
-        shelf.clear()  # its timers refer to it
+        shelf.clear()  # the timers refer to their shelf
 
     def requeue(self, handles: list[Callback]) -> None:
         """Make callbacks ready that a paused machine kept, in their order."""
@@ -345,7 +345,7 @@ _AGAIN: Final = 0.1
 
 
 class Stuck(KeyboardInterrupt):
-    """A world took too long; the message says where it is. No ``Exception``: nothing in the world may catch it."""
+    """A world took too long; the message has the place. No ``Exception``: nothing in the world may catch it."""
 
 
 @contextmanager

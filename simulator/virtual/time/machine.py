@@ -50,7 +50,7 @@ class Callback:
     __slots__ = ("call", "context", "machine")
 
     call: tuple[Any, ...]
-    """What to call, and with what; empty: it was cancelled. One tuple, as ``Context.run`` takes it."""
+    """The function to call, and its arguments; empty: cancelled. A tuple, for ``Context.run``."""
     context: contextvars.Context
     machine: Machine | None
 
@@ -109,7 +109,7 @@ class Machine:
         self.tell: Callable[..., None] = lambda _, **__: None
         """Told ``pause`` when anything of it stands still, and ``resume`` when all of it goes on."""
         self.steady = True
-        """Nothing stops any of its callbacks, now or at a step: who runs them need not ask."""
+        """Nothing stops the machine's callbacks, now or at a step: the loop need not ask before a callback."""
         self._steps = 0
         self.stopped_at = self.resumed_at = float("-inf")
         """True times of the begin and the end of the last pause."""
@@ -141,7 +141,7 @@ class Machine:
         return due if due > now else now  # noqa: FURB136 - each timer asks, and ``max`` takes longer
 
     def may_run(self, handle: Callback) -> bool:
-        """Tell whether a callback of this machine may run now; if not, it is kept here. Not asked while ``steady``."""
+        """Tell whether a callback of this machine may run now; else keep the callback. Not asked while ``steady``."""
         if not self.crashed:
             self._steps += 1
             if self._at_step and self._steps >= self._at_step[0][0]:

@@ -59,7 +59,7 @@ class MessageEntry:
     """A message and its copies."""
 
     number: int  # which it is
-    queue: str  # where it was put
+    queue: str  # the queue of the message
     expires: float = math.inf  # when its life ends
     there: dict[tuple[str, str], Stored] = field(default_factory=dict)  # what of it lies in queues now, by queue and id
     machines: dict[Machine, float] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Ledger:
     def cancelled(self, name: str, *, last: bool, hidden: bool) -> None:
         """Receive the cancellation of an invocation; ``last``: its host tries no more.
 
-        A message that goes back just then is there; and its host, which can't know, copies it to the poison queue.
+        A message that goes back just then is in its queue; its host, which can't know, copies it to the poison queue.
 
         ``hidden``: the body hides the host's dequeue count. No guard counts a cancelled invocation, and the host does:
         at the host's last try, guard and host may each put the message into the poison queue.

@@ -67,7 +67,7 @@ class Run:
 
     @property
     def history(self) -> str:
-        """A hash of all that happened."""
+        """A hash of the world's events."""
         digest = hashlib.sha256()
         for record in self.records:
             digest.update(repr((record.t, record.host, record.event, record.fields)).encode())

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.outcome import Account
 
 _TAIL = 17.0
-"""Seconds of quiet at the end: a lease that nobody released expires within them, and that is noticed."""
+"""Seconds of quiet at the end: a lease that nobody released expires within this time, and is noticed."""
 _CLOSING = 30.0
 """Seconds within which the locks of a live host must close."""
 _BURIAL = 2.0
@@ -334,7 +334,7 @@ class World:
 
 @dataclass(slots=True)
 class Judge:
-    """What the checks of a workload have in common: they blame what breaks a promise."""
+    """The base of a workload's checks: blames a broken promise."""
 
     world: World
 

@@ -128,7 +128,7 @@ class Tale:
     locks: frozenset[str]
     """The locks that matter."""
     scopes: dict[str, str]
-    """What callers are for, where the violation names it."""
+    """Scopes of callers that the violation names, by invocation."""
 
     @property
     def late(self) -> bool:

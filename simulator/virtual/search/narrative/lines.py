@@ -111,9 +111,9 @@ def operator_words(record: Record) -> str:
 
 
 def request_words(records: Sequence[Record], lease: Lease | None) -> str:
-    """Tell what the service did with similar requests, and whether they or their replies were late or lost.
+    """Tell the service's answers to similar requests, and whether requests or replies were late or lost.
 
-    ``lease``: the one that they were sent under, if it was ever given.
+    ``lease``: the lease of the requests, if ever granted.
     """
     record, last = records[0], records[-1]
     lasts = f" until {last.get('until'):.3f} s" if record.text("call") in _LEASING and last.get("until") else ""
