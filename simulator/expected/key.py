@@ -44,22 +44,16 @@ _MOST_SEGMENTS: Final = 254
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A ``@singleton`` declaration, and its function and host.
+    """A ``@singleton`` declaration, and its function and host."""
 
-    Attributes:
-        function: the function's name in the declaration; by default its name to the Functions host.
-        host_id: the host id of the host's locks.
-        several: whether the declaration has a limit: then the lock has slots.
-    """
-
-    function: str
-    host_id: str
+    function: str  # the function's name in the declaration; by default its name to the Functions host
+    host_id: str  # the host id of the host's locks
     mode: Literal["function", "listener"] = "function"
     level: Literal["function", "host"] = "function"
     scope: str | None = None
     scope_id: str = ""
     layout: Literal["default", "webjobs", "dequeueable"] = "default"
-    several: bool = False
+    several: bool = False  # whether the declaration has a limit: then the lock has slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

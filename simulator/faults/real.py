@@ -71,17 +71,7 @@ def short(lock: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealFault(Fault):
-    """A fault at ``at`` seconds after the last host was ready.
-
-    Attributes:
-        aim: the moment at which the fault strikes.
-        host: the only host that the fault may strike; "" for any.
-        lock: the only lock that the fault may be about; "" for any.
-        seconds: the length; None for an instant, or if ``leases`` gives the length.
-        leases: the length in leases of the lock; 0 if ``seconds`` gives the length.
-        way: the direction in which requests are lost, if the kind has ways.
-        number: how many hosts are struck; ``everybody`` means every host.
-    """
+    """A fault at ``at`` seconds after the last host was ready."""
 
     kinds: ClassVar[dict[str, type[Any]]] = KINDS
     aims: ClassVar[tuple[Aim, ...]] = AIMS
@@ -94,13 +84,13 @@ class RealFault(Fault):
     """Whether several hosts can be struck at a time."""
     stops: ClassVar[bool] = False
     """Whether the victim stops at once: a request that was about to be sent is not sent."""
-    aim: Aim = "anybody"
-    host: str = ""
-    lock: str = ""
-    seconds: float | None = None
-    leases: float = 0.0
-    way: str = ""
-    number: int = 1
+    aim: Aim = "anybody"  # the moment at which the fault strikes
+    host: str = ""  # the only host that the fault may strike; "" for any
+    lock: str = ""  # the only lock that the fault may be about; "" for any
+    seconds: float | None = None  # the length; None for an instant, or if ``leases`` gives the length
+    leases: float = 0.0  # the length in leases of the lock; 0 if ``seconds`` gives the length
+    way: str = ""  # the direction in which requests are lost, if the kind has ways
+    number: int = 1  # how many hosts are struck; ``everybody`` means every host
     everybody: bool = False
 
     @classmethod

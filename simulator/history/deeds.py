@@ -137,9 +137,8 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
     for section in history.sections:
         told[section.host, section.owner, section.mode].append(section)
     lock_of = {(deed.host, deed.owner, deed.mode): deed.lock for deed in _deeds(history)}
-    around: dict[
-        Whose, tuple[Section, float]
-    ] = {}  # the body that a lock reported last, and when the lock says it ended
+    # The body that a lock reported last, and the end of the body as the lock says.
+    around: dict[Whose, tuple[Section, float]] = {}
     for sight in history.sights:
         call = calls.get((sight.host, sight.invocation))
         function = history.function(sight.function)

@@ -279,9 +279,7 @@ class History:
     waits: list[Wait] = field(default_factory=list)
     acquisitions: list[Acquisition] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    struck: set[tuple[str, str]] = field(
-        default_factory=set
-    )  # who moved its message to the poison queue, and succeeded
+    struck: set[tuple[str, str]] = field(default_factory=set)  # moved the message to the poison queue, and succeeded
     losses: Counter[str] = field(default_factory=Counter)  # by their reasons
     invocations: list[Invocation] = field(default_factory=list)
     sights: list[Sight] = field(default_factory=list)

@@ -34,25 +34,17 @@ _NO_NAME: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One function, and how the function is triggered.
-
-    Attributes:
-        guards: its ``@singleton`` declarations, a listener's first.
-        idle: why the function is never called, or None.
-        monitored: whether the timer's status is kept in storage.
-        run_on_startup: whether the timer fires at once.
-        source: where the work comes from, for a trigger other than a timer or a storage queue.
-    """
+    """One function, and how the function is triggered."""
 
     function: IndexedFunction
-    guards: tuple[Guard, ...] = ()
-    idle: str | None = None
+    guards: tuple[Guard, ...] = ()  # its ``@singleton`` declarations, a listener's first
+    idle: str | None = None  # why the function is never called, or None
     queue: str | None = None
     schedule: Schedule | None = None
-    monitored: bool = False
-    run_on_startup: bool = False
+    monitored: bool = False  # whether the timer's status is kept in storage
+    run_on_startup: bool = False  # whether the timer fires at once
     connection: str | None = None
-    source: Source | None = None
+    source: Source | None = None  # where the work comes from, for a trigger other than a timer or a storage queue
 
     @property
     def guard(self) -> Guard | None:

@@ -46,28 +46,20 @@ _MOST_WORKERS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """An app, imported and checked.
-
-    Attributes:
-        route_prefix: what comes before the routes of its HTTP functions.
-        retries: the retry policies of its functions by name; other functions are not tried again.
-        time_limit: how long an invocation may take in seconds (``functionTimeout``), or None.
-        workers: in how many processes the host runs its functions.
-        zone: the time zone of its schedules, if one is set.
-        queues: whether a function takes messages from queues or puts some there.
-    """
+    """An app, imported and checked."""
 
     plans: tuple[Plan, ...]
     queue_options: QueueOptions
     bus_options: BusOptions
-    route_prefix: str
+    route_prefix: str  # what comes before the routes of its HTTP functions
     options: SingletonOptions
     notes: tuple[str, ...]
     retries: Mapping[str, RetryPolicy]
-    time_limit: float | None
-    workers: int
-    zone: str | None
-    queues: bool
+    """The retry policies of its functions by name; other functions are not tried again."""
+    time_limit: float | None  # how long an invocation may take in seconds (``functionTimeout``), or None
+    workers: int  # in how many processes the host runs its functions
+    zone: str | None  # the time zone of its schedules, if one is set
+    queues: bool  # whether a function takes messages from queues or puts some there
 
     def bare(self) -> Prepared:
         """Return it without any object of the app, so that it can go to another process."""

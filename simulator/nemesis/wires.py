@@ -50,11 +50,7 @@ class Wire:
     """The proxies between one host and the services of its storage, once they are open."""
 
     def __init__(self, connection: str, loop: asyncio.AbstractEventLoop) -> None:
-        """Prepare a wire to the storage of this connection string; its proxies live in `loop`.
-
-        Raises:
-            WireError: no proxy can stand before it.
-        """
+        """Prepare a wire to the storage of this connection string; its proxies live in `loop`."""
         self.loop = loop
         self._original = connection
         self._ports = services_of(connection)

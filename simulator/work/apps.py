@@ -57,7 +57,6 @@ class AppFunction:
     paths: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Name a storage queue as the source."""
         object.__setattr__(self, "source", self.source or self.queue)
 
 

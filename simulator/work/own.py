@@ -158,22 +158,14 @@ _FORMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One message, delivery or request to send.
+    """One message, delivery or request to send."""
 
-    Attributes:
-        queue: its source: a storage queue, or another one by its name.
-        key: the value of its scope, for people to read.
-        metadata: what comes with it.
-        request: what to ask, if it is a request.
-        own: whether it is the user's, and not made.
-    """
-
-    queue: str
+    queue: str  # its source: a storage queue, or another one by its name
     body: str
-    key: str
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    request: RequestSpec | None = None
-    own: bool = False
+    key: str  # the value of its scope, for people to read
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # what comes with it
+    request: RequestSpec | None = None  # what to ask, if it is a request
+    own: bool = False  # whether it is the user's, and not made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

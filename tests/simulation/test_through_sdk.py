@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -59,7 +60,8 @@ MUTANTS: Final = [
 
 
 def scenario(seed: int) -> WorldScenario:
-    return WorldScenario.draw(seed, hosts=4, kinds=tuple(kind for kind in KINDS if kind not in STRANGE), sdk=True)
+    drawn = WorldScenario.draw(seed, hosts=4, kinds=tuple(kind for kind in KINDS if kind not in STRANGE))
+    return replace(drawn, sdk=True)
 
 
 def broken(run: Run) -> list[str]:

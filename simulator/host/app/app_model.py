@@ -27,57 +27,35 @@ _OF_DURABLE: Final = frozenset({"orchestrationtrigger", "entitytrigger"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One bound parameter, or the return value.
+    """One bound parameter, or the return value."""
 
-    Attributes:
-        name: of the parameter; ``$return`` for the return value.
-        binding: the binding's type, such as ``queueTrigger``.
-        converter: the type under which the worker converts the value: the binding's, or ``generic`` for text and bytes.
-        annotation: what Python says the value is, or None.
-        settings: the binding as function.json would show it.
-        data_type: 1 text, 2 binary, 3 stream, or None.
-        deferred: whether the type is one of the SDK, which only the real host can give.
-    """
-
-    name: str
-    binding: str
+    name: str  # of the parameter; ``$return`` for the return value
+    binding: str  # the binding's type, such as ``queueTrigger``
     converter: str
-    annotation: Any = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    data_type: int | None = None
-    deferred: bool = False
+    """The type under which the worker converts the value: the binding's, or ``generic`` for text and bytes."""
+    annotation: Any = None  # what Python says the value is, or None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the binding as function.json would show it
+    data_type: int | None = None  # 1 text, 2 binary, 3 stream, or None
+    deferred: bool = False  # whether the type is one of the SDK, which only the real host can give
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedFunction:
-    """One function of the app.
-
-    Attributes:
-        call: the user's function, with its decorators.
-        place: file and line for messages, such as ``function_app.py, line 12``.
-        directory: folder of the function's file.
-        is_async: whether it runs on the worker's event loop rather than in its thread pool.
-        wants_context: whether it takes the invocation context.
-        inputs: its input parameters by name, without the trigger.
-        returns: the binding of its return value, or None.
-        may_return: whether a value that is not None may be returned.
-        retry: its retry policy as the app declares it, or None.
-        refused: why the Functions host does not run it, though the worker has indexed it, or None.
-    """
+    """One function of the app."""
 
     name: str
-    call: Callable[..., Any]
-    place: str
-    directory: str
-    is_async: bool
-    wants_context: bool
+    call: Callable[..., Any]  # the user's function, with its decorators
+    place: str  # file and line for messages, such as ``function_app.py, line 12``
+    directory: str  # folder of the function's file
+    is_async: bool  # whether it runs on the worker's event loop rather than in its thread pool
+    wants_context: bool  # whether it takes the invocation context
     trigger: Parameter
-    inputs: Mapping[str, Parameter] = field(default_factory=dict)
+    inputs: Mapping[str, Parameter] = field(default_factory=dict)  # its input parameters by name, without the trigger
     outputs: Mapping[str, Parameter] = field(default_factory=dict)
-    returns: Parameter | None = None
-    may_return: bool = False
-    retry: Mapping[str, Any] | None = None
-    refused: str | None = None
+    returns: Parameter | None = None  # the binding of its return value, or None
+    may_return: bool = False  # whether a value that is not None may be returned
+    retry: Mapping[str, Any] | None = None  # its retry policy as the app declares it, or None
+    refused: str | None = None  # why the Functions host does not run it, though the worker has indexed it, or None
 
     @property
     def kind(self) -> TriggerKind:
@@ -123,40 +101,24 @@ class SettingsError(HostError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostConfig:
-    """The configuration of a host, as the fleet writes it for the start.
+    """The configuration of a host, as the fleet writes it for the start."""
 
-    Attributes:
-        name: the host's name in the journals.
-        app: folder that holds ``function_app.py``.
-        journal: file that the host appends to.
-        storage: connection string of the only storage account that this host may touch.
-        host_id: its Functions host id (H-1).
-        lock_host_id: the host id of the locks; equal on hosts which must exclude each other.
-        singleton: False runs the guarded bodies without locking.
-        same_app: whether the hosts are instances of one app, so that the platform's own timer lock works among them
-            (W-111).
-        seed: the seed of the host's random back-off.
-        timer_every: the longest wait for a timer's next tick in seconds; 0 keeps the app's own schedules.
-        visibility: seconds for which a received message is invisible, renewed at half time (H-35: the real one is 600).
-        bus: URL of the run's message broker; empty if no function needs it.
-        max_polling_interval: upper bound in seconds of the queues' polling interval (H-43).
-        parent: id of the process with which the host ends; 0: its parent process.
-    """
-
-    name: str
-    app: Path
-    journal: Path
-    storage: str
-    host_id: str
-    lock_host_id: str
-    singleton: bool = True
+    name: str  # the host's name in the journals
+    app: Path  # folder that holds ``function_app.py``
+    journal: Path  # file that the host appends to
+    storage: str  # connection string of the only storage account that this host may touch
+    host_id: str  # its Functions host id (H-1)
+    lock_host_id: str  # the host id of the locks; equal on hosts which must exclude each other
+    singleton: bool = True  # False runs the guarded bodies without locking
     same_app: bool = False
-    seed: int = 0
-    timer_every: float = 5.0
+    """Whether the hosts are instances of one app, so that the platform's own timer lock works among them (W-111)."""
+    seed: int = 0  # the seed of the host's random back-off
+    timer_every: float = 5.0  # the longest wait for a timer's next tick in seconds; 0 keeps the app's own schedules
     visibility: float = 20.0
-    max_polling_interval: float = 1.0
-    bus: str = ""
-    parent: int = 0
+    """Seconds for which a received message is invisible, renewed at half time (H-35: the real one is 600)."""
+    max_polling_interval: float = 1.0  # upper bound in seconds of the queues' polling interval (H-43)
+    bus: str = ""  # URL of the run's message broker; empty if no function needs it
+    parent: int = 0  # id of the process with which the host ends; 0: its parent process
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -59,15 +59,8 @@ class Exploration:
     def scenario(self, index: int) -> WorldScenario:
         """Return scenario number ``index``."""
         seed = self.seed * _SEEDS + index
-        return WorldScenario.draw(
-            seed,
-            hosts=self.hosts,
-            kinds=self.kinds,
-            workloads=self.workloads,
-            app=self.app,
-            messages=self.messages,
-            sdk=self.sdk,
-        )
+        drawn = WorldScenario.draw(seed, hosts=self.hosts, kinds=self.kinds, workloads=self.workloads, app=self.app)
+        return replace(drawn, messages=self.messages, sdk=self.sdk)
 
 
 @dataclass(slots=True)

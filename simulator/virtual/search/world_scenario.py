@@ -57,8 +57,6 @@ class WorldScenario:
         kinds: Sequence[str],
         workloads: Sequence[str] = (),
         app: str = "",
-        messages: tuple[tuple[str, str], ...] = (),
-        sdk: bool = False,
     ) -> WorldScenario:
         """Make scenario number ``seed``: two to ``hosts`` hosts, none to six faults of ``kinds``.
 
@@ -77,7 +75,7 @@ class WorldScenario:
             shrunk = STRETCH / FAULTS_UNTIL
             drawn = [replace(fault, host=host, at=round(start + fault.at * shrunk, 3)) for fault in drawn]
         faults = tuple(sorted(drawn, key=lambda fault: fault.at))
-        return cls(seed=seed, hosts=number, workload=chosen, faults=faults, app=app, messages=messages, sdk=sdk)
+        return cls(seed=seed, hosts=number, workload=chosen, faults=faults, app=app)
 
     def run(self) -> Run:
         """Let the world happen."""

@@ -17,20 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Work for the hosts of a world.
-
-    Attributes:
-        checks: modules whose docstrings explain the checks of this workload.
-        in_all: whether ``all`` includes this workload.
-        through_sdk: whether ``--through-sdk`` can carry all requests of this workload.
-        replay: the command that replays a story, with ``{file}`` for its path. Default: ``singleton-sim replay``.
-    """
+    """Work for the hosts of a world."""
 
     start: Callable[[World], None]
-    checks: tuple[str, ...] = ()
-    in_all: bool = True
-    through_sdk: bool = True
+    checks: tuple[str, ...] = ()  # modules whose docstrings explain the checks of this workload
+    in_all: bool = True  # whether ``all`` includes this workload
+    through_sdk: bool = True  # whether ``--through-sdk`` can carry all requests of this workload
     replay: str = ""
+    """The command that replays a story, with ``{file}`` for its path. Default: ``singleton-sim replay``."""
 
 
 _workloads: dict[str, Workload] = {}

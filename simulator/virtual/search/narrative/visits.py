@@ -20,32 +20,23 @@ _ENDS: Final = ("released", "contended", "deferred", "poisoned")
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """A caller's visit to a lock, as believed by the host; ``lock`` is empty while a semaphore's slot is sought.
-
-    Attributes:
-        began: the caller's record before the request: is a candidate, or wants a slot.
-        resumed: since when a former leader is a candidate again.
-        done: when the caller let go or gave up; the body under the lease ends with ``left``.
-        over: when nothing more can come: the visit is done, or the call or the host has ended.
-        outcome: the end of the call, if recorded.
-        lease: the lease of the hold.
-    """
+    """A caller's visit to a lock, as believed by the host; ``lock`` is empty while a semaphore's slot is sought."""
 
     host: str
     owner: str
     lock: str
     function: str = ""
-    began: Record | None = None
-    resumed: float | None = None
+    began: Record | None = None  # the caller's record before the request: is a candidate, or wants a slot
+    resumed: float | None = None  # since when a former leader is a candidate again
     asked: Record | None = None
     got: Record | None = None
     entered: Record | None = None
     left: Record | None = None
     lost: Record | None = None
-    done: Record | None = None
-    over: float | None = None
-    outcome: Record | None = None
-    lease: Lease | None = None
+    done: Record | None = None  # when the caller let go or gave up; the body under the lease ends with ``left``
+    over: float | None = None  # when nothing more can come: the visit is done, or the call or the host has ended
+    outcome: Record | None = None  # the end of the call, if recorded
+    lease: Lease | None = None  # the lease of the hold
     others: list[Record] = field(default_factory=list)
 
     @property
