@@ -150,8 +150,6 @@ class _BaseBlock(Generic[_T]):
         again: how the block shares the hold of a block of the same lock around it; None: it does not.
     """
 
-    __slots__ = ("_again", "_asks", "_entered", "_entry", "_holds", "_locks", "_work", "name")
-
     def __init__(self, name: str, asks: Callable[[], Work[_T]], again: Again | None = None) -> None:
         self.name = name
         self._asks = asks
@@ -232,8 +230,6 @@ class _BaseBlock(Generic[_T]):
 class Block(_BaseBlock[_T]):
     """A ``with`` block, on every thread; as a decorator of a function, a block around every call."""
 
-    __slots__ = ()
-
     def __enter__(self) -> _T:
         return at_once(self._acquired(SyncLocks(runtime())))
 
@@ -256,8 +252,6 @@ class Block(_BaseBlock[_T]):
 class TryBlock(Block["Hold | None"]):
     """A ``with`` block, entered with None while another caller has the lock; as a decorator, the call is skipped."""
 
-    __slots__ = ()
-
     def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R | None]:  # type: ignore[override]
         """Try for each call of the function. While another caller has the lock, skip the call, which returns None then.
 
@@ -269,8 +263,6 @@ class TryBlock(Block["Hold | None"]):
 
 class AsyncBlock(_BaseBlock[_T]):
     """An ``async with`` block, on every event loop; as a decorator of a coroutine function, around every call."""
-
-    __slots__ = ()
 
     async def __aenter__(self) -> _T:
         return await self._acquired(runtime())
@@ -293,8 +285,6 @@ class AsyncBlock(_BaseBlock[_T]):
 
 class AsyncTryBlock(AsyncBlock["Hold | None"]):
     """As ``TryBlock``, with ``async with`` and for coroutine functions."""
-
-    __slots__ = ()
 
     def __call__(  # type: ignore[override]
         self, function: Callable[_P, Coroutine[Any, Any, _R]], /

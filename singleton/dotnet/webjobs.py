@@ -47,8 +47,6 @@ _log = logging.getLogger("singleton")
 class WebJobsLayout(Layout):
     """See the module."""
 
-    __slots__ = ("_dotnet_name", "_warned")
-
     foreign: ClassVar[bool] = True
     dotnet: ClassVar[bool] = True
 

@@ -13,7 +13,6 @@ Where no worker runs, in tests, scripts and the simulator, the declaration raise
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import os
 import re
@@ -29,10 +28,10 @@ from singleton.functions.triggers import (
     find_trigger,
     is_builder,
     replace_user_function,
-    stand_where,
     trigger_of,
     user_function,
     users_code,
+    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -167,15 +166,10 @@ def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callabl
     if raises and not _collectors:
         raise error
 
-    async def misdeclared_async(*_: Any, **__: Any) -> NoReturn:
+    def misdeclared(*_: Any) -> NoReturn:
         raise error.another()
 
-    def misdeclared(*_: Any, **__: Any) -> NoReturn:
-        raise error.another()
-
-    failing = misdeclared_async if inspect.iscoroutinefunction(function) else misdeclared
-    functools.update_wrapper(failing, function)
-    stand_where(function, failing)
+    failing = wrapped(function, misdeclared)
     _failing[failing] = error
     return failing
 

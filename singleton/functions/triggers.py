@@ -13,7 +13,7 @@ import os
 import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from singleton.base.errors import ConfigurationError
 
@@ -161,7 +161,7 @@ def users_code(function: Callable[..., Any]) -> CodeType:
     return code
 
 
-def stand_where(function: Callable[..., Any], wrapper: Callable[..., Any]) -> None:
+def _stand_where(function: Callable[..., Any], wrapper: Callable[..., Any]) -> None:
     """Give the code of ``wrapper``, two lines long, the file and the line of the user's function.
 
     The worker takes ``context.function_directory`` from the file of the code that it calls, whatever is wrapped in it.
@@ -240,6 +240,25 @@ def invocation_id(context: object) -> str:
     return str(known or "")
 
 
+Body: TypeAlias = "Callable[[tuple[Any, ...], dict[str, Any]], Callable[[], Any]]"
+"""Takes the arguments of a call; returns the function to call, or of an async function to call and await."""
+
+
+def wrapped(function: Callable[..., Any], body: Body) -> Callable[..., Any]:
+    """Return a function which calls ``body(args, kwargs)()``, and looks like ``function`` to the worker."""
+
+    async def guarded_async(*args: Any, **kwargs: Any) -> Any:
+        return await body(args, kwargs)()
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        return body(args, kwargs)()
+
+    wrapper: Callable[..., Any] = guarded_async if inspect.iscoroutinefunction(function) else guarded
+    functools.update_wrapper(wrapper, function)
+    _stand_where(function, wrapper)
+    return wrapper
+
+
 class Signature:
     """The signature of a guarded function: the user's, and ``context`` where the user has none of that name."""
 
@@ -249,22 +268,9 @@ class Signature:
         kinds = {each.kind for each in self._users.parameters.values()}
         self._names = self._users.parameters.keys() if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None
 
-    def wrapper(
-        self,
-        function: Callable[..., Any],
-        body: Callable[[tuple[Any, ...], dict[str, Any]], Callable[[], Any]],
-    ) -> Callable[..., Any]:
-        """Return a function which calls ``body(args, kwargs)()``, and looks like ``function`` to the worker."""
-
-        async def guarded_async(*args: Any, **kwargs: Any) -> Any:
-            return await body(args, kwargs)()
-
-        def guarded(*args: Any, **kwargs: Any) -> Any:
-            return body(args, kwargs)()
-
-        wrapper: Callable[..., Any] = guarded_async if inspect.iscoroutinefunction(function) else guarded
-        functools.update_wrapper(wrapper, function)
-        stand_where(function, wrapper)
+    def wrapper(self, function: Callable[..., Any], body: Body) -> Callable[..., Any]:
+        """Return ``wrapped(function, body)``, with ``context`` among the parameters."""
+        wrapper = wrapped(function, body)
         if self._adds_context:
             parameters = list(self._users.parameters.values())
             context = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, default=None)

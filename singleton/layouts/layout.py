@@ -40,8 +40,6 @@ class Layout:
         dotnet: whether scopes are printed as .NET does it, which makes nothing of some values.
     """
 
-    __slots__ = ()
-
     by_host: ClassVar[bool] = True
     foreign: ClassVar[bool] = False
     dotnet: ClassVar[bool] = False

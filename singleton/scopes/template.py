@@ -50,8 +50,6 @@ class ScopeTemplate:
         is_literal: whether the template has neither settings nor placeholders.
     """
 
-    __slots__ = ("_dotnet", "_needs_values", "_pieces", "_subject", "is_literal", "paths", "text")
-
     def __init__(self, text: str, *, dotnet: bool = False, named: str = "scope_id", needs_values: bool = False) -> None:
         if not isinstance(text, str):
             raise ConfigurationError(f"{named} is {quoted(text)}: give a text such as '%REGION%-{{Zone}}'")
