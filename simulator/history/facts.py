@@ -3,7 +3,7 @@
 Facts are without judgement. `simulator.history.historian` reads the facts from the journals,
 `simulator.checks.verdict` judges the facts. Times are times of the journals.
 
-A `Function` has the known facts of a function of the app: its trigger and its guards.
+A `Function` has the known facts of a function of the app: trigger and guards.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ class Invocation:
 
     Attributes:
         blames: the lock's own error that failed the invocation; empty if the error came from elsewhere.
-        keys: for each mode of its guards the key that excludes: invocations with an equal key exclude one another, as
-            the host reads the declaration. No entry: that can't be told. None: no lock may be asked for.
+        keys: the key for each mode of the function's guards: invocations with an equal key exclude one another, as the
+            host reads the declaration. No entry: unknown key. None: no lock may be asked for.
     """
 
     id: str

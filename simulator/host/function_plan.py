@@ -206,7 +206,7 @@ def _with_source(plan: Plan, settings: Mapping[str, str]) -> Plan:
             Route.parse(source.route)
         except RouteError as error:
             raise SettingsError(str(error)) from error
-    if source.path:  # as its settings have it
+    if source.path:  # with the settings filled in
         trigger = plan.function.trigger
         trigger = replace(trigger, settings={**trigger.settings, "path": source.path})
         plan = replace(plan, function=replace(plan.function, trigger=trigger))
@@ -231,7 +231,7 @@ def queue_connections(function: IndexedFunction, settings: Mapping[str, str]) ->
     """Yield the names of the connections of its queue trigger and its queue outputs.
 
     Raises:
-        SettingsError: one has a setting in it that is missing.
+        SettingsError: a name refers to a missing setting.
     """
     for parameter in (function.trigger, *function.outputs.values(), function.returns):
         if parameter is not None and parameter.binding.lower() in {"queuetrigger", "queue"}:

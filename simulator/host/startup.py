@@ -62,7 +62,7 @@ class Prepared:
     queues: bool  # whether a function takes messages from queues or puts some there
 
     def bare(self) -> Prepared:
-        """Return it without any object of the app, so that it can go to another process."""
+        """Return the preparation without objects of the app, for another process."""
         return replace(self, plans=tuple(plan.bare() for plan in self.plans))
 
 

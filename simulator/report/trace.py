@@ -1,6 +1,6 @@
 """Draw a run as a trace: a process for each host, one with all locks, one with the faults and what was found.
 
-A host's threads in the trace are no threads of its process: invocations that overlap are drawn below each other. An
+A host's threads in the trace are no threads of its process: overlapping invocations are drawn below one another. An
 arrow leads from the body whose lock was handed on, or taken over, to the body that got the lock.
 
 `Sheet` writes Chrome's trace event format: processes, threads, slices, instants, arrows and counters.

@@ -76,7 +76,7 @@ _NAMES: Final[Mapping[str, Mapping[str, ValueCheck]]] = {
     "sql": {},
     "mysql": {},
 }
-"""Of the known triggers; other triggers take any metadata."""
+"""Metadata of known triggers; a trigger that is not listed takes any metadata."""
 
 
 def check_metadata(trigger: str, metadata: Mapping[str, Any], where: str) -> None:

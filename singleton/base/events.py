@@ -1,6 +1,6 @@
 """Events of locks, for subscribers: the simulator's journal, metrics, tests.
 
-One frozen record, one way to subscribe. Locks work without subscribers.
+Events are frozen records of a single class. Locks work without subscribers.
 """
 
 from __future__ import annotations

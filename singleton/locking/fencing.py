@@ -114,7 +114,7 @@ class FencingCounter:
             await self.stamp_anew(lease_id, etag, owner)
 
     def spares_stamp(self, etag: str, owner: str) -> bool:
-        """Tell whether ``stamp`` needs no request. Call this once for each lease: the clocks are compared."""
+        """Tell whether ``stamp`` needs no request. Call once per lease: the call compares the clocks."""
         if not (self.counts or owner):
             return True
         self._doubtful = False  # requests under the lease before are refused by now

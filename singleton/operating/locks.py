@@ -30,7 +30,7 @@ _NAMED_BY_SOMEBODY: Final = NameParts(app="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockInfo:
-    """A lock as its container shows it at one moment.
+    """The state of a lock in its container, at one moment.
 
     Attributes:
         name: name of the blob.

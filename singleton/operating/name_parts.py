@@ -1,16 +1,16 @@
-r"""What the name of a lock's blob says: the inverse of ``blob_name.lock_name``, and a guess at WebJobs' names.
+r"""The parts in the name of a lock's blob: the inverse of ``blob_name.lock_name``, and a guess at WebJobs' names.
 
     >>> read_name("locks/myapp/ship.42%2F7")
     NameParts(app='myapp', function='ship', scopes=('42/7',), level='function', listener=False, slot=None, cut=False)
     >>> read_name("reports") is None
     True
 
-A name in the default layout is read exactly, or not at all: what it is read as would be named so again. Only one that
-was too long (``cut``) ends in a hash in place of what did not fit.
+A name in the default layout is read exactly, or not at all: the parts would make the same name again. Only a name that
+was too long (``cut``) ends in a hash in place of the rest.
 
 WebJobs does not escape, so its names can be read in several ways. Those of the Functions host's functions have the
 type ``Host.Functions`` in front; behind it everything up to the first dot is taken for the function, the rest for the
-scope. Of any other name the whole is given as the scope.
+scope. The whole of another name is given as the scope.
 """
 
 from __future__ import annotations

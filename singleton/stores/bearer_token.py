@@ -20,7 +20,7 @@ _EARLY: Final = 300.0
 _AGAIN: Final = 30.0
 """Seconds between attempts to replace a token that is still valid."""
 _PATIENCE: Final = 60.0
-"""Seconds for a new token. All requests wait for one answer, so an answer that never comes must be asked for anew."""
+"""Seconds for a new token. Every request waits for one answer, so an answer that never comes must be asked for anew."""
 
 
 class Token(Access):

@@ -40,9 +40,9 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What to explore: scenario ``i`` of seed ``s`` is the same in every run.
+    """The plan of an exploration: scenario ``i`` of seed ``s`` is the same in every run.
 
-    ``modules`` register the workloads: each process that runs scenarios imports these modules first.
+    ``modules`` register the workloads: a process that runs scenarios imports the modules first.
     """
 
     scenarios: int
@@ -124,7 +124,7 @@ def _parts(plan: Exploration) -> Iterator[Summary]:
 def run_chunk(chunk: tuple[Exploration, int, int]) -> Summary:
     """Run its scenarios, to the first that breaks a promise."""
     plan, start, end = chunk
-    for module in plan.modules:  # each registers its workloads
+    for module in plan.modules:  # a module registers its workloads
         import_module(module)
     prepare_process()
     part = Summary()

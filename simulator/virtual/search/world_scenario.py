@@ -150,7 +150,7 @@ def _messages(listed: object) -> tuple[tuple[str, str], ...]:
 
 
 def _concerning(kinds: Sequence[str], workload: str) -> list[str]:
-    """Return the kinds of faults that concern a workload. Half of them are its own."""
+    """Return the kinds of faults that concern a workload. Half are kinds for this workload only."""
     common = [kind for kind in kinds if not KINDS[kind].of]
     own = [kind for kind in kinds if workload in KINDS[kind].of]
     return common + own * max(1, len(common) // max(1, len(own)))

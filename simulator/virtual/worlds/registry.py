@@ -1,7 +1,7 @@
-"""The workloads by name: each starts the work of a virtual world's hosts, drawn from the world's seed.
+"""The workloads by name: a workload starts the work of a virtual world's hosts, drawn from the world's seed.
 
-A module registers its workloads while Python imports it. Processes that run scenarios elsewhere import the same modules
-first: ``modules`` names them.
+A module registers its workloads while Python imports the module. Processes that run scenarios elsewhere first import
+the modules in ``modules``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Workload:
 
     start: Callable[[World], None]
     checks: tuple[str, ...] = ()  # modules whose docstrings explain the checks of this workload
-    in_all: bool = True  # whether ``all`` includes this workload
-    through_sdk: bool = True  # whether ``--through-sdk`` can carry all requests of this workload
+    in_all: bool = True  # whether ``all`` includes the workload
+    through_sdk: bool = True  # whether ``--through-sdk`` can carry every request of the workload
     replay: str = ""
-    """The command that replays a story, with ``{file}`` for its path. Default: ``singleton-sim replay``."""
+    """The command to replay a story, with ``{file}`` for its path. Default: ``singleton-sim replay``."""
 
 
 _workloads: dict[str, Workload] = {}
@@ -36,7 +36,7 @@ class UnknownWorkload(ValueError):
 
 
 def register(module: str, workloads: Mapping[str, Workload]) -> None:
-    """Add the workloads of a module, in this order. A name that was registered before moves to its place here."""
+    """Add the workloads of a module, in order. A name that was registered before moves to its new place."""
     _modules[module] = None
     for name, added in workloads.items():
         _workloads.pop(name, None)
@@ -49,7 +49,7 @@ def modules() -> tuple[str, ...]:
 
 
 def names(*, in_all: bool | None = None) -> tuple[str, ...]:
-    """Return the names of all workloads, or of those in ``all``, or of those outside ``all``."""
+    """Return the names of the workloads: of every workload, of those in ``all``, or of those outside ``all``."""
     return tuple(name for name, each in _workloads.items() if in_all in (None, each.in_all))
 
 

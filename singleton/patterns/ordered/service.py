@@ -57,7 +57,7 @@ _REMEMBERED: Final = 4096
 """Keys of which is remembered when their bell was rung."""
 _SILENCE: Final = _PATIENCE
 """Seconds after which a bell is rung for a message that is not the first in its log: the sender of the first may have
-died before ringing, or this process may not know that its message was the first: it gives up after this time."""
+died before ringing, or this process may not know that its message was the first: a send gives up after this time."""
 
 
 class Place(NamedTuple):
