@@ -20,7 +20,6 @@ import sys
 import weakref
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from singleton.base.errors import ConfigurationError
@@ -36,6 +35,7 @@ from singleton.functions.triggers import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from singleton.functions.triggers import Trigger
     from singleton.settings.options import SingletonOptions
@@ -99,6 +99,8 @@ def options_of_app(function: Callable[..., Any]) -> tuple[Path | None, Singleton
     Raises:
         ConfigurationError: one is wrong, which concerns the whole app.
     """
+    from pathlib import Path
+
     from singleton.settings.options import SingletonOptions, find_app_dir, load_options
 
     app_dir = find_app_dir(Path(users_code(function).co_filename).parent, os.environ)

@@ -12,8 +12,7 @@ import inspect
 import os
 import sys
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from singleton.base.errors import ConfigurationError
 
@@ -63,8 +62,7 @@ def replace_user_function(builder: Any, function: Callable[..., Any]) -> None:
     builder._function._func = function  # noqa: SLF001
 
 
-@dataclass(frozen=True, slots=True)
-class Trigger:
+class Trigger(NamedTuple):
     """A function's trigger.
 
     Attributes:

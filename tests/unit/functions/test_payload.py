@@ -269,7 +269,7 @@ def test_in_the_layout_of_dotnet_they_do_as_properties_of_a_type() -> None:
 def test_of_a_message_in_bytes_no_property_takes_the_place_of_its_own() -> None:
     """H-80."""
     binary = replace(
-        guard(scope_id="{Id}-{Zone}"), find_trigger=lambda: replace(QUEUE, settings={"dataType": "BINARY"})
+        guard(scope_id="{Id}-{Zone}"), find_trigger=lambda: QUEUE._replace(settings={"dataType": "BINARY"})
     )
     assert binary.call({"msg": queue_message()}, None).lock == "locks/app/job.m-1-north"
     assert lock({"msg": queue_message(b'{"iD": 5}')}, scope_id="{Id}") == "job.5"
