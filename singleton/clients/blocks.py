@@ -170,13 +170,18 @@ class _BaseBlock(Generic[_T]):
         if work is None:
             raise RuntimeError("this block was entered before: ask the client for a new one")
         self._locks = locks
-        if (shared := self._shares()) is None:
+        if self._again is None or (found := enter_again(self._again.lock)) is None:
             return self._got(await locks.call_async(work))
-        hold, first = shared
+        hold, self._entry = found
+        at_least = self._again.at_least
+
+        async def keep(registry: Registry) -> None:
+            registry.keep(hold, at_least)
+
         got = self._got(cast("_T", hold))
         try:
-            if first is not None:
-                await locks.call_async(first)
+            if at_least:
+                await locks.call_async(keep)
             hold.raise_if_lost()
         except BaseException:
             await self._released()
@@ -196,18 +201,6 @@ class _BaseBlock(Generic[_T]):
                 raise failure
         finally:
             del failure  # a circle of references would keep a hold whose release was interrupted (so does ExitStack)
-
-    def _shares(self) -> tuple[Hold, Work[None] | None] | None:
-        """Share the hold of a block around this block; return the hold, and work to do first; None: no block."""
-        if self._again is None or (found := enter_again(self._again.lock)) is None:
-            return None
-        hold, self._entry = found
-        at_least = self._again.at_least
-
-        async def keep(registry: Registry) -> None:
-            registry.keep(hold, at_least)
-
-        return hold, keep if at_least else None
 
     def _got(self, got: _T) -> _T:
         self._holds = holds_in(got)

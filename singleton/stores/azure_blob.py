@@ -41,10 +41,13 @@ class AzureBlobLeaseStore:
     """A ``LeaseStore``, ``ContentStore``, ``LogStore`` and ``NoteStore`` on the blobs of one container.
 
     Use the store on the loop of its making. The protocols tell the contract of each request.
+
+    Attributes:
+        container: the SDK's client of the container, also for requests that no lock makes.
     """
 
     def __init__(self, container: ContainerClient, *, close_with: tuple[Any, ...] = ()) -> None:
-        self._container = container
+        self.container = container
         self._close_with = (container, *close_with)
         self._client: Callable[[str], BlobClient] = lru_cache(_CLIENTS)(container.get_blob_client)
 
@@ -134,23 +137,18 @@ class AzureBlobLeaseStore:
         await judged(self._client(name).delete_blob(**if_it_is(etag)))
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
-        await judged(self._container.get_blob_client(name).upload_blob(b"", overwrite=True, metadata=dict(metadata)))
+        await judged(self.container.get_blob_client(name).upload_blob(b"", overwrite=True, metadata=dict(metadata)))
 
     async def noted(self, name: str) -> Mapping[str, str]:
-        properties = await judged(self._container.get_blob_client(name).get_blob_properties())
+        properties = await judged(self.container.get_blob_client(name).get_blob_properties())
         return dict(properties.metadata or {})
 
     async def remove(self, name: str) -> None:
-        await judged(self._container.get_blob_client(name).delete_blob())
+        await judged(self.container.get_blob_client(name).delete_blob())
 
     async def aclose(self) -> None:
         for closable in self._close_with:
             await closable.close()
-
-    @property
-    def container(self) -> ContainerClient:
-        """The client of its container, for requests that no lock makes."""
-        return self._container
 
     async def _with_container(self, make: Callable[[], Awaitable[_T]]) -> _T:
         """Make a blob; make a missing container first."""
@@ -159,7 +157,7 @@ class AzureBlobLeaseStore:
         except StoreFailure as failure:
             if failure.code != "ContainerNotFound":
                 raise
-        await done(self._container.create_container(), "ContainerAlreadyExists")
+        await done(self.container.create_container(), "ContainerAlreadyExists")
         return await make()
 
     async def _upload(self, name: str, metadata: Mapping[str, str]) -> BlobState | None:
