@@ -69,7 +69,7 @@ class Azurite:
         Args:
             progress: gets a line now and then while `start` installs or waits.
             ports: by the names in `SERVICES`; 0, and a service that is not named: the system chooses.
-            data: the folder that keeps what is stored; None: the memory, and all is gone at the end.
+            data: the folder of the stored data; None: the memory, and the data is gone at the end.
         """
         self._progress = progress
         self._chosen = dict.fromkeys(SERVICES, 0) | dict(ports or {})

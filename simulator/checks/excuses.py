@@ -327,7 +327,7 @@ def _patience(history: History, call: Invocation) -> float:
 
 
 def behind_return(history: History, message: Message, call: Invocation) -> list[Strike]:
-    """Return the faults by which a message came back that a host had received: it could not renew or delete it."""
+    """Return the faults by which a received message came back: its host could not renew or delete the message."""
     received = max((t for t, host in message.receipts if host == call.host and t <= call.start), default=call.start)
     return hindering(history, call.host, received - ASKED, call.end + ASKED)
 

@@ -70,7 +70,7 @@ class Failover:
 
     @property
     def main(self) -> TakeOver | None:
-        """The lock that it was killed for."""
+        """The lock for which the host was killed."""
         return self.overs[0] if self.overs else None
 
     @property
@@ -135,7 +135,7 @@ def _measure(history: History, held: Held, free: float) -> TakeOver:
     asked = [since for since, _ in demands]
     if got is not None:
         asked.append(got.t)
-        deadlines = deadlines or [max(free, got.t)]  # nobody had to acquire it sooner
+        deadlines = deadlines or [max(free, got.t)]  # no deadline was earlier
     deadline = min(deadlines, default=None)
     state: TakeoverState
     if not asked:

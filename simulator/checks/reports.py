@@ -3,9 +3,9 @@
 The check of sessions: the messages of one session are handled in the order in which they were sent, and one at a time.
 
 A host that stands still, or renews a message's lock no more, loses that lock. The message is then delivered again, and
-beside the old run of it the next one of its session may run. No broker can prevent that.
+beside its old run the session's next message may run. No broker can prevent the overlap.
 
-The report of faults: what each fault of a run did, and what of the run it excused: for the verdict.
+The report of faults, for the verdict: the effects of a fault, and the findings that the fault excused.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Delivered:
         binary: whether the trigger has ``data_type`` BINARY.
         over: names that win over the body's: the route and the query of a request, the path of a blob.
         closed: whether the properties of the body are no names (Event Grid).
-        unclear: names whose text is not read here.
+        unclear: names with a text that this module does not read.
     """
 
     trigger: str

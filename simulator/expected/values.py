@@ -113,7 +113,7 @@ def _property(value: object, name: str) -> object:
 
 
 def _is_identifier(name: str) -> bool:
-    """Tell whether it is one to C#."""
+    """Tell whether C# takes the name as an identifier."""
     return bool(name) and all(
         char == "_" or category(char) in (_GOES_ON if at else _BEGINS) for at, char in enumerate(name)
     )

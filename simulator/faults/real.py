@@ -158,7 +158,7 @@ class Freeze(RealFault, kind="pause"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleIn(RealFault, kind="drain"):
-    """SIGTERM, as when the platform takes an instance away: its bodies get some seconds to end."""
+    """SIGTERM, as when the platform takes an instance away: the bodies get seconds to end."""
 
     aims: ClassVar[tuple[Aim, ...]] = ("holder", "renewal", "release", "anybody")
     lasts: ClassVar[bool] = False

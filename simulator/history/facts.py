@@ -156,7 +156,7 @@ class Refusal(Deed):
 
     t: float
     reason: str
-    asked: float  # when its invocation asked for it
+    asked: float  # when the invocation asked for the lock
     called: float  # when this try of its invocation began
 
 
@@ -352,7 +352,7 @@ class History:
         return bool(self.setup.get("rough"))
 
     def operated_before(self, thing: Deed, t: float) -> bool:
-        """Tell whether an operator ended a lease of this lock shortly before: its holder may not know that yet."""
+        """Tell whether an operator ended a lease of this lock shortly before: the holder may not know yet."""
         since = t - 2 * self.function(thing.function).lease_in(thing.mode)
         return any(lock == thing.lock and since <= at <= t for at, lock in self.operated)
 

@@ -134,7 +134,7 @@ class Tail:
 
 
 def read_journal(path: Path | str) -> list[Record]:
-    """Read one journal as it is now; a last line that was cut by a kill is left out.
+    """Read a journal, perhaps unfinished; a last line that was cut by a kill is left out.
 
     Raises:
         JournalError: a complete line is no record.

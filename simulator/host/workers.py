@@ -54,7 +54,7 @@ ENDED: Final = 1
 def work(config: HostConfig, number: int, connection: Connection, host_end: Connection | None) -> None:
     """Be worker ``number`` of the host that ``config`` describes, at the other end of ``connection``.
 
-    ``host_end`` is the host's end of it; a fork has left it open here.
+    ``host_end``: the host's end of the connection, which a fork has left open in the worker.
     """
     if host_end is not None:
         host_end.close()
@@ -335,7 +335,7 @@ class Workers:
                 return slot
 
     def end(self) -> None:
-        """End all workers, whatever they are doing."""
+        """End the workers, also in the middle of work."""
         for task in self._watching:
             task.cancel()
         for slot in self._slots:
@@ -374,7 +374,7 @@ class Workers:
             slot.ready.set()
 
     def _end_of(self, slot: Slot, code: int) -> None:
-        """Write down that a worker has ended, and fail all that ran in it."""
+        """Record the end of a worker, and fail the worker's invocations."""
         slot.ready.clear()
         why = next(iter(slot.late.values()), f"it ended by itself with exit code {code}")
         self._write("worker_exited", worker=slot.number, code=code, reason=why, timeout=bool(slot.late))

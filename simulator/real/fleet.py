@@ -244,7 +244,7 @@ class Fleet:
         A host is started in the context ``undisturbed``, where no signal interrupts us.
 
         Raises:
-            FleetTrouble: one of them did not become ready.
+            FleetTrouble: a host did not become ready.
         """
         for host in self.hosts:
             self.board.state(host.name)
@@ -329,7 +329,7 @@ class Fleet:
         self.asleep[host] = clock() + seconds
 
     def holds(self, name: str) -> list[Deed]:
-        """Return what a host has: what it is inside of, the best first; else what it has not released yet."""
+        """Return the holds of a host: with a body inside, the best first; else holds that are not released yet."""
         host = next(host for host in self.hosts if host.name == name)
         return self._choices(host) or [got for got in self.board.held.values() if got.host == name]
 

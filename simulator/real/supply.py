@@ -100,7 +100,7 @@ MOST_ELSEWHERE: Final = 5
 
 
 class Supply:
-    """Sends the run's work, and knows what is left of it. `start` it before the hosts, and `stop` it after them."""
+    """Sends the run's work, and knows the rest of the work. Call `start` before the hosts, `stop` after their end."""
 
     def __init__(self, app: App, storage: Storage, scenario: Scenario) -> None:
         self._app = app

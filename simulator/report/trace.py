@@ -1,4 +1,4 @@
-"""Draw a run as a trace: a process for each host, one with all locks, one with the faults and what was found.
+"""Draw a run as a trace: a process for each host, a process with the locks, a process with the faults and findings.
 
 A host's threads in the trace are no threads of its process: overlapping invocations are drawn below one another. An
 arrow leads from the body whose lock was handed on, or taken over, to the body that got the lock.

@@ -163,7 +163,7 @@ class Outgoing:
     queue: str  # its source: a storage queue, or another one by its name
     body: str
     key: str  # the value of its scope, for people to read
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # what comes with it
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # the sender's fields beside the body
     request: RequestSpec | None = None  # what to ask, if it is a request
     own: bool = False  # whether it is the user's, and not made
 

@@ -94,7 +94,7 @@ def _keep(ours: dict[str, ModuleType], app: Path) -> None:
 
 
 class _Finder:
-    """Finds one module, before what is installed."""
+    """Finds a single module, before the installed modules."""
 
     def __init__(self, spec: ModuleSpec) -> None:
         self._spec = spec

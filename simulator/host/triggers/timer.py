@@ -1,4 +1,4 @@
-"""A timer trigger's listener, by the extension's rules (H-61 to H-73): one run at a time, one for all missed ticks.
+"""A timer trigger's listener, by the extension's rules (H-61 to H-73): one run at a time, one for missed ticks.
 
 The host keeps a timer's status in a small JSON blob beside its locks (H-60).
 """

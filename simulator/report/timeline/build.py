@@ -66,7 +66,7 @@ _SUSPECT: Final = re.compile("[=:]|bearer", re.IGNORECASE)
 
 
 def read_notes(records: Iterable[Record]) -> Iterator[Note]:
-    """Yield a line for each record that is worth one."""
+    """Yield a line for each record that is worth a line."""
     for record in records:
         if record.event in _FIELDS:
             owner = record.text("invocation") or record.text("owner") or record.text("message") or record.text("id")
@@ -138,7 +138,7 @@ def read_hosts(history: History, records: Sequence[Record], more: Sequence[str] 
 
 
 def read_locks(history: History, leases: Iterable[Lease]) -> tuple[LockLane, ...]:
-    """Return a lane for each lock that was used, those of one function together."""
+    """Return a lane for each lock that was used, the lanes of a function together."""
     functions = dict.fromkeys((lease.lock for lease in leases), "")
     functions |= {deed.lock: deed.function for deed in _deeds(history) if deed.lock}
     same = Counter(map(label, functions))

@@ -164,7 +164,7 @@ def _together(overlap: Overlap, *, caught: bool) -> OverlapSpan:
 
 
 def read_handovers(history: History) -> tuple[Handover, ...]:
-    """Return who got a lock after whom; of a semaphore, slot by slot."""
+    """Return the hand-overs of locks from holder to holder; of a semaphore, slot by slot."""
     taken: dict[str, list[Acquisition]] = defaultdict(list)
     for got in sorted(history.acquisitions, key=lambda got: got.t):
         taken[got.blob or got.lock].append(got)
