@@ -33,10 +33,11 @@ class Leased(Protocol):
 
     @property
     def deadline(self) -> float:
-        """Time of the loss without a renewal, by the clock of the lock's loop."""
+        """Time of the loss without a renewal, by the clock of ``loop``."""
 
-    def overdue(self) -> bool:
-        """Tell from any thread whether the deadline has passed."""
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the lock. Its clock may be read on any thread."""
 
 
 class LossSignal:
@@ -64,7 +65,7 @@ class LossSignal:
         again is also ``stolen``: the service gives the same answer.
         """
         lease = self._lease
-        if self._reason is None and lease is not None and lease.overdue():
+        if self._reason is None and lease is not None and lease.loop.time() >= lease.deadline:
             return "expired"
         return self._reason
 

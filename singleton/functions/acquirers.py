@@ -108,22 +108,19 @@ class DoubleHold(Hold):
 
 
 class _Either:
-    """The two leases as one ``Leased``: overdue when either lease is."""
+    """The two leases as one ``Leased``."""
 
-    __slots__ = ("_signals", "id")
+    __slots__ = ("_signals", "id", "loop")
 
     def __init__(self, lease_id: str, *signals: LossSignal) -> None:
         self.id = lease_id
+        self.loop = asyncio.get_running_loop()
         self._signals = signals
 
     @property
     def deadline(self) -> float:
         """The earlier deadline of the two leases."""
         return min(signal.deadline for signal in self._signals)
-
-    def overdue(self) -> bool:
-        """Tell from any thread whether either lock is lost."""
-        return any(signal.is_set() for signal in self._signals)
 
 
 async def _one_token(first: Hold, other: Hold) -> int | None:

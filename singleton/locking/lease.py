@@ -50,6 +50,8 @@ class Lease(Renewable):
     Attributes:
         whose: the invocation in whose name the fate of the lease is logged.
         owner, began: of the present section.
+        loop: of the lock. Its clock may be read on any thread.
+        deadline: when the lease counts as lost, by the loop's clock, unless a renewal, or a touch, succeeds before.
         when_lost: called as ``when_lost(reason)``, once, when the lease is lost.
         when_renewed: called as ``when_renewed(lease id, owner, seconds)`` after a renewal, until one call is answered,
             once for each section. ``seconds`` is how long the section has lasted. So a section that ends before the
@@ -84,7 +86,7 @@ class Lease(Renewable):
         self.when_lost: Callable[[LossReason], None] | None = None
         self.when_renewed: Callable[[str, str, float], Awaitable[None]] | None = None
         self._written: float | None = None
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._touched = -math.inf
         self._touch_ends = math.inf
         self._renewals = renewals or Renewals()
@@ -94,28 +96,22 @@ class Lease(Renewable):
         self.set_timer()
 
     @property
-    def deadline(self) -> float:
-        """The loop's time at which this lease counts as lost, unless a renewal, or a touch, succeeds before."""
-        return min(self._deadline, self._touch_ends)
-
-    @property
     def lapses(self) -> float:
         """The loop's time until which the service may keep the lease, if the last request arrived."""
         return self._sent + self._period
 
     def overdue(self) -> bool:
         """Tell from any thread whether the deadline has passed, even if the loop had no chance to notice."""
-        now = self._loop.time()
-        return now >= self._deadline or now >= self._touch_ends
+        return self.loop.time() >= self.deadline
 
     def alive(self) -> bool:
         """Tell whether the lease is certainly still this process's."""
-        return self.lost is None and not self.overdue()
+        return self.lost is None and self.loop.time() < self.deadline
 
     @property
     def served(self) -> float:
         """For how many seconds the section has lasted."""
-        return self._loop.time() - self.began
+        return self.loop.time() - self.began
 
     def touched(self, sent: float, good: float) -> None:
         """A touch that was sent at ``sent`` has succeeded: the hold is good for ``good`` seconds from then."""
@@ -123,6 +119,7 @@ class Lease(Renewable):
             self.lose("expired")
         elif self.lost is None and not self._stopped:
             self._touched, self._touch_ends = sent, sent + good
+            self.deadline = min(self._deadline, self._touch_ends)
             self.set_timer()
 
     def add_touches(self, touches: Renewable) -> None:
@@ -161,10 +158,10 @@ class Lease(Renewable):
             return ""
         if self.lost == "too long":
             return f": it was held for {self.served:.1f} s, and its max_hold is over, so it is not renewed any more"
-        ago = self._loop.time() - self._granted
+        ago = self.loop.time() - self._granted
         granted = f"; its lease of {self._period:g} s was last granted {ago:.1f} s ago"
         if self._touch_ends < math.inf:
-            granted += f", and it was last touched {self._loop.time() - self._touched:.1f} s ago"
+            granted += f", and it was last touched {self.loop.time() - self._touched:.1f} s ago"
         return f": {self.cause}{granted}" if self.cause else granted
 
     async def stop(self) -> None:
@@ -182,6 +179,7 @@ class Lease(Renewable):
         """Move the deadline: a request sent at ``sent`` was granted."""
         self._granted = sent
         self._deadline = sent + self._period * (1 - MARGIN)
+        self.deadline = min(self._deadline, self._touch_ends)
 
     @property
     def task_name(self) -> str:
@@ -194,16 +192,16 @@ class Lease(Renewable):
             self._timer.cancel()
             self._timer = None
         if self.lost is None and not self._stopped:
-            when = min(self._deadline, self.due)
+            when = min(self.deadline, self.due)
             if self._touches is not None:
-                when = min(when, self._touch_ends, self._touches.due)
-            self._timer = self._loop.call_at(when, self._look, when, context=self.context)
+                when = min(when, self._touches.due)
+            self._timer = self.loop.call_at(when, self._look, when, context=self.context)
 
     def _look(self, when: float) -> None:
         """Lose the lease at its deadline; queue the requests that are due."""
         self._timer = None
-        now = max(self._loop.time(), when)  # asyncio's timers may come a hair too early
-        if now >= self._deadline or now >= self._touch_ends:
+        now = max(self.loop.time(), when)  # asyncio's timers may come a hair too early
+        if now >= self.deadline:
             self.lose("expired")
             return
         if self._touches is not None and self._touches.due <= now:
@@ -214,8 +212,8 @@ class Lease(Renewable):
 
     async def renew(self) -> float:
         """Renew at half the period (W-69); after a failure, sooner and sooner (W-71, and never later than that)."""
-        sent = self._loop.time()
-        if self.lost is not None or sent >= self._deadline or sent >= self._touch_ends:
+        sent = self.loop.time()
+        if self.lost is not None or sent >= self.deadline:
             return math.inf
         before, self._sent = self._sent, sent
         try:
@@ -273,7 +271,7 @@ class Lease(Renewable):
         if self.lost is not None:
             return
         level = logging.DEBUG if self.cause else logging.WARNING
-        left = self.deadline - self._loop.time()
+        left = self.deadline - self.loop.time()
         with SpeakingOf(self.whose):
             _log.log(
                 *(level, "lock %s: %s failed (%s), trying again; %.1f s left", self.name, what, failure, left),

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from tests.broken.breaking import Patch
 
 
+def _nobody_looks_at_the_clock(patch: Patch) -> None:
+    patch.setattr(Lease, "overdue", lambda _: False)
+    patch.setattr(Lease, "alive", lambda lease: lease.lost is None)
+    patch.setattr(LossSignal, "reason", property(lambda signal: signal._reason))
+
+
 class _Keeps:
     """Gives nothing back, and says nothing."""
 
@@ -110,7 +116,7 @@ def leases_are_never_renewed_which_no_body_is_long_enough_to_see(patch: Patch) -
 def leases_are_never_renewed_and_nobody_is_told(patch: Patch) -> None:
     leases_are_never_renewed(patch)
     patch.setattr(Lease, "lose", lambda *_: None)
-    patch.setattr(Lease, "overdue", lambda _: False)
+    _nobody_looks_at_the_clock(patch)
 
 
 @broken("overlap", "mutex", app="long")
@@ -124,7 +130,7 @@ def leases_are_renewed_once(patch: Patch) -> None:
 
     around(patch, Lease, "renew", once)
     patch.setattr(Lease, "lose", lambda *_: None)
-    patch.setattr(Lease, "overdue", lambda _: False)
+    _nobody_looks_at_the_clock(patch)
 
 
 @broken("which nothing in this run caused", "mutex")
@@ -145,7 +151,7 @@ def one_hold_in_ten_is_told_to_be_lost(patch: Patch) -> None:
 @broken("overlap", options="--pause 1")
 def losses_are_never_told(patch: Patch) -> None:
     patch.setattr(LossSignal, "fire", lambda *_: None)
-    patch.setattr(Lease, "overdue", lambda _: False)
+    _nobody_looks_at_the_clock(patch)
 
 
 @broken("nobody had asked for an end", app="patient", options="--pause 1")

@@ -56,13 +56,6 @@ MUTANTS: tuple[Mutant, ...] = (
         breaks="nobody declares a lease lost whose renewals hang",
     ),
     Mutant(
-        name="deadline ignored by the clock",
-        file=LEASE,
-        old="        return now >= self._deadline or now >= self._touch_ends\n",
-        new="        return False\n",
-        breaks="a process that slept believes in its lease until a timer fires",
-    ),
-    Mutant(
         name="deadline counted from the acquire's reply",
         file=ACQUISITION,
         old="            sent=sent,\n",
@@ -73,7 +66,7 @@ MUTANTS: tuple[Mutant, ...] = (
         name="deadline counted from the renewal's reply",
         file=LEASE,
         old="            self._renewed(sent, replied)\n",
-        new="            self._renewed(self._loop.time(), replied)\n",
+        new="            self._renewed(self.loop.time(), replied)\n",
         breaks="the deadline is later than the service's by the time that the reply took",
     ),
     Mutant(
@@ -633,8 +626,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a hold does not look at the clock",
         file=HOLD,
-        old="        if self._reason is None and lease is not None and lease.overdue():\n",
-        new="        if False and lease is not None and lease.overdue():\n",
+        old="        if self._reason is None and lease is not None and lease.loop.time() >= lease.deadline:\n",
+        new="        if False and lease is not None and lease.loop.time() >= lease.deadline:\n",
         breaks="a process that slept believes in its hold until a timer fires (B3)",
     ),
     Mutant(

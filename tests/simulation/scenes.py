@@ -33,9 +33,7 @@ class Belief:
     def __init__(self, lease_id: str, deadline: float) -> None:
         self.id = lease_id
         self.deadline = deadline
-
-    def overdue(self) -> bool:
-        return asyncio.get_running_loop().time() >= self.deadline
+        self.loop = asyncio.get_running_loop()
 
 
 class Host:

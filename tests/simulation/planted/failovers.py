@@ -92,7 +92,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="touch extends the lease",
         file=LEASE,
-        old="            self._touched, self._touch_ends = sent, sent + good\n",
+        old="            self._touched, self._touch_ends = sent, sent + good\n"
+        "            self.deadline = min(self._deadline, self._touch_ends)\n",
         new="            self._touched, self._touch_ends = sent, sent + good\n            self._extend(sent)\n",
         breaks="a holder whose renewals fail believes in a lease that has ended",
         among="failover",
@@ -108,8 +109,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline of touches ignored",
         file=LEASE,
-        old="        return min(self._deadline, self._touch_ends)\n",
-        new="        return self._deadline\n",
+        old="            self.deadline = min(self._deadline, self._touch_ends)\n            self.set_timer()\n",
+        new="            self.set_timer()\n",
         breaks="a holder that can't touch its lock believes in it for the rest of its lease",
     ),
     Mutant(
@@ -298,8 +299,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="alive by its renewals alone",
         file=LEASE,
-        old="        return self.lost is None and not self.overdue()\n",
-        new="        return self.lost is None and self._loop.time() < self._deadline\n",
+        old="        return self.lost is None and self.loop.time() < self.deadline\n",
+        new="        return self.lost is None and self.loop.time() < self._deadline\n",
         breaks="a section begins though others may have taken the lock meanwhile",
         by=(
             (

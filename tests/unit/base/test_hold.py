@@ -7,7 +7,8 @@ import logging
 import pickle
 import threading
 import time
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 
@@ -268,9 +269,7 @@ async def test_a_hold_whose_release_came_after_its_deadline_counts_as_lost() -> 
 def test_a_hold_that_ends_after_its_deadline_tells_its_loss_though_nobody_else_did() -> None:
     class Overdue:
         id, deadline = "lease", 14.0
-
-        def overdue(self) -> bool:
-            return True
+        loop: Any = SimpleNamespace(time=lambda: 14.0)
 
     lost = LossSignal(Overdue())
     told: list[LossReason] = []

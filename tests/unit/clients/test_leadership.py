@@ -331,7 +331,7 @@ def test_a_leader_whose_lease_has_run_out_leads_no_more_even_if_the_lock_thread_
         hold = leadership.wait(5)
         assert hold is not None
         assert isinstance(hold.lost._lease, Lease)
-        hold.lost._lease._deadline = 0.0  # what a machine that slept finds, before any timer has run
+        hold.lost._lease.deadline = 0.0  # what a machine that slept finds, before any timer has run
         assert leadership.hold is None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -82,9 +83,7 @@ def test_a_hold_whose_process_slept_is_not_owned_although_nobody_told_it_yet() -
     class Overdue:
         id = "x"
         deadline = 0.0
-
-        def overdue(self) -> bool:
-            return True
+        loop: Any = SimpleNamespace(time=lambda: 1.0)
 
     assert Hold("job").owned
     assert not Hold("job", lease=Overdue()).owned

@@ -153,8 +153,8 @@ OTHERS: list[Killed] = [
         Mutant(
             "a process that slept does not know of the old lock",
             "functions.acquirers",
-            "return any(signal.is_set() for signal in self._signals)",
-            "return self._signals[0].is_set()",
+            "return min(signal.deadline for signal in self._signals)",
+            "return self._signals[0].deadline",
         ),
         lambda: renamed.test_a_process_that_slept_knows_at_once(OLD),
     ),

@@ -55,7 +55,7 @@ UNSAFE: list[Killed] = [
     lease(
         "a deadline counted from the renewal's reply",
         "self._renewed(sent, replied)",
-        "self._renewed(self._loop.time(), replied)",
+        "self._renewed(self.loop.time(), replied)",
         deadline.test_a_renewal_moves_the_deadline_to_its_sending_however_late_its_reply,
     ),
     acquisition(
@@ -308,7 +308,12 @@ OTHERS: list[Killed] = [
         fencing.test_tokens_increase_over_handoffs_releases_and_processes,
     ),
     (
-        Mutant("a hold that does not look at the clock", "base.hold", "and lease.overdue():", "and lease.lost:"),
+        Mutant(
+            "a hold that does not look at the clock",
+            "base.hold",
+            "and lease.loop.time() >= lease.deadline:",
+            "and lease.lost:",
+        ),
         loss.test_a_machine_that_slept_through_its_lease_knows_before_its_next_step,
     ),
     (
