@@ -42,7 +42,7 @@ def test_nobody_gets_the_lock_under_a_lease_that_is_lost(thread: LockThread) -> 
     assert tokens[0][1] is False
 
 
-def the_next_after(thread: LockThread, locks: LockClient, deadline: str) -> tuple[Hold, Hold]:
+def the_next_after(thread: LockThread, locks: LockClient) -> tuple[Hold, Hold]:
     """Return a hold whose deadline has passed before any timer ran, as on a machine that slept, and the next one."""
     got: list[Hold] = []
 
@@ -55,7 +55,7 @@ def the_next_after(thread: LockThread, locks: LockClient, deadline: str) -> tupl
         waiting.start()
         eventually(lambda: in_line(thread) == 1)
         assert isinstance(first.lost._lease, Lease)
-        setattr(first.lost._lease, deadline, 0.0)
+        first.lost._lease.deadline = 0.0
     waiting.join(10)
     return first, got[0]
 
@@ -63,7 +63,7 @@ def the_next_after(thread: LockThread, locks: LockClient, deadline: str) -> tupl
 def test_nobody_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so(
     thread: LockThread,
 ) -> None:
-    first, following = the_next_after(thread, LockClient(), "_deadline")
+    first, following = the_next_after(thread, LockClient())
     assert following.lease_id != first.lease_id
 
 
@@ -72,7 +72,7 @@ def test_nobody_gets_the_lock_past_the_deadline_of_its_last_touch_however_long_i
 ) -> None:
     """Others may have taken it from a holder that is silent for so long."""
     locks = LockClient(options=SingletonOptions(failover=5))
-    first, following = the_next_after(thread, locks, "_touch_ends")
+    first, following = the_next_after(thread, locks)
     assert following.lease_id != first.lease_id
     assert not following.lost.is_set()
 
