@@ -211,7 +211,7 @@ class Lease(Renewable):
         self.set_timer()
 
     async def renew(self) -> float:
-        """Renew at half the period (W-69); after a failure, sooner and sooner (W-71, and never later than that)."""
+        """Renew; the next is due after ``renewal`` seconds (W-69), after a failure sooner and sooner (within W-71)."""
         sent = self.loop.time()
         if self.lost is not None or sent >= self.deadline:
             return math.inf
@@ -280,7 +280,7 @@ class Lease(Renewable):
         self.cause = failure
 
     def _limit(self, sent: float) -> float:
-        """Return when a request ends at the latest: after half of the time that is left, or five seconds."""
+        """Return when a request ends at the latest: after half of the time left, from half a second to five seconds."""
         left = self._deadline - sent
         return min(self._deadline, sent + min(_LONGEST_CALL, max(_SHORTEST_CALL, left / 2)))
 
