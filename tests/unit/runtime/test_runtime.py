@@ -491,6 +491,29 @@ def test_a_loop_that_was_woken_often_sleeps_again(monkeypatch: pytest.MonkeyPatc
         loop.close()
 
 
+def test_an_idle_loop_wakes_once_in_its_time_and_keeps_no_cancelled_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_thread, "_LOOK_UP", 0.05)
+    loop = LockLoop()
+    selector: Any = vars(loop)["_selector"]
+    select, looks = selector.select, list[float | None]()
+
+    def look(timeout: float | None) -> Any:
+        looks.append(timeout)
+        return select(timeout)
+
+    monkeypatch.setattr(selector, "select", look)
+    try:
+        loop.call_later(0.52, loop.stop)
+        loop.call_later(600, loop.stop).cancel()
+        loop.run_forever()
+        assert len([each for each in looks if each]) <= 12
+        assert max(each or 0 for each in looks) <= 0.05
+        loop.run_until_complete(asyncio.to_thread(time.sleep, 0.12))
+        assert not [each for each in vars(loop)["_scheduled"] if each.cancelled()]
+    finally:
+        loop.close()
+
+
 def test_a_busy_loop_keeps_no_timer_waiting_and_runs_nothing_that_was_cancelled() -> None:
     loop = LockLoop()
     now, rounds, trouble = [100.0], 0, list[object]()
