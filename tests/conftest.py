@@ -23,9 +23,11 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-hypothesis.settings.register_profile("dev", deadline=None)
+# A busy machine is no finding: no deadline, and data may be drawn slowly.
+_BUSY: Any = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("dev", **_BUSY)
 # The same examples on every run: a red CI stays red, a green one stays green.
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("ci", **_BUSY, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 # Tests that run on one worker: they share what takes long, or would starve one another.

@@ -193,7 +193,7 @@ def test_requests_in_any_order_get_the_same_answers_from_azurite_and_from_the_mo
             blob = RealBlob(way, operator, f"locks/{next(numbers)}")
             return [await blob.ask(ask) for ask in asks]
 
-        @settings(max_examples=60, deadline=None)
+        @settings(max_examples=60)
         @given(st.lists(ASKS, min_size=1, max_size=12), st.booleans())
         def check(asks: list[Ask], made: bool) -> None:
             history = [Ask(call="create"), Ask(call="acquire"), *asks] if made else asks

@@ -349,7 +349,7 @@ KINDS: dict[str, Callable[[bytes], Any]] = {
 CHECKED = re.compile(r"([A-Za-z0-9_~-]|%[0-9A-F]{2})+(\.([A-Za-z0-9_~-]|%[0-9A-F]{2})+)*")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @hypothesis.given(
     st.sampled_from([*KINDS]),
     bodies,

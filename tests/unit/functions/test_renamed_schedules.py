@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.chaos import Fault
@@ -58,19 +58,19 @@ schedules: st.SearchStrategy[Schedule] = st.tuples(
 )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(schedules)
 def test_whatever_happens_nobody_overlaps_tokens_increase_all_ends_and_nothing_leaks(schedule: Schedule) -> None:
     run_virtual(World().play(*schedule))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(schedules)
 def test_with_failover_too(schedule: Schedule) -> None:
     run_virtual(World(failover=2.0).play(*schedule))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(st.lists(contenders, min_size=2, max_size=10))
 def test_where_nothing_fails_everybody_who_waits_gets_in(who: list[Contender]) -> None:
     """Nobody waits for each other for ever, whichever name is the new one."""

@@ -83,7 +83,7 @@ LAYOUTS = pytest.mark.parametrize("named", [in_webjobs, in_dequeueable, in_defau
 
 
 @LAYOUTS
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(parts=PARTS)
 def test_a_hostile_scope_stays_where_it_belongs(named: Callable[[Parts], str], parts: Parts) -> None:
     named(parts)
@@ -103,7 +103,7 @@ def test_in_the_default_layout_ten_thousand_hostile_scopes_have_as_many_blobs() 
     assert len(meanings) > FUZZED * 0.8
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(head=SCOPE, tail=SCOPE, level=st.sampled_from(LEVELS))
 def test_a_near_miss_is_another_lock_in_the_default_layout(head: str, tail: str, level: Level) -> None:
     """Scopes that differ by where they are cut, or by what stands in names for a reason, are different."""

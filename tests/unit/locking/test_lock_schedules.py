@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.chaos import Actor, Fault, Meddling, World
@@ -79,13 +79,13 @@ schedules: st.SearchStrategy[Schedule] = st.one_of(
 )
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120)
 @given(schedules)
 def test_whatever_happens_nobody_overlaps_all_ends_and_nothing_leaks(schedule: Schedule) -> None:
     run_virtual(World().play(*schedule))
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(st.lists(actors, min_size=2, max_size=8), st.lists(faults, max_size=3))
 def test_after_the_last_fault_everybody_who_waits_gets_in(who: list[Actor], breaks: list[Fault]) -> None:
     """Liveness: with endless patience, no cancellation, and faults that end within a minute."""

@@ -371,7 +371,7 @@ def test_the_position_is_right_behind_comments(tmp_path: Path) -> None:
     assert "line 3, column 26" in refusal(tmp_path, {})
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

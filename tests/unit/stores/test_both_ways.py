@@ -130,7 +130,7 @@ async def test_neither_follows_a_redirect(call: str, status: int) -> None:
         assert elsewhere.requests == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     name=st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\\/"), min_size=1, max_size=12),
     call=st.sampled_from(["acquire", "read", "write", "page"]),

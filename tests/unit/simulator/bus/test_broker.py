@@ -130,7 +130,7 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(actions, st.integers(1, 4), st.booleans(), st.randoms(use_true_random=False))
 def test_no_message_is_lost_or_in_two_hands_or_delivered_too_often(
     steps: list[Any],
