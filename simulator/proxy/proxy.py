@@ -108,7 +108,7 @@ class FaultProxy:
         task.add_done_callback(self._connections.pop)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        exchange = Exchange(self.target, reader, writer, self._later)
+        exchange = self._exchange(reader, writer)
         abort = True
         try:
             # If a client or the server goes away, only the connection ends.
@@ -125,6 +125,9 @@ class FaultProxy:
         task = asyncio.get_running_loop().create_task(work)
         self._late.add(task)
         task.add_done_callback(self._late.discard)
+
+    def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Exchange:
+        return Exchange(self.target, reader, writer, self._later)
 
     def _arrived(self, message: wire.HttpMessage) -> ProxyRequest:
         method, target, _ = message.first

@@ -91,9 +91,9 @@ def test_healthy_hand_overs_are_counted_in_a_line_with_their_lock_their_hosts_an
 
 PLANTED = (
     ("403 read as contention", "keys"),
+    ("a hold does not look at the clock", "chain"),
     ("any failed renewal is a loss", "queue"),
     ("candidates sleep too long", "leader"),
-    ("deadline ignored by the clock", "chain"),
     ("deadline ignored", "semaphore"),
     ("given up without release", "mixed"),
     ("handoff without deadline check", "chain"),
