@@ -155,8 +155,9 @@ def main() -> None:
         plugin.load()
     for line in sys.stdin:
         with tempfile.NamedTemporaryFile() as said, tempfile.NamedTemporaryFile() as result:
-            if _in_a_fork(json.loads(line), said, Path(result.name)):
-                answer = {"error": Path(said.name).read_text(encoding="utf-8")[-5000:]}
+            if code := _in_a_fork(json.loads(line), said, Path(result.name)):
+                said_last = Path(said.name).read_text(encoding="utf-8")[-5000:]
+                answer = {"error": f"{said_last}exit code {code} (-{signal.SIGALRM:d}: after {_TIME} s)"}
             else:
                 answer = json.loads(Path(result.name).read_text(encoding="utf-8"))
         print(json.dumps(answer), flush=True)  # noqa: T201 - the protocol with the test
