@@ -52,3 +52,7 @@ def __getattr__(name: str) -> object:
     value: object = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

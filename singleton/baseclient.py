@@ -203,7 +203,7 @@ class BaseClient:
 
     def _known_address(self, name: str) -> Address:
         """Return the address of a lock under the client's own options; recent addresses are remembered."""
-        address = self._addresses.get(name)
+        address = self._addresses.get(check_blob_name(name))  # checked first: a list is no key
         if address is None:
             address = self._address(name)
             if len(self._addresses) >= _ADDRESSES:

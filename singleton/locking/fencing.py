@@ -10,9 +10,9 @@ A lease needs no stamp if the lock was in no other process since the last write 
 to the acquire shows this: it is still the ETag of that write. A blob that this process made needs no stamp either: the
 service's reply has its first epoch. So a cycle takes two calls, and three with a new blob.
 
-A copy of this process must forget the epochs: both processes would give the same token. A fork forgets them
-(``runtime/calls.py``). In a restored image of a machine the wall clock has moved against the monotonic clock; then the
-blob is stamped.
+A copy of this process must forget the epochs: both processes would give the same token. A forked child starts with a
+new registry (``runtime/lock_thread.py``). In a restored image of a machine the wall clock has moved against the
+monotonic clock; then the blob is stamped.
 """
 
 from __future__ import annotations

@@ -6,16 +6,18 @@ import asyncio
 import contextvars
 import math
 import os
+import weakref
+from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from singleton.base import clock
 from singleton.base.holder_record import Holder
 from singleton.stores.stamps import Highest, this_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from singleton.base.hold import LossSignal
     from singleton.stores.protocol import StoreFailure
@@ -25,6 +27,7 @@ About: TypeAlias = "tuple[str, str, int | None, str]"
 """``(lock, owner, token, function)`` of a hold."""
 EndCallback: TypeAlias = "tuple[contextvars.Context, Callable[[], object]]"
 """A callback for the end of a section, with its context."""
+_Blob = TypeVar("_Blob", bound="Hashable")
 _RECENT: Final = 60.0
 """Seconds for which a holder read from the blob counts as the present holder."""
 
@@ -184,3 +187,19 @@ class BlobGuard:
             return record.holder
         oldest = min(since, asyncio.get_running_loop().time() - _RECENT)
         return None if self.reading is None or self.reading.at < oldest else self.reading.holder
+
+
+class BlobGuards(Generic[_Blob]):
+    """The guards of a process: one for each blob, for as long as a lock on the blob uses the guard.
+
+    The ``keep`` guards asked for last stay: between the closing of a client and the opening of the next, no lock does.
+    """
+
+    def __init__(self, keep: int) -> None:
+        self._guards: weakref.WeakValueDictionary[_Blob, BlobGuard] = weakref.WeakValueDictionary()
+        self._last: deque[BlobGuard] = deque(maxlen=keep)
+
+    def of(self, blob: _Blob) -> BlobGuard:
+        """Return the guard of the blob."""
+        self._last.append(guard := self._guards.setdefault(blob, BlobGuard()))
+        return guard

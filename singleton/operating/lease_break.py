@@ -59,7 +59,7 @@ class Broken:
         free_in: seconds until the lock is free, by the service's word.
         together: greatest number of seconds after ``free_in`` in which the old holder may still believe in the hold:
             two holders may be inside. 0 for a lease that expires by itself; infinite for a lease without an end.
-        before: whether an operator broke the lease before. How much an earlier break cut off is not known, so
+        before: whether the lease was being broken already. How much an earlier break cut off is not known, so
             ``together`` is an upper bound: a lease lasts a minute at most. If no earlier break had a notice, no other
             holder is inside with the old one.
     """

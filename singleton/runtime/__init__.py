@@ -1,4 +1,4 @@
-"""The lock thread of a process: its loop, its registry of locks and stores, and how it is entered and left.
+"""The lock thread of a process: its loop, its registry of locks and stores, and the calls from other threads.
 
-Azure Functions and the public API may not enter.
+The package imports neither ``singleton.functions`` nor the lock clients.
 """

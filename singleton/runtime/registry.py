@@ -7,7 +7,7 @@ import math
 import random
 import time
 import weakref
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
@@ -18,7 +18,7 @@ from singleton.base.hold import single_holds
 from singleton.base.invocation import log as _log
 from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
-from singleton.locking.record import BlobGuard
+from singleton.locking.record import BlobGuards
 from singleton.locking.renewals import Renewals
 from singleton.locking.section import Section, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
@@ -168,10 +168,7 @@ class Registry:
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: Remembered[Address, Lock] = Remembered(keep)
         self._guesses = Guesses()
-        self._guards: weakref.WeakValueDictionary[tuple[LockContainer, str], BlobGuard] = weakref.WeakValueDictionary()
-        self._last_guards: deque[BlobGuard] = deque(
-            maxlen=keep
-        )  # keeps guards alive between the closing of a client and the opening of the next
+        self._guards: BlobGuards[tuple[LockContainer, str]] = BlobGuards(keep)
         self._semaphores: Remembered[tuple[Address, int], Semaphore] = Remembered(keep)
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
@@ -361,14 +358,13 @@ class Registry:
 
     def _lock(self, address: Address) -> Lock:
         def make() -> Lock:
-            self._last_guards.append(guard := self._guards.setdefault(address.blob, BlobGuard()))
             return Lock(
                 self.store(address.place),
                 address.name,
                 timing=address.timing,
                 rng=self.rng,
                 stamp=address.stamp,
-                guard=guard,
+                guard=self._guards.of(address.blob),
                 guess=self._guesses.of(address.place, address.name),
                 renewals=self._renewals[address.place],
                 wall=self.wall,

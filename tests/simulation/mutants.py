@@ -477,7 +477,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="each set of options has a gate of its own",
         file=REGISTRY,
-        old="                guard=guard,\n",
+        old="                guard=self._guards.of(address.blob),\n",
         new="",
         breaks="a section that outlived its lease runs beside one of the same lock under other options",
         by=("tests/unit/runtime/test_registry.py",),

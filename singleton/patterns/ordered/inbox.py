@@ -214,7 +214,7 @@ class Inbox:
             attempts, on_poison: as for ``ordered``.
 
         Raises:
-            ConfigurationError: the bell belongs to no message of this inbox, or the handler is a coroutine function.
+            ConfigurationError: the message is no bell of this inbox, or the handler is a coroutine function.
             Exception: the handler's error. The failed message is tried again later: the bell may be deleted.
             LockLost: the key's lock was lost; another consumer goes on with the key.
             StorageError: the storage refuses, or does not answer.

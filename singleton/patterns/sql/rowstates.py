@@ -242,7 +242,7 @@ class RowStates(_BaseRowStates["Engine"]):
         """Note that the row is done: in your transaction, together with your changes, or in a separate one.
 
         Raises:
-            StaleClaim: another claimer has the row. Let your transaction roll back.
+            StaleClaim: a later claim or a greater fencing token exists. Let your transaction roll back.
         """
         self._do(connection, claim, self._done())
 
@@ -258,7 +258,7 @@ class RowStates(_BaseRowStates["Engine"]):
             connection: as for ``done``. Not the failed transaction.
 
         Raises:
-            StaleClaim: another claimer has the row.
+            StaleClaim: a later claim or a greater fencing token exists.
         """
         self._do(connection, claim, self._failure(claim, error, retry_in))
 
@@ -266,7 +266,7 @@ class RowStates(_BaseRowStates["Engine"]):
         """Give back an unused row: the row is pending again, and the attempt does not count.
 
         Raises:
-            StaleClaim: another claimer has the row.
+            StaleClaim: a later claim or a greater fencing token exists.
         """
         self._do(None, claim, self._given_back(claim))
 
@@ -274,7 +274,7 @@ class RowStates(_BaseRowStates["Engine"]):
         """Restart the time of ``stuck_after``, in the middle of long work.
 
         Raises:
-            StaleClaim: another claimer has the row. Stop.
+            StaleClaim: a later claim or a greater fencing token exists. Stop.
         """
         self._do(None, claim, self._renewed())
 

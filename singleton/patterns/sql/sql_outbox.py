@@ -255,7 +255,7 @@ class SqlOutbox(_Outbox["Engine"]):
         return in_transaction(self._engine, self._poisoned, limit)
 
     def put_back(self, id: str) -> bool:  # noqa: A002
-        """Send a poisoned message again, with the full number of attempts. Return whether the id was found."""
+        """Let the relay send a poisoned message again, with all attempts. Return whether the id was found."""
         return in_transaction(self._engine, self._put_back, id)
 
     def set_aside(self, id: str) -> bool:  # noqa: A002
@@ -312,7 +312,7 @@ class AsyncSqlOutbox(_Outbox["AsyncEngine"]):
         return await in_async_transaction(self._engine, self._poisoned, limit)
 
     async def put_back(self, id: str) -> bool:  # noqa: A002
-        """Send a poisoned message again. See ``SqlOutbox.put_back``."""
+        """Let the relay send a poisoned message again. See ``SqlOutbox.put_back``."""
         return await in_async_transaction(self._engine, self._put_back, id)
 
     async def set_aside(self, id: str) -> bool:  # noqa: A002

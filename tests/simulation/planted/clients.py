@@ -29,8 +29,8 @@ CLIENTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a gate for each set of options",
-        file="singleton/runtime/registry.py",
-        old="self._guards.setdefault(address.blob, BlobGuard())",
+        file="singleton/locking/record.py",
+        old="self._guards.setdefault(blob, BlobGuard())",
         new="BlobGuard()",
         breaks="sections of one process overlap where one blob has several sets of options",
         by=("tests/unit/runtime/test_registry.py",),

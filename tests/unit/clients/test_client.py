@@ -204,6 +204,7 @@ def test_a_block_is_no_guarded_function() -> None:
         ("a\nb", "control character"),
         (5, "is not a text"),
         (None, "is not a text"),
+        (["reports"], "is not a text"),
     ],
 )
 def test_a_name_that_the_service_would_not_take(

@@ -48,6 +48,12 @@ def test_all_names_what_is_there_and_nothing_else() -> None:
     assert all(hasattr(singleton, name) for name in singleton.__all__)
 
 
+def test_a_console_completes_every_public_name() -> None:
+    listed = "import singleton; print(*dir(singleton))"
+    shown = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True).stdout
+    assert set(singleton.__all__) <= set(shown.split())
+
+
 def test_every_error_is_public_and_of_one_root() -> None:
     kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     assert kinds <= set(singleton.__all__)
