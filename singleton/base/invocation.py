@@ -62,9 +62,10 @@ class Invocation:
             self._token = _current.set(self)
 
     def __exit__(self, *_: object) -> None:
-        if self._token is not None:
+        token, self._token = self._token, None  # a token keeps its context, and a lease keeps the invocation
+        if token is not None:
             self.over = True
-            _current.reset(self._token)
+            _current.reset(token)
 
 
 _NOBODY: Final = Invocation()

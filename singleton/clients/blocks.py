@@ -196,7 +196,8 @@ class _BaseBlock(Generic[_T]):
                 try:
                     await self._locks.release_async(hold)
                 except BaseException as error:  # noqa: BLE001 - raised after the last release
-                    failure = error
+                    if failure is None or isinstance(failure, Exception):  # an interrupt comes before an error
+                        failure = error
             if failure is not None:
                 raise failure
         finally:

@@ -247,6 +247,19 @@ def test_an_interrupt_at_the_end_keeps_no_lock_even_without_a_collection(
         gc.enable()
 
 
+def test_an_interrupt_of_one_release_is_raised_though_a_later_release_fails(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[BaseException] = [OSError("of a later release"), KeyboardInterrupt()]
+
+    def fail(_: Hold) -> None:
+        raise raised.pop()
+
+    with pytest.raises(KeyboardInterrupt), LockClient().lock_all(["a", "b"]):
+        monkeypatch.setattr(thread.runtime, "release", fail)
+    assert raised == []
+
+
 @pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
 def test_names_that_make_no_set(thread: LockThread, kind: type[LockClient | AsyncLockClient]) -> None:
     for names, said in ((["a", "b", "a"], "'a' twice"), ("ab", "is the text 'ab'"), (["a", ""], "has 0 characters")):

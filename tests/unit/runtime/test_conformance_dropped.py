@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import logging
 import os
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
+from singleton.base.invocation import Invocation
 from tests.support.lock_thread import LockThread, an_app
 
 if TYPE_CHECKING:
@@ -83,6 +85,19 @@ def test_a_hold_whose_release_was_interrupted_is_given_back_though_a_lock_of_its
     monkeypatch.setattr(thread.runtime, "release", interrupt)
     with contextlib.suppress(KeyboardInterrupt):
         work()
+    gc.collect()
+    with client.lock("another"):  # behind it on the lock thread
+        assert "job" not in thread.leased()
+
+
+def test_a_hold_that_only_the_context_of_an_ended_invocation_had_is_given_back(thread: LockThread) -> None:
+    client, kept = LockClient(options=OPTIONS), contextvars.ContextVar[object]("kept")
+
+    def invocation() -> None:
+        with Invocation("inv-1", None, "ship"):
+            kept.set(client.acquire("job"))
+
+    contextvars.Context().run(invocation)
     gc.collect()
     with client.lock("another"):  # behind it on the lock thread
         assert "job" not in thread.leased()
