@@ -248,6 +248,15 @@ async def all_is_well(host: Host) -> None:
     desk.book.must_be_settled()
 
 
+async def an_empty_log(host: Host) -> None:
+    """The second copy of a request makes the log of a key without messages again: no bell is needed."""
+    watch = BellWatch(host.scene.world, Desk(host).book, Queues(host.scene.world.loop), "orders")
+    await host.store.start_log(NAMES.log(KEY), NEW)
+    for _ in range(10):
+        watch.look()
+        await asyncio.sleep(1.0)
+
+
 def _of(part: Callable[[Host], Coroutine[Any, Any, None]]) -> Callable[[Scene], None]:
     return lambda scene: scene.a.plays(part)
 

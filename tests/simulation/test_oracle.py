@@ -28,7 +28,7 @@ from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY
-from tests.simulation.inbox_scenes import INBOXES, all_is_well, counted_twice
+from tests.simulation.inbox_scenes import INBOXES, all_is_well, an_empty_log, counted_twice
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
 from tests.simulation.pattern_scenes import PATTERNS
@@ -44,7 +44,7 @@ from tests.worlds.deployments.deployment import Deed
 from tests.worlds.deployments.places import Expected, Places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Coroutine, Generator
 
     from simulator.virtual.storage.network import NetworkRequest, Passage
     from singleton.base.kinds import LossReason
@@ -912,7 +912,8 @@ def test_nothing_is_found_where_hosts_do_as_they_should() -> None:
     assert scene.found() == {}
 
 
-def test_nothing_is_found_where_an_inbox_does_as_it_should() -> None:
+@pytest.mark.parametrize("part", [all_is_well, an_empty_log])
+def test_nothing_is_found_where_an_inbox_does_as_it_should(part: Callable[[Host], Coroutine[Any, Any, None]]) -> None:
     scene = Scene()
-    scene.a.plays(all_is_well)
+    scene.a.plays(part)
     assert scene.found() == {}

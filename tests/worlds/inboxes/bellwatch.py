@@ -36,7 +36,7 @@ class BellWatch(Judge):
     queues: Queues
     queue: str
     _since: dict[str, float] = field(default_factory=dict)
-    """Since when each key has had a log."""
+    """Since when each key has had a log with messages."""
     _bare: dict[str, float] = field(default_factory=dict)
     _gone: dict[Machine, float] = field(default_factory=dict)
     _orphans: dict[str, tuple[float, Machine]] = field(default_factory=dict)
@@ -48,7 +48,8 @@ class BellWatch(Judge):
         for machine in self.world.machines:
             if machine.leaving:
                 self._gone.setdefault(machine, now)
-        logs = self.book.with_logs()
+        # A request to make a log that arrives a second time, after the log was deleted, leaves an empty log.
+        logs = {spot for spot in self.book.with_logs() if service.content(names.log(spot))}
         rung = self._rung()
         for spot in [spot for spot in self._since if spot not in logs]:
             for known in (self._since, self._bare, self._orphans):
