@@ -32,15 +32,14 @@ class WaitReport:
 
 
 class WaiterCount:
-    """The waiting invocations of this process, with their containers, by name of the blob."""
+    """The waiting invocations of this process, by blob."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[object, LockContainer]] = {}
+        self._waiting: dict[BlobKey, set[object]] = {}
 
     def of(self, blob: BlobKey) -> int:
         """Return the number of waiters for the lock."""
-        place, name = blob
-        return sum(each == place for each in self._waiting.get(name, {}).values())
+        return len(self._waiting.get(blob, ()))
 
     def come(self, blob: BlobKey, who: object, owner: str, most: int | None) -> None:
         """Count a waiter for the lock, until ``go``.
@@ -49,8 +48,7 @@ class WaiterCount:
             LockNotAcquired: the lock has ``most`` waiters already; the caller is not counted.
         """
         if most is None or (waiting := self.of(blob)) < most:
-            place, name = blob
-            self._waiting.setdefault(name, {})[who] = place
+            self._waiting.setdefault(blob, set()).add(who)
             return
         raise LockNotAcquired(
             f"lock {blob[1]!r} was not waited for: {waiting} invocations of this process wait for it already, and "
@@ -62,8 +60,8 @@ class WaiterCount:
 
     def go(self, blob: BlobKey, who: object) -> None:
         """Count out a waiter; a second call changes nothing."""
-        waiting = self._waiting.get(blob[1])
+        waiting = self._waiting.get(blob)
         if waiting is not None:
-            waiting.pop(who, None)
+            waiting.discard(who)
             if not waiting:
-                del self._waiting[blob[1]]
+                del self._waiting[blob]
