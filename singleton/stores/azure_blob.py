@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure
-from singleton.stores.reply_headers import clock, seconds, trouble
+from singleton.stores.reply_headers import clock, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -54,16 +54,19 @@ class AzureBlobLeaseStore:
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         lease = self._lease(name, lease_id)
         await judged(lease.acquire(lease_duration=duration))
-        return str(lease.etag)
+        return _etag(lease.etag)
 
     async def renew(self, name: str, lease_id: str) -> str:
         """See ``LeaseStore.renew``. The SDK takes over the id in the reply, whosever it is (A-1): we return it."""
         lease = self._lease(name, lease_id)
         await judged(lease.renew())
+        _etag(lease.etag)
         return str(lease.id)
 
     async def release(self, name: str, lease_id: str) -> None:
-        await judged(self._lease(name, lease_id).release())
+        lease = self._lease(name, lease_id)
+        await judged(lease.release())
+        _etag(lease.etag)
 
     async def break_(self, name: str, etag: str | None = None) -> None:
         await judged(self._lease(name, None).break_lease(lease_break_period=0, **if_it_is(etag)))
@@ -77,14 +80,14 @@ class AzureBlobLeaseStore:
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         request = self._client(name).set_blob_metadata(dict(metadata), lease=lease_id, **if_it_is(etag))
         reply = await judged(request)
-        return str(reply["etag"])
+        return _etag(reply["etag"])
 
     async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
         lease = self._lease(name, lease_id)
         request = self._client(name).upload_blob(
             body, overwrite=True, metadata=dict(metadata), lease=lease, **if_it_is(etag)
         )
-        return str((await judged(request))["etag"])
+        return _etag((await judged(request))["etag"])
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
         told: list[float | None] = [None]
@@ -131,7 +134,7 @@ class AzureBlobLeaseStore:
         return Tail(str(told.etag), dict(told.metadata or {}), blocks, blocks >= MOST_BLOCKS, body)
 
     async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
-        return str((await judged(self._client(name).set_blob_metadata(dict(metadata), **if_it_is(etag))))["etag"])
+        return _etag((await judged(self._client(name).set_blob_metadata(dict(metadata), **if_it_is(etag))))["etag"])
 
     async def drop(self, name: str, etag: str) -> None:
         await judged(self._client(name).delete_blob(**if_it_is(etag)))
@@ -167,8 +170,8 @@ class AzureBlobLeaseStore:
             if failure.code in ("BlobAlreadyExists", "LeaseIdMissing"):
                 return None
             raise
-        modified = int(reply["last_modified"].timestamp())
-        return BlobState(etag=str(reply["etag"]), lease="available", modified=modified, metadata=metadata)
+        etag, modified = _etag(reply["etag"]), int(reply["last_modified"].timestamp())
+        return BlobState(etag=etag, lease="available", modified=modified, metadata=metadata)
 
     def _lease(self, name: str, lease_id: str | None) -> Any:
         """Make a lease client per request: after a release, the SDK's forgets its id."""
@@ -177,9 +180,16 @@ class AzureBlobLeaseStore:
         return BlobLeaseClient(self._client(name), lease_id=lease_id)
 
 
+def _etag(told: str | None) -> str:
+    """Return the ETag. An answer without an ETag is not the service's, whatever its status."""
+    if not told:
+        raise StoreFailure(detail="an answer without ETag: it is not from the storage service")
+    return told
+
+
 def _seen(properties: BlobProperties) -> BlobState:
     return BlobState(
-        etag=str(properties.etag),
+        etag=_etag(properties.etag),
         lease=cast("LeaseState", str(properties.lease.state)),
         modified=int(properties.last_modified.timestamp()),
         metadata=dict(properties.metadata or {}),
@@ -233,8 +243,7 @@ def _failure(error: AzureError) -> StoreFailure:
     headers: Mapping[str, str] = getattr(response, "headers", None) or {}
     code = getattr(error, "error_code", None) or headers.get("x-ms-error-code")
     code = str(getattr(code, "value", code)) if code else None
-    at = clock(headers)
-    return StoreFailure(status, code, trouble(status, at), seconds(headers.get("Retry-After")), at)
+    return refusal(status, code, headers)
 
 
 def _unanswered(error: AzureError) -> str:

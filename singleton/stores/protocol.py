@@ -51,6 +51,7 @@ class StoreFailure(Exception):
         meaning: what the answer says about the lease. held: another holder has the lease. lost: the lease is not ours.
             changed: the blob has another ETag than was asked for. missing, deleting: of the blob or its container.
             denied: credentials or permissions. refused: the request can't ever work. transient: unknown; ask again.
+            Without an error code, 404 and 409 are transient: not the service answered, but something in between.
         retry_after: seconds to wait, as the service asks, or None.
         at: the service's clock in the answer, seconds since 1970, or None.
     """
@@ -62,14 +63,15 @@ class StoreFailure(Exception):
         detail: str = "",
         retry_after: float | None = None,
         at: float | None = None,
+        meaning: Meaning | None = None,
     ) -> None:
-        super().__init__(status, code, detail, retry_after, at)
+        super().__init__(status, code, detail, retry_after, at, meaning)
         self.status = status
         self.code = code
         self.detail = detail
         self.retry_after = retry_after
         self.at = at
-        self.meaning: Meaning = _BY_CODE.get(code) or _by_status(status, code)
+        self.meaning: Meaning = meaning or _BY_CODE.get(code) or _by_status(status, code)
 
     def __str__(self) -> str:
         if self.status is None:
@@ -101,10 +103,10 @@ def _by_status(status: int | None, code: str | None) -> Meaning:
     """Return the meaning of an answer without a known code."""
     if status in (401, 403):
         return "denied"
+    if status in (404, 409) and not code:
+        return "transient"
     if status == 404:
         return "missing"
-    if status == 409 and not code:
-        return "held"
     if status is not None and 400 <= status < 500 and status not in (408, 429):
         return "refused"
     return "transient"

@@ -1,4 +1,9 @@
-"""Headers of a reply beside the error code: the service's clock, how long to wait, whether our clock is wrong."""
+"""What a refusal says: the error code, the service's clock, how long to wait, whether our clock is wrong.
+
+Every refusal of the service has an error code. Where the service or an emulator sends none, ``x-ms-request-id`` with
+``x-ms-version`` shows that the service answered. Any other refusal comes from something in between, such as a proxy or
+an ingress, and says nothing about a lease, a blob or a queue.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,29 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from singleton.stores.protocol import Meaning, StoreFailure
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TOLERATED: Final = 900.0
 """Seconds by which the date of a signed request may be off: the service refuses it with 403 beyond."""
+_MARKS: Final = ("x-ms-request-id", "x-ms-version")
+"""Headers that every answer of the service has."""
+_CODELESS: Final[Mapping[int, Meaning]] = {404: "missing", 409: "held"}
+"""What the service means by a status without an error code."""
+_IN_BETWEEN: Final = "(not the storage, but something in between answered: a proxy, an ingress or a firewall)"
+
+
+def refusal(status: int, code: str | None, headers: Mapping[str, str]) -> StoreFailure:
+    """Return what an answer with another status than the expected one means."""
+    at = clock(headers)
+    detail, meaning = trouble(status, at), None
+    if not code and all(map(headers.get, _MARKS)):
+        meaning = _CODELESS.get(status)
+    elif not code:
+        detail = f"{detail} {_IN_BETWEEN}".strip()
+    return StoreFailure(status, code, detail, seconds(headers.get("Retry-After")), at, meaning)
 
 
 def clock(headers: Mapping[str, str]) -> float | None:

@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 from singleton.stores.access import Request
 from singleton.stores.http.connections import Connections, Unanswered
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.reply_headers import clock, seconds, trouble
+from singleton.stores.reply_headers import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,5 +129,4 @@ def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> StoreFailu
     code = headers.get("x-ms-error-code")
     if not code and (found := _CODE.search(body)) is not None:
         code = found[1].decode()
-    at = clock(headers)
-    return StoreFailure(status, code, trouble(status, at), seconds(headers.get("Retry-After")), at)
+    return refusal(status, code, headers)

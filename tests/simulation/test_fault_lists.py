@@ -64,7 +64,7 @@ BY_KIND: dict[type[WorldFault], st.SearchStrategy[Any]] = {
     Partition: st.builds(Partition, **NETWORK, one_way=st.booleans()),
     Lossy: st.builds(Lossy, **NETWORK, percent=st.integers(1, 100)),
     Slow: st.builds(Slow, **NETWORK, delay=tenths(0.1, 8)),
-    Failing: st.builds(Failing, **NETWORK, status=st.sampled_from([500, 503, 429, 408, 403])),
+    Failing: st.builds(Failing, **NETWORK, status=st.sampled_from([500, 503, 429, 408, 403, 404, 409])),
     Fading: st.builds(Fading, **NETWORK, slow_for=tenths(1, 9)),
     OneQueueRequest: st.builds(
         OneQueueRequest,

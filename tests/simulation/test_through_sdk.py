@@ -35,16 +35,16 @@ REFUSED: Final = "invocation: StorageError"
 """The service refused a request as senseless: no fault does that, so it is the store's."""
 
 MUTANTS: Final = [
-    Mutant("a release is never sent", STORE, "await judged(self._lease(name, lease_id).release())", "return"),
+    Mutant("a release is never sent", STORE, "await judged(lease.release())", "return"),
     Mutant(
         "a release breaks whoever has the lease",
         STORE,
-        "self._lease(name, lease_id).release()",
+        "lease.release()",
         "self._lease(name, None).break_lease(lease_break_period=0)",
     ),
     Mutant("error codes are not read", STORE, 'str(getattr(code, "value", code)) if code else None', "None"),
     Mutant("leases last a minute", STORE, "lease_duration=duration", "lease_duration=60"),
-    Mutant("the ETag of an acquire is not returned", STORE, "return str(lease.etag)", 'return ""'),
+    Mutant("the ETag of an acquire is not returned", STORE, "return _etag(lease.etag)", 'return ""'),
     Mutant("the SDK's errors come through", STORE, "failure = _failure(error)\n", "raise\n"),
     Mutant("writes are sent without the lease", STORE, "dict(metadata), lease=lease_id,", "dict(metadata),"),
     Mutant("metadata is not written", STORE, "dict(metadata), lease=lease_id,", "{}, lease=lease_id,"),
@@ -176,6 +176,8 @@ def test_conflicts_arrive_with_the_service_s_error_codes() -> None:
         (StoreFailure(429, None, "", 3.0), "transient"),
         (StoreFailure(408, None), "transient"),
         (StoreFailure(403, None), "denied"),
+        (StoreFailure(404, None), "transient"),
+        (StoreFailure(409, None), "transient"),
         (StoreFailure(404, "ContainerNotFound"), "missing"),
         (StoreFailure(409, "ContainerBeingDeleted"), "deleting"),
         (StoreFailure(detail="connection reset"), "transient"),

@@ -78,7 +78,7 @@ class OtherHost:
         try:
             await self._asked(request)
         except StoreFailure as failure:
-            return failure.status in (404, 409, 412)
+            return failure.status in (404, 409, 412) and failure.meaning != "transient"
         return True
 
     async def _asked(self, request: Awaitable[_T]) -> _T:

@@ -106,11 +106,14 @@ class Slow(NetworkFault, kind="slow network"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing(NetworkFault, kind="failing service"):
-    """The service answers with an error: throttling with Retry-After, 500, 403 while a key is rotated."""
+    """The service answers with an error: throttling with Retry-After, 500, 403 while a key is rotated.
+
+    Without an error code, 404 and 409 come from something in between, such as an ingress.
+    """
 
     seconds: float = about(2, 5, 10, 14, 20, 20, 100)
     everybody: bool = sometimes(0.4)
-    status: int = drawn(503, lambda rng: rng.choice([503, 503, 429, 500, 408, 403]))
+    status: int = drawn(503, lambda rng: rng.choice([503, 404, 429, 500, 409, 403]))
     percent: int = drawn(100, lambda rng: rng.choice([100, 100, 50]))
 
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
@@ -120,7 +123,8 @@ class Failing(NetworkFault, kind="failing service"):
 
     def words(self) -> str:
         share = "" if self.percent == 100 else f"{self.percent} % of "
-        return f"the service answers {share}{self.whose}'s requests with {self.status} for {self.seconds:g} s"
+        who = "something in between" if self.status in (404, 409) else "the service"
+        return f"{who} answers {share}{self.whose}'s requests with {self.status} for {self.seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,12 +211,13 @@ class Conduct:
     def replied(self, request: NetworkRequest, failure: Exception | None, answer: Any = None) -> None:
         """Take a reply that reaches its host: an error, or an answer."""
         now = self.evidence.loop.now
-        status = failure.status if isinstance(failure, StoreFailure) else None
+        told = isinstance(failure, StoreFailure) and failure.meaning != "transient"
+        status = failure.status if isinstance(failure, StoreFailure) and told else None
         if request.call == "renew" and request.lease_id is not None and failure is None:
             self._renewals[request.lease_id].clear()
         if request.call == "acquire" and failure is None:
             self._known.add(request.lease_id or "")
-        if failure is None or (status is not None and status < 500 and status not in (408, 429)):
+        if failure is None or told:
             self._silent_since.pop((request.machine.name, request.name), None)
         if status in (401, 403):
             self._denied[request.machine.name] = now

@@ -42,7 +42,7 @@ _ACCOUNT: Final = StorageAccount(
 )
 _META: Final = "x-ms-meta-"
 _CODES: Final = {500: "InternalError", 503: "ServerBusy", 403: "AuthenticationFailed"}
-"""What the service says if a fault names only a status. 408 and 429 come from a proxy before it, without a code."""
+"""What the service says if a fault names only a status. Other answers come from a proxy before it, without a code."""
 _SUCCESS: Final = {
     "acquire": 201,
     "create": 201,

@@ -30,6 +30,8 @@ UNKNOWN = {
     "401": answered(401, "NoAuthenticationInformation"),
     "403": answered(403, "AuthorizationFailure"),
     "400": answered(400, "InvalidHeaderValue"),
+    "403 without a code": answered(403),
+    "404 without a code": answered(404),
     "409 without a code": answered(409),
     "412 without a code": answered(412),
     "connection": answered(),

@@ -122,7 +122,10 @@ async def test_a_release_that_is_refused_is_not_repeated_and_raises_nothing(fate
     assert hold.lost.reason is None, "a hold that was released is not lost"
 
 
-@pytest.mark.parametrize("fate", [answered(500), answered(503), answered(), LOST_REPLY, answered(executed=True)])
+@pytest.mark.parametrize(
+    "fate",
+    [answered(500), answered(503), answered(404), answered(409), answered(), LOST_REPLY, answered(executed=True)],
+)
 @virtual
 async def test_a_release_that_fails_once_is_repeated(fate: Fate) -> None:
     network = Network()

@@ -39,6 +39,18 @@ async def test_a_time_out_after_the_storage_healed_is_contention() -> None:
         await waiting
 
 
+@pytest.mark.parametrize("status", [404, 409])
+@virtual
+async def test_a_page_without_an_error_code_is_neither_contention_nor_a_missing_blob(status: int) -> None:
+    network = Network()
+    lock = lock_on(network)
+    network.fail_all(answered(status))
+    with pytest.raises(StorageUnavailable) as caught:
+        await lock.acquire(timeout=0)
+    assert (caught.value.status, caught.value.code) == (status, None)
+    assert network.sent("create") == []
+
+
 @virtual
 async def test_an_outage_of_a_minute_ends_even_an_endless_wait() -> None:
     network = Network()

@@ -33,7 +33,6 @@ TABLE: list[tuple[int | None, str | None, Meaning, LossReason | None]] = [
     (404, "BlobNotFound", "missing", "blob gone"),
     (404, "ContainerNotFound", "missing", "blob gone"),
     (404, "ResourceNotFound", "missing", "blob gone"),
-    (404, None, "missing", "blob gone"),
     (409, "ContainerBeingDeleted", "deleting", "blob gone"),
     (409, "BlobBeingDeleted", "deleting", "blob gone"),
     # Credentials and permissions (B12).
@@ -62,9 +61,9 @@ TABLE: list[tuple[int | None, str | None, Meaning, LossReason | None]] = [
     (412, "LeaseIdMissing", "refused", None),
     (413, "RequestBodyTooLarge", "refused", None),
     (416, None, "refused", None),
-    # A conflict without a code, as an emulator or a proxy answers.
-    (409, None, "held", None),
-    # No word about the lease: ask again (B1, B2).
+    # No word about the lease: ask again (B1, B2). Without a code, something in between has answered.
+    (404, None, "transient", None),
+    (409, None, "transient", None),
     (None, None, "transient", None),
     (408, None, "transient", None),
     (408, "RequestTimeout", "transient", None),

@@ -69,10 +69,10 @@ class _Foreign(OtherHost):
                     if not lease.overdue():
                         return lease
             except StoreFailure as failure:
-                if failure.status == 404:
+                if failure.meaning == "missing":
                     await self._tried(self._store.create(self._lock))
                     continue
-                if failure.status != 409:
+                if failure.status != 409 or failure.meaning == "transient":
                     await self._given_back(lease.id)
             await asyncio.sleep(_POLL)
         return None
@@ -102,6 +102,6 @@ class _Foreign(OtherHost):
                     lease.deadline = sent + self.period * _MARGIN
                     break
                 except StoreFailure as failure:
-                    if failure.status in (404, 409, 412):
+                    if failure.status in (404, 409, 412) and failure.meaning != "transient":
                         return
                     await asyncio.sleep(1.0)
