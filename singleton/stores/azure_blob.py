@@ -180,11 +180,11 @@ class AzureBlobLeaseStore:
         return BlobLeaseClient(self._client(name), lease_id=lease_id)
 
 
-def _etag(told: str | None) -> str:
+def _etag(told: object) -> str:
     """Return the ETag. An answer without an ETag is not the service's, whatever its status."""
     if not told:
         raise StoreFailure(detail="an answer without ETag: it is not from the storage service")
-    return told
+    return str(told)
 
 
 def _seen(properties: BlobProperties) -> BlobState:

@@ -373,15 +373,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="503 read as contention",
         file=PROTOCOL,
-        old="    if status == 409 and not code:\n",
-        new="    if status in (409, 503) and not code:\n",
+        old='    if status == 404:\n        return "missing"\n',
+        new='    if status == 503:\n        return "held"\n    if status == 404:\n        return "missing"\n',
         breaks="a timer is skipped although nobody has the lock",
     ),
     Mutant(
         name="no answer read as contention",
         file=PROTOCOL,
-        old="    if status == 409 and not code:\n",
-        new="    if status in (409, None) and not code:\n",
+        old='    if status == 404:\n        return "missing"\n',
+        new='    if status is None:\n        return "held"\n    if status == 404:\n        return "missing"\n',
         breaks="a timer is skipped although nobody has the lock",
     ),
     Mutant(
