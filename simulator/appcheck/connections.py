@@ -11,7 +11,14 @@ from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import did_you_mean, quoted
-from singleton.settings.connection import DEFAULT_CONNECTION, configured, resolve_blob_account
+from singleton.functions.triggers import QUEUE
+from singleton.settings.connection import (
+    DEFAULT_CONNECTION,
+    configured,
+    resolve_blob_account,
+    resolve_queue_account,
+)
+from singleton.settings.localrun import excludes_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +91,24 @@ def check_connection(subject: Subject, guard: Guard) -> Iterator[Finding]:
             f"connection={name!r} asks for an identity, and azure-identity is not installed here. Add "
             "azure-functions-singleton[identity] to requirements.txt"
         )
+    if guard.layout.by_host and guard.options.host_id is None and excludes_nobody(app.values, account.endpoint):
+        yield RULES["host-id-of-pod"].broken(
+            "the settings are those of a pod, and the host id is made of the pod's own name: the pods of this app "
+            "would not exclude one another, and each invocation fails. Set hostId in host.json's singleton section"
+        )
+
+
+def check_queue(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Yield what keeps the messages of a guard from being put back: the trigger's connection names no queues."""
+    app, name = subject.app, str(subject.trigger.settings.get("connection") or DEFAULT_CONNECTION).strip()
+    listens = guard.mode == "listener" and guard.on_contention != "raise"
+    defers = subject.trigger.type == QUEUE and (listens or "defer" in (guard.on_contention, guard.when_full))
+    if not defers or not app.known or "%" in name or _is_unset(name, app):
+        return
+    try:
+        resolve_queue_account(name, app.values)
+    except ConfigurationError as error:
+        yield RULES["connection-wrong"].broken(str(error))
 
 
 def _texts(binding: Binding) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.check_report import CheckReport, FunctionReport, GuardReport
 from simulator.appcheck.checked_app import code_of, is_the_apps, subjects, unregistered
-from simulator.appcheck.connections import check_bindings, check_connection
+from simulator.appcheck.connections import check_bindings, check_connection, check_queue
 from simulator.appcheck.finding import SEVERITIES
 from simulator.appcheck.guard_options import layout_name, options_of
 from simulator.appcheck.host_json import check_host
@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from singleton.functions.misdeclaration import Misdeclared
     from singleton.functions.triggers import Trigger
 
-_OF_GUARDS: Final = (check_policy, check_scope, check_times, check_messages, check_connection, check_wrapping)
+_OF_GUARDS: Final = (
+    check_policy,
+    check_scope,
+    check_times,
+    check_messages,
+    check_connection,
+    check_queue,
+    check_wrapping,
+)
 _NOT_THE_SOURCE: Final = frozenset({"authLevel", "dataType", "methods", "name"})
 
 

@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CredentialKind = Literal["managed_identity", "workload_identity", "client_secret", "client_certificate", "default"]
+StorageService = Literal["blob", "queue", "table"]
+
+ADDRESSES: Final[dict[StorageService, tuple[str, ...]]] = {
+    "blob": ("blobServiceUri", "accountName", "serviceUri"),
+    "queue": ("accountName", "queueServiceUri", "serviceUri"),
+    "table": ("accountName", "tableServiceUri", "serviceUri"),
+}
+"""The settings below a connection that name a service of an account: the first one that is set counts (H-24, H-25).
+
+``serviceUri`` is the documented short form for a connection with one service.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +175,7 @@ def resolve_blob_account(name: str, settings: Mapping[str, str]) -> StorageAccou
 
 
 def resolve_queue_account(name: str, settings: Mapping[str, str]) -> StorageAccount:
-    """Return the account that a queue trigger's connection names: ``__accountName``, then ``__queueServiceUri`` (H-25).
+    """Return the account that a queue trigger's connection names, by ``ADDRESSES`` (H-25).
 
     Raises:
         ConfigurationError: nothing is set for this name, or what is set is wrong.
@@ -203,10 +214,10 @@ class _SettingGroup(NamedTuple):
     value: str | None
     keys: dict[str, str]
 
-    def account(self, service: Literal["blob", "queue"], settings: Mapping[str, str]) -> StorageAccount:
+    def account(self, service: StorageService, settings: Mapping[str, str]) -> StorageAccount:
         if self.value:  # wins over every setting below it (H-23)
             return StorageAccount(checked_connection_string(self.value, f"app setting {self.name}"))
-        url = self._blob_url() if service == "blob" else self._queue_url()
+        url = self._url(service)
         if "sig=" in url.partition("?")[2]:
             return StorageAccount(account_url=url)
         if not url.startswith("https:"):
@@ -215,36 +226,41 @@ class _SettingGroup(NamedTuple):
             )
         return StorageAccount(account_url=url, credential=credential_of(self.name, self.keys, settings))
 
-    def _blob_url(self) -> str:
-        given, account = self.keys.get("blobserviceuri"), self.keys.get("accountname")
-        if given:
-            url = checked_url(given, f"{self.name}__blobServiceUri")
-            if account and account.lower() not in re.split(r"[/.:?]+", url.lower()):
-                log.warning(
-                    "%s__blobServiceUri is %s, which is not of the account %s that %s__accountName names: the locks "
-                    "are at the first, and queue triggers use the second",
-                    *(self.name, redact(url), account, self.name),
-                )
-            return url
-        if account:
-            return self._url_of_account(account, "blob")
-        raise ConfigurationError(
-            f"connection {self.name} names no account: it has only {', '.join(sorted(self.keys))}. Set "
-            f"{self.name}__accountName or {self.name}__blobServiceUri"
-        )
+    def _url(self, service: StorageService) -> str:
+        key, given = next(((key, text) for key in ADDRESSES[service] if (text := self.keys.get(key.lower()))), ("", ""))
+        if not given:
+            wanted = f"Set {self.name}__accountName or {self.name}__{service}ServiceUri"
+            raise ConfigurationError(
+                f"connection {self.name} names no {'account' if service == 'blob' else f'{service}s'}: it has only "
+                f"{', '.join(sorted(self.keys))}. {wanted}"
+            )
+        label = f"{self.name}__{key}"
+        if key == "accountName":
+            return f"https://{checked_account_name(given, label)}.{service}.core.windows.net"
+        url = checked_url(given, label)
+        if (other := service_at(url)) not in (None, service):
+            raise ConfigurationError(
+                f"{label} is {redact(url)}, the address of {other}s, and the {service}s of this connection are needed. "
+                f"Set {self.name}__{service}ServiceUri to their address"
+            )
+        if service == "blob":
+            self._warn_of_another(url, label)
+        return url
 
-    def _queue_url(self) -> str:
-        if account := self.keys.get("accountname"):
-            return self._url_of_account(account, "queue")
-        if given := self.keys.get("queueserviceuri"):
-            return checked_url(given, f"{self.name}__queueServiceUri")
-        raise ConfigurationError(
-            f"connection {self.name} names no queues: set {self.name}__accountName or {self.name}__queueServiceUri"
-        )
+    def _warn_of_another(self, url: str, label: str) -> None:
+        account = self.keys.get("accountname")
+        if account and account.lower() not in re.split(r"[/.:?]+", url.lower()):
+            log.warning(
+                "%s is %s, which is not of the account %s that %s__accountName names: the locks are at the first, and "
+                "queue triggers use the second",
+                *(label, redact(url), account, self.name),
+            )
 
-    def _url_of_account(self, account: str, service: str) -> str:
-        name = checked_account_name(account, f"{self.name}__accountName")
-        return f"https://{name}.{service}.core.windows.net"
+
+def service_at(url: str) -> StorageService | None:
+    """Return the service of a URL by Azure's names, such as ``https://orders.queue.core.windows.net``; else None."""
+    labels = url.partition("://")[2].partition("/")[0].lower().split(".")[1:-1]
+    return next((service for service in ADDRESSES if service in labels), None)
 
 
 def checked_account_name(name: str, label: str) -> str:

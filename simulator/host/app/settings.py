@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.host.app.app_model import SettingsError
 from singleton.base.appsettings import normalised, setting
 from singleton.base.words import as_json, did_you_mean, quoted
-from singleton.settings.connection import DEFAULT_CONNECTION
+from singleton.settings.connection import ADDRESSES, DEFAULT_CONNECTION, service_at
 from singleton.settings.hostjson import read_object
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _STORAGE_STRING: Final = re.compile(
 _PERCENT_NAME: Final = re.compile(r"%([^%]*)%")
 _PREFIX: Final = "AzureWebJobs"
 _PLACES: Final = ("ConnectionStrings__", "CUSTOMCONNSTR_", "")
-_IDENTITY_KEYS: Final = frozenset({"accountname", "blobserviceuri", "queueserviceuri", "tableserviceuri"})
+_IDENTITY_KEYS: Final = {key.lower() for keys in ADDRESSES.values() for key in keys} - {"serviceuri"}
 FILES: Final = ("local.settings.json", "local.settings.example.json")
 
 
@@ -70,8 +70,7 @@ def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
     for name, value in list(environment.items()):
         if _STORAGE_STRING.search(value):
             environment[name] = config.storage
-    identities = [normalised(name).rpartition("__") for name in environment]
-    redirect(environment, {name for name, _, key in identities if name and key in _IDENTITY_KEYS}, config.storage)
+    redirect(environment, {name for name in map(_identity_of, environment.items()) if name}, config.storage)
     redirect(environment, [DEFAULT_CONNECTION], config.storage)
     fixed = {
         "AzureFunctionsWebHost__hostid": config.host_id,
@@ -85,6 +84,12 @@ def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
         for spelt in [spelt for spelt in environment if normalised(spelt) == normalised(name)]:
             del environment[spelt]
         environment[name] = value
+
+
+def _identity_of(item: tuple[str, str]) -> str:
+    """Return the connection of which this setting names the storage account, or "". Other services have URIs, too."""
+    name, _, key = normalised(item[0]).rpartition("__")
+    return name if key in _IDENTITY_KEYS or (key == "serviceuri" and service_at(item[1])) else ""
 
 
 def redirect(environment: MutableMapping[str, str], connections: Iterable[str], storage: str) -> None:

@@ -39,8 +39,8 @@ NAMES: tuple[Mutant, ...] = (
     Mutant(
         name="account name before the blob service's address",
         file=CONNECTION,
-        old="        if given:\n            url = checked_url(given",
-        new="        if given and not account:\n            url = checked_url(given",
+        old='    "blob": ("blobServiceUri", "accountName", "serviceUri"),\n',
+        new='    "blob": ("accountName", "blobServiceUri", "serviceUri"),\n',
         breaks="blobs are looked for in another account than blobServiceUri says",
         among="deployed",
     ),

@@ -13,8 +13,8 @@ import pytest
 
 from singleton import ConfigurationError, LockEvent, LockNotAcquired, holds, singleton, subscribe
 from singleton.decorator import guards_of
-from singleton.defer.trigger_queue import message_encoding
-from singleton.settings.connection import StorageAccount, resolve_queue_account
+from singleton.defer.trigger_queue import message_encoding, trigger_queue
+from singleton.settings.connection import CredentialSpec, StorageAccount, resolve_queue_account
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import memory_locks
 from tests.support.deferrals import LOCK, LONG_AGO, Queue, TooBad, a_function, call, failing
@@ -376,6 +376,14 @@ def test_of_two_settings_the_account_name_wins_for_queues() -> None:
     assert resolve_queue_account("Q", settings).account_url == "https://orders.queue.core.windows.net"
     del settings["Q__accountName"]
     assert resolve_queue_account("Q", settings).account_url == "https://other.queue.core.windows.net"
+
+
+def test_a_queue_is_found_by_the_documented_short_form_of_its_address() -> None:
+    settings = {"Q__serviceUri": "https://orders.queue.core.windows.net/", "Q__credential": "managedidentity"}
+    trigger = {"queueName": "orders", "connection": "Q"}
+    found = trigger_queue(trigger, settings, None, lambda name: resolve_queue_account(name, settings))
+    managed = CredentialSpec(kind="managed_identity")
+    assert found.account == StorageAccount(account_url="https://orders.queue.core.windows.net", credential=managed)
 
 
 def test_a_signed_url_needs_no_identity_and_none_is_sent_without_encryption() -> None:

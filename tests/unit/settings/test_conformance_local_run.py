@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import AsyncLockClient, LockClient, SingletonOptions
+from singleton import AsyncLockClient, ConfigurationError, LockClient, SingletonOptions, once
 from singleton.settings import localrun
 from singleton.settings.options import load_options
 from tests.support.lock_thread import LockThread, a_job, an_app, call
@@ -23,7 +23,8 @@ URL = "https://orders.blob.core.windows.net"
 
 
 @pytest.fixture(autouse=True)
-def _once_again() -> Iterator[None]:
+def _once_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    no_container(monkeypatch)
     localrun._warn.cache_clear()
     yield
     localrun._warn.cache_clear()
@@ -35,6 +36,14 @@ def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThre
     monkeypatch.setenv("AzureWebJobsStorage", CLOUD)
     with LockThread() as running:
         yield running
+
+
+def no_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests may run in a container."""
+    monkeypatch.setattr(localrun, "_CONTAINER_FILES", ())
+    monkeypatch.setattr(localrun, "node", lambda: "laptop")
+    for name in (*localrun._CONTAINER_SETTINGS, *localrun._DEVELOPERS, "AZURE_FUNCTIONS_ENVIRONMENT"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -180,3 +189,94 @@ def test_locks_without_a_host_id_in_their_names_are_everybodys(
     assert [("in container 'webjobshost'" in said) for said in warnings(caplog)] == [True] * (
         environment == "Development"
     )
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+PODS = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+
+@pytest.fixture
+def own_id(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but the machine's name gives a host id."""
+    monkeypatch.delenv("AzureFunctionsWebHost__hostid")
+
+
+def docker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str) -> None:
+    """Let it be a container by this mark."""
+    if mark == "name":
+        monkeypatch.setattr(localrun, "node", lambda: "4f1c2ab9d0e1")
+    elif mark == "file":
+        (tmp_path / ".dockerenv").touch()
+        monkeypatch.setattr(localrun, "_CONTAINER_FILES", (str(tmp_path / ".dockerenv"),))
+    else:
+        monkeypatch.setenv(mark, "true")
+
+
+@pytest.mark.parametrize("mark", ["name", "file", "DOTNET_RUNNING_IN_CONTAINER", "KUBERNETES_SERVICE_HOST"])
+@pytest.mark.parametrize("storage", ["UseDevelopmentStorage=true", CLOUD])
+@pytest.mark.usefixtures("own_id")
+def test_a_container_with_locks_of_its_own_warns_once_and_host_id_is_the_way_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, mark: str, storage: str
+) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", storage)
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__localRunWarning", "false")
+    monkeypatch.setenv("CI", "true")
+    docker(monkeypatch, tmp_path, mark)
+    for job in (a_job("sync"), a_job("async", scope="Id")):
+        call(job, msg='{"Id": "7"}')
+    (said,) = warnings(caplog)
+    assert "runs in a container" in said
+    assert "Set hostId in the section singleton of host.json" in said
+    localrun._warn.cache_clear()
+    caplog.clear()
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__hostId", "orders")
+    call(a_job("sync"))
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.usefixtures("own_id")
+def test_a_pod_that_would_exclude_no_other_pod_runs_no_body(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    for name, value in PODS.items():
+        monkeypatch.setenv(name, value)
+    ran: list[str] = []
+    for job in (a_job(kind, lambda: ran.append("x")), a_job(kind, lambda: ran.append("y"), level="host", scope="Id")):
+        with pytest.raises(ConfigurationError, match="Set hostId in the section singleton"):
+            call(job, msg='{"Id": "7"}')
+    with pytest.raises(ConfigurationError, match=r"and other keys of @once"):
+        call(shipped, msg='{"Id": "7"}')
+    assert ran == []
+    assert warnings(caplog) == []
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__hostId", "orders")
+    call(a_job(kind, lambda: ran.append("z")))
+    assert ran == ["z"]
+
+
+@once(key="{Id}")
+def shipped(msg: str) -> None: ...
+
+
+@pytest.mark.parametrize("name", ["AZURE_FUNCTIONS_ENVIRONMENT", "CI", "CODESPACES", "REMOTE_CONTAINERS"])
+@pytest.mark.usefixtures("own_id")
+def test_where_something_says_development_a_pod_of_its_own_gets_a_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for pods, value in PODS.items():
+        monkeypatch.setenv(pods, value)
+    monkeypatch.setenv(name, "Development")
+    call(a_job("sync"))
+    assert len(warnings(caplog)) == 1
+
+
+@pytest.mark.usefixtures("own_id")
+def test_a_lock_without_a_host_id_in_its_name_is_shared_by_all_pods(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pods, value in PODS.items():
+        monkeypatch.setenv(pods, value)
+    call(a_job("sync", scope="Id", layout="dequeueable"), msg='{"Id": "7"}')
+    used(LockClient())
+    assert warnings(caplog) == []

@@ -15,10 +15,19 @@ from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError
 from singleton.settings import connection
-from singleton.settings.connection import CredentialSpec, StorageAccount, redact, resolve_blob_account
+from singleton.settings.connection import (
+    CredentialSpec,
+    StorageAccount,
+    configured,
+    redact,
+    resolve_blob_account,
+    resolve_queue_account,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from singleton.settings.connection import StorageService
 
 KEY = "c2VjcmV0LWtleS1vZi1vcmRlcnM="
 ORDERS = f"DefaultEndpointsProtocol=https;AccountName=orders;AccountKey={KEY};EndpointSuffix=core.windows.net"
@@ -216,6 +225,8 @@ def test_any_connection_is_resolved_or_refused_as_configuration(text: str) -> No
         ({"ACCOUNTNAME": "orders"}, "https://orders.blob.core.windows.net"),
         ({"blobServiceUri": "https://orders.blob.core.windows.net/"}, "https://orders.blob.core.windows.net"),
         ({"blobServiceUri": "https://o.example", "accountName": " "}, "https://o.example"),
+        ({"serviceUri": "https://orders.blob.core.windows.net/"}, "https://orders.blob.core.windows.net"),
+        ({"SERVICEURI": "https://o.example", "blobServiceUri": ""}, "https://o.example"),
     ],
 )
 @pytest.mark.parametrize("separator", ["__", ":"])
@@ -224,6 +235,47 @@ def test_an_account_is_named_by_uri_or_name(keys: dict[str, str], url: str, sepa
     account = resolve_blob_account("Orders", {f"Orders{separator}{key}": value for key, value in keys.items()})
     assert account == StorageAccount(account_url=url, credential=CredentialSpec(kind="default"))
     assert (account.endpoint, repr(account)) == (url, f"StorageAccount({url} by default)")
+
+
+AZURE = "https://orders.{}.core.windows.net"
+
+
+@pytest.mark.parametrize("service", ["blob", "queue", "table"])
+@pytest.mark.parametrize(
+    "others",
+    [
+        {},
+        {"serviceUri": "https://short.example"},
+        {"blobServiceUri": AZURE.format("blob"), "queueServiceUri": AZURE.format("queue"), "tableserviceuri": "x"},
+    ],
+)
+def test_each_service_has_an_address_of_its_own_which_goes_before_the_short_form(
+    service: StorageService, others: dict[str, str]
+) -> None:
+    """The documented spellings: with one setting for each service, a connection serves all of them."""
+    keys = others | {f"{service}ServiceUri": AZURE.format(service)}
+    account = configured("O", {f"O:{key}": text for key, text in keys.items()}).account(service, {})
+    assert account.account_url == AZURE.format(service)
+    named = configured("O", {"O__accountName": "orders", "O__serviceUri": "https://short.example"})
+    assert named.account(service, {}).account_url == AZURE.format(service)
+
+
+@pytest.mark.parametrize("key", ["serviceUri", "queueServiceUri"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://orders.table.core.windows.net",
+        "https://orders.z7.blob.storage.azure.net:443/?sv=1&sig=hush",
+        "https://ORDERS.privatelink.BLOB.core.chinacloudapi.cn",
+    ],
+)
+def test_the_address_of_another_service_is_refused_with_the_setting_that_is_missing(key: str, url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        resolve_queue_account("O", {f"O__{key}": url})
+    said = str(caught.value)
+    assert f"O__{key} is {url.partition('?')[0]}" in said
+    assert "Set O__queueServiceUri to their address" in said
+    assert "hush" not in said
 
 
 def test_the_uri_wins_over_the_name_and_a_disagreement_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:

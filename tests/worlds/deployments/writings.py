@@ -145,6 +145,17 @@ def _workload(name: str, account: str) -> Written:
     return Written(name, settings, way)
 
 
+def _service_url(name: str, account: str) -> Written:
+    settings = {f"{name}__serviceUri": f"https://{account}.blob.core.windows.net"}
+    return Written(name, settings, "identity default")
+
+
+def _url_over_service_url(name: str, account: str) -> Written:
+    url = f"https://{account}.blob.core.windows.net/"
+    settings = {f"{name}:SERVICEURI": "https://decoyseven.blob.core.windows.net", f"{name}:blobServiceUri": url}
+    return Written(name, settings, "identity default")
+
+
 def _url_over_name(name: str, account: str) -> Written:
     settings = {
         f"{name}__blobServiceUri": f"https://{account}.blob.core.windows.net",
@@ -156,6 +167,7 @@ def _url_over_name(name: str, account: str) -> Written:
 _IN_THE_CLOUD: Final[tuple[Callable[[str, str], Written], ...]] = (
     *(_plain, _short, _prefixed, _connection_string, _custom, _value_over_keys, _itself, _signed, _signed_url),
     *(_by_default, _managed, _managed_client, _managed_resource, _secret, _workload, _url_over_name),
+    *(_service_url, _url_over_service_url),
 )
 
 

@@ -189,6 +189,28 @@ PLANTED: Final = (
         says="has no key",
     ),
     Planted(
+        name="a trigger whose connection has blobs only, so that no message can be put back",
+        finds=("connection-wrong",),
+        code=_queue(_DEFER, connection='"Orders"'),
+        settings={
+            "Orders__serviceUri": "https://orders.blob.core.windows.net",
+            "Orders__credential": "managedidentity",
+        },
+        says="Set Orders__queueServiceUri to their address",
+        line="@singleton",
+    ),
+    Planted(
+        name="pods with locks of their own",
+        finds=("host-id-of-pod",),
+        code=_queue('scope="Id"'),
+        settings={
+            "AzureWebJobsStorage": "AccountName=orders;AccountKey=c2VjcmV0",
+            "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+        },
+        says="Set hostId",
+        line="@singleton",
+    ),
+    Planted(
         name="a key in the source",
         finds=("connection-string-in-code",),
         code=_queue('connection="AccountName=orders;AccountKey=c2VjcmV0"'),

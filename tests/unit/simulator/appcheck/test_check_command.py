@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,3 +193,11 @@ def test_a_class_in_place_of_a_function_has_its_line(tmp_path: Path) -> None:
     finally:
         del sys.modules["with_a_class"]
     assert [(each.id, str(each.place)) for each in report.errors] == [("declaration-refused", "with_a_class.py:4")]
+
+
+def test_a_machine_that_checks_may_be_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("Locks", "AccountName=orders;AccountKey=c2VjcmV0")
+    app = imported(tmp_path, WRONG.replace("scope='Order.Id'", "connection='Locks'")).app
+    assert check_app(app).errors == ()
+    assert [each.id for each in check_app(app, settings={**os.environ, **SETTINGS}).errors] == ["host-id-of-pod"]

@@ -80,14 +80,17 @@ def test_every_storage_account_is_replaced_by_the_simulators(tmp_path: Path) -> 
         "CUSTOMCONNSTR_Orders": CLOUD,
         "Archive__blobServiceUri": "https://cloud.blob.core.windows.net",
         "Archive__credential": "managedidentity",
+        "Parcels:ServiceUri": "https://cloud.queue.core.windows.net",
+        "Hub__serviceUri": "https://hub.service.signalr.net",
         "AzureWebJobsStorage__accountName": "cloud",
         "ServiceBus": "Endpoint=sb://bus.servicebus.windows.net/;SharedAccessKeyName=a;SharedAccessKey=b",
         "CosmosDb": "AccountEndpoint=https://c.documents.azure.com/;AccountKey=x",
     }
     prepare(environment, make_config(tmp_path))
-    for name in ("AzureWebJobsStorage", "DataStorage", "Orders", "Archive"):
+    for name in ("AzureWebJobsStorage", "DataStorage", "Orders", "Archive", "Parcels"):
         assert resolve_blob_account(name, environment).endpoint == "http://127.0.0.1:1/ours", name
     assert "cloud" not in " ".join(environment.values())
+    assert environment["Hub__serviceUri"] == "https://hub.service.signalr.net"
     assert environment["ServiceBus"].startswith("Endpoint=sb:")
     assert environment["CosmosDb"].startswith("AccountEndpoint=")
 
