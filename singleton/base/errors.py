@@ -19,6 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from singleton.base.holder_record import Holder
 
 
@@ -49,11 +51,19 @@ class SingletonError(Exception):
         return twin
 
 
+def text_of(error: BaseException, write: Callable[[object], str] = str) -> str:
+    """Return the text of an error of any code; the name of its type, if its ``__str__`` or ``__repr__`` raises."""
+    try:
+        return write(error)
+    except BaseException:  # noqa: BLE001 - of the app's class
+        return type(error).__name__
+
+
 def as_told(what: str, cause: BaseException, *, lock: str) -> SingletonError:
     """Return ``cause`` if it is an error of this package, else a new ``SingletonError`` which calls it unexpected."""
     if isinstance(cause, SingletonError):
         return cause
-    error = SingletonError(f"{what} {lock!r}: unexpected {cause!r}", lock=lock)
+    error = SingletonError(f"{what} {lock!r}: unexpected {text_of(cause, repr)}", lock=lock)
     error.__cause__ = cause
     return error
 

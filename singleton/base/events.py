@@ -5,7 +5,6 @@ Events are frozen records of a single class. Locks work without subscribers.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import time
 import weakref
@@ -14,8 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.base import clock
-from singleton.base.invocation import current
-from singleton.base.invocation import log as _log
+from singleton.base.invocation import call_watcher, current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,7 +88,7 @@ def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:
     """Call ``listener`` with every event from now on; return a function which ends the subscription.
 
     The call comes on the thread of the event, possibly the lock thread: be quick, and don't block. An exception of the
-    listener is logged and has no other effect.
+    listener is logged and has no other effect; on the lock thread ``sys.exit()`` has none either.
 
     Example::
 
@@ -109,10 +107,7 @@ def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:
 def emit(event: LockEvent) -> None:
     """Call the listeners with the event."""
     for listener in _listeners:
-        try:
-            listener(event)
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - the user's code
-            _log.exception("a listener of lock events raised on %s", event.kind)
+        call_watcher(f"a listener of lock events raised on {event.kind}", listener, event)
 
 
 @dataclass(slots=True, eq=False)

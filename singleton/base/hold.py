@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockLost
-from singleton.base.invocation import log as _log
+from singleton.base.invocation import call_watcher
 from singleton.base.state import State
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ class LossSignal:
     def add_callback(self, callback: Callable[[LossReason], None]) -> Callable[[], None]:
         """Call ``callback(reason)`` once, at the loss of the hold; at once if the hold is lost already.
 
-        The callback runs on the lock thread: be quick. An exception of the callback is logged and has no other effect
-        (M-35).
+        The callback runs on the lock thread: be quick. An error of the callback, even ``sys.exit()``, is logged and has
+        no other effect (M-35).
 
         Returns:
             a function which removes the callback.
@@ -170,11 +170,7 @@ class LossSignal:
         return partial(_remove, self._waiters, wake)
 
 
-def _call(callback: Callable[..., object], *arguments: object) -> None:
-    try:
-        callback(*arguments)
-    except (Exception, asyncio.CancelledError):  # noqa: BLE001 - the user's code, on the lock thread
-        _log.exception("a callback on the loss of a lock raised")
+_call = partial(call_watcher, "a callback on the loss of a lock raised")
 
 
 def _remove(entries: list[_T], entry: _T) -> None:

@@ -13,8 +13,9 @@ import asyncio
 import logging
 import sys
 import threading
-from contextlib import contextmanager
-from contextvars import ContextVar
+import traceback
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,8 +109,20 @@ def speak_in(context: Context) -> None:
         context.run(speak_of, _told_by_the_worker())
 
 
+_OF_THE_CALL: Final = ("created", "msecs", "relativeCreated", "thread", "threadName", "taskName")
+"""Attributes of a record which tell when and where a line was logged. Python 3.11 has no ``taskName``."""
+
+
 class _Log(logging.LoggerAdapter[logging.Logger]):
-    """The logger of this package; each line goes out in the name of the invocation that it is about."""
+    """The logger of this package; each line goes out in the name of the invocation that it is about.
+
+    Where lines are handed to the log thread, nothing of the app's runs before: no filter, record factory or handler.
+    No mutex of ``logging`` is taken either. An interrupted main thread may have left the mutex taken for ever.
+    """
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - as in ``logging``
+        """Tell whether a line of this level may be logged."""
+        return level >= self.logger.getEffectiveLevel()
 
     def log(
         self,
@@ -124,43 +137,107 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
 
         A field of ``extra`` is left out if None, or if the app has a field of this name.
         """
-        if not self.logger.isEnabledFor(level):
+        try:
+            if level < self.logger.getEffectiveLevel():
+                return
+            if isinstance(exc_info, BaseException):
+                exc_info = (type(exc_info), exc_info, exc_info.__traceback__)
+            elif exc_info:
+                exc_info = sys.exc_info()
+            file, number, function, _stack = self.logger.findCaller(stacklevel=2)
+            line = logging.LogRecord(self.logger.name, level, file, number, msg, args, exc_info, function)
+            invocation = _current.get()
+            told = None if invocation is None or invocation.over else invocation.id
+            _here.way(partial(copy_context().run, self._say, line, extra or {}, invocation, told))
+        except caught_here() as error:
+            print_unlogged(error)
+
+    def _say(
+        self, line: logging.LogRecord, extra: Mapping[str, object], invocation: Invocation | None, name: str | None
+    ) -> None:
+        if not self.logger.isEnabledFor(line.levelno):
             return
-        if isinstance(exc_info, BaseException):
-            exc_info = (type(exc_info), exc_info, exc_info.__traceback__)
-        elif exc_info:
-            exc_info = sys.exc_info()
-        file, line, function, _stack = self.logger.findCaller(stacklevel=2)
-        logger = self.logger.name
-        record = self.logger.makeRecord(logger, level, file, line, msg, args, exc_info, function)
-        for name, value in (extra or {}).items():
+        record = self._made(line)
+        for key, value in extra.items():
             if value is not None:
-                vars(record).setdefault(name, value)
-        invocation = _current.get()
-        told = None if invocation is None or invocation.over else invocation.id
-        _said_by.way(partial(self._say, record, invocation, told))
+                vars(record).setdefault(key, value)
+        try:
+            with _told_to_the_worker(invocation, name):
+                self.logger.handle(record)
+        except caught_here() as error:
+            print_unlogged(error)
 
-    def _say(self, record: logging.LogRecord, invocation: Invocation | None, name: str | None) -> None:
-        with _told_to_the_worker(invocation, name):
-            self.logger.handle(record)
+    def _made(self, line: logging.LogRecord) -> logging.LogRecord:
+        """Return the record by the app's factory; if the factory fails, the plain record."""
+        where = line.pathname, line.lineno, line.msg, line.args, line.exc_info, line.funcName
+        try:
+            record = self.logger.makeRecord(line.name, line.levelno, *where)  # type: ignore[arg-type]
+        except caught_here() as error:
+            print_unlogged(error)
+            return line
+        vars(record).update((key, value) for key, value in vars(line).items() if key in _OF_THE_CALL)
+        return record
 
 
-class _SaidBy(threading.local):
-    """The way in which the lines of a thread are logged: at once, unless ``say_by`` sets another."""
+def print_unlogged(error: BaseException) -> None:
+    """Print an error of the app's log handler, filter or record factory, as ``logging`` does: a line would fail too."""
+    with suppress(caught_here()):
+        if logging.raiseExceptions and sys.stderr is not None:
+            sys.stderr.write("--- Logging error in a line of singleton ---\n")
+            traceback.print_exception(error)
+
+
+class _Here(threading.local):
+    """How the app's watchers are called on a thread.
+
+    Attributes:
+        way: logs a line: at once, unless ``say_by`` sets another way.
+        caught: returns the errors of watchers which are caught.
+    """
 
     def __init__(self) -> None:
         self.way: Callable[[Callable[[], None]], None] = lambda say: say()
+        self.caught: Callable[[], type[BaseException]] = lambda: Exception
 
 
-_said_by: Final = _SaidBy()
+_here: Final = _Here()
 
 
 def say_by(way: Callable[[Callable[[], None]], None]) -> None:
     """Have the lines of the calling thread said by ``way(say)``, instead of at once: where a handler may block."""
-    _said_by.way = way
+    _here.way = way
+
+
+def catch_by(caught: Callable[[], type[BaseException]]) -> None:
+    """Catch these errors of watchers on the calling thread, in place of ``Exception``."""
+    _here.caught = caught
+
+
+def caught_here() -> type[BaseException]:
+    """Return the errors of watchers which are caught on this thread.
+
+    ``BaseException`` on a thread that others rely on. On a thread of the app's a ``KeyboardInterrupt`` is the app's.
+    """
+    return _here.caught()
+
+
+def say(line: Callable[[], None]) -> None:
+    """Have ``line()`` called where lines of the calling thread are logged."""
+    _here.way(line)
 
 
 log: Final = _Log(logging.getLogger("singleton"))
+
+
+def call_watcher(said: str, watcher: Callable[..., object], *arguments: object) -> None:
+    """Call code of the app's which is told of something and changes nothing: an error is logged as ``said``, once.
+
+    A watcher is a callback of ``hold.lost``, a listener of events, a counter of requests, a meter or a tracer.
+    """
+    try:
+        watcher(*arguments)
+    except caught_here():
+        log.exception(said)
 
 
 @contextmanager

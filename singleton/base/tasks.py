@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import math
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -21,6 +22,36 @@ def being_cancelled() -> bool:
     except RuntimeError:  # a thread without a loop
         return False
     return task is not None and task.cancelling() > 0
+
+
+def from_outside(error: BaseException) -> bool:
+    """Tell whether the error ends the running coroutine from outside: a cancellation of the task, or a close.
+
+    If not, code that the coroutine called has raised the error.
+    """
+    if isinstance(error, GeneratorExit):
+        try:
+            return asyncio.current_task() is None
+        except RuntimeError:  # no loop runs
+            return True
+    return isinstance(error, asyncio.CancelledError) and being_cancelled()
+
+
+@contextlib.contextmanager
+def deciding(what: str) -> Iterator[None]:
+    """Call code of the app's in the block, on a thread that others rely on, for one call that needs the answer.
+
+    An exception is the call's error. A ``SystemExit`` and its like would end a loop or a task instead.
+
+    Raises:
+        RuntimeError: the code raised an error which is no ``Exception``.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or from_outside(error):
+            raise
+        raise RuntimeError(f"{what} raised {type(error).__name__}") from error
 
 
 async def to_its_end(task: asyncio.Future[Any], *, cancel: bool = True, grace: float | None = None) -> None:

@@ -18,11 +18,11 @@ written, as WebJobs does (W-57). So holds have no fencing token: the .NET host w
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.invocation import log as _log
 from singleton.base.names import has_unsendable
 from singleton.base.words import quoted
 from singleton.layouts.blob_name import check_parts, hashed_name
@@ -41,7 +41,6 @@ _PRIMARY: Final = "host"
 _MOST_CHARACTERS: Final = 1024
 _MOST_SEGMENTS: Final = 254
 _ARITY: Final = re.compile(r"`[1-9][0-9]*\Z")
-_log = logging.getLogger("singleton")
 
 
 class WebJobsLayout(Layout):

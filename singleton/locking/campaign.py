@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, text_of
 from singleton.base.invocation import log as _log
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Campaign(ABC):
         except Exception as error:  # noqa: BLE001 - a credential may raise anything
             _log.warning(
                 *("leadership %s: it could not be asked for (%s); trying again", self.name, error),
-                extra={"lock": self.name, "cause": str(error)},
+                extra={"lock": self.name, "cause": text_of(error)},
             )
             return None
         try:

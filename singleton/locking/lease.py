@@ -22,6 +22,7 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
+from singleton.base.errors import text_of
 from singleton.base.invocation import SpeakingOf, current
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import being_cancelled
@@ -299,4 +300,4 @@ def as_failure(error: BaseException) -> StoreFailure:
     """Return an error of a store as a failure. An unexpected error says nothing about the lease."""
     if isinstance(error, StoreFailure):
         return error
-    return StoreFailure(detail="no answer in time" if isinstance(error, TimeoutError) else repr(error))
+    return StoreFailure(detail="no answer in time" if isinstance(error, TimeoutError) else text_of(error, repr))

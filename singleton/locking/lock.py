@@ -232,7 +232,7 @@ class Lock:
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
-                    if _log.logger.isEnabledFor(logging.DEBUG):
+                    if _log.isEnabledFor(logging.DEBUG):
                         _log.debug("lock %s: not acquired: %s", self.name, failure)
                     if (unusable := self._acquisition.unusable) is not None:
                         self._phases.granted_unusable(*unusable)

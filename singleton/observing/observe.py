@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.events import subscribe
+from singleton.base.invocation import call_watcher
 from singleton.base.invocation import log as _log
 from singleton.stores.request_count import count_requests
 
@@ -66,16 +67,20 @@ def observe(
     meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
     recorder, held = Recorder(meter, scopes=scopes, aliases=aliases), HoldTimes(scopes=scopes)
     spans = Spans(trace.get_tracer(_NAME, tracer_provider=tracer_provider), scopes=scopes)
+    unreport = report(held, meter, meter_provider)  # first: after an error of the meter nothing is subscribed
     listeners = (spans.take, recorder.take, held.take)
-    ends = (*map(subscribe, listeners), count_requests(recorder.request), report(held, meter, meter_provider))
+    ends = (*map(subscribe, listeners), count_requests(recorder.request), unreport)
     _take_the_place_of(None, ends)
     return lambda: _take_the_place_of(ends, ())
 
 
 def observe_by_default() -> None:
     """Call ``observe`` for an app whose host.json asks for OpenTelemetry, if the app has not called ``observe``."""
-    if _under_way:
-        return
+    if not _under_way:
+        call_watcher("a meter or tracer of OpenTelemetry raised: locks are not observed", _observe_if_installed)
+
+
+def _observe_if_installed() -> None:
     try:
         observe()
     except ConfigurationError:

@@ -17,13 +17,13 @@ import os
 import queue
 import sys
 import threading
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from singleton.base.clock import suspend_aware_clock
 from singleton.base.errors import SingletonError
 from singleton.base.events import forget_going
-from singleton.base.invocation import say_by
+from singleton.base.invocation import catch_by, caught_here, print_unlogged, say, say_by
 from singleton.runtime.calls import CLOSING, Calls, Lifetime
 from singleton.runtime.registry import Registry
 from singleton.stores.request_count import counted
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 _MOST: Final = 10_000
 """Number of waiting log lines; further lines are dropped."""
+
+
+def _everything() -> type[BaseException]:
+    return BaseException
 
 
 class LogThread:
@@ -77,12 +81,15 @@ class LogThread:
         return True
 
     def _run(self) -> None:
+        catch_by(_everything)
         while (say := self._lines.get()) is not None:
             self._say(say)
 
     def _say(self, say: Callable[[], None]) -> None:
-        with suppress(Exception):  # an error of the app's filter or handler
+        try:
             say()
+        except caught_here() as error:
+            print_unlogged(error)
 
 
 _T = TypeVar("_T")
@@ -105,6 +112,10 @@ class LockLoop(asyncio.SelectorEventLoop):
     def _look_up(self) -> None:
         """Wake the loop again after ``_LOOK_UP``. In the round without this timer asyncio drops cancelled timers."""
         self.call_soon(self.call_later, _LOOK_UP, self._look_up)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Log the error of a task or callback, on the log thread."""
+        say(partial(super().call_exception_handler, context))
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
         """Run ``func`` on a pool's thread, or on this thread when the interpreter ends and starts no more threads.
@@ -132,7 +143,7 @@ class Runtime(Calls):
         self, registry: Registry, *, prepare: Callable[[], None] = lambda: None, log: LogThread | None = None
     ) -> None:
         """Start the thread, which calls ``prepare`` before its loop runs. ``log``: the thread for its log lines."""
-        super().__init__(registry, LockLoop())
+        super().__init__(registry, contextvars.Context().run(LockLoop))  # the loop's pipe keeps its maker's context
         self._log = log
         self._prepare = prepare
         self._thread = threading.Thread(target=self._run, name="singleton-locks", daemon=True)
@@ -150,6 +161,7 @@ class Runtime(Calls):
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        catch_by(_everything)
         asyncio.set_event_loop(self._loop)
         if self._log is not None:
             self._log.serve()

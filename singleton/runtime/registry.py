@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.hold import single_holds
 from singleton.base.invocation import log as _log
+from singleton.base.tasks import deciding
 from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
 from singleton.locking.record import BlobGuards
@@ -130,9 +131,14 @@ class ListenerLock(Protocol):
         """Let the bodies under the lock end, and release the lock."""
 
 
+async def _close(each: LeaseStore | MessageStore) -> None:
+    with deciding("the close of a client or credential"):
+        await each.aclose()
+
+
 async def closed(opened: Sequence[LeaseStore | MessageStore]) -> None:
     """Close stores and queues in parallel: a hanging or failing one keeps no other open."""
-    closing = [asyncio.ensure_future(each.aclose()) for each in opened]
+    closing = [asyncio.ensure_future(_close(each)) for each in opened]
     done, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
     for each in hanging:
         each.cancel()

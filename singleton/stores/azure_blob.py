@@ -7,6 +7,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from singleton.base.errors import text_of
+from singleton.base.tasks import from_outside
 from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure
 from singleton.stores.reply_headers import clock, refusal
@@ -34,7 +36,7 @@ class Said(Exception):
     """What an error of azure-core said, without what a request's URL has behind its path: a signature may be in it."""
 
     def __init__(self, error: AzureError) -> None:
-        super().__init__(f"{type(error).__name__}: {_QUERY.sub('', str(error))}")
+        super().__init__(f"{type(error).__name__}: {_QUERY.sub('', text_of(error))}")
 
 
 class AzureBlobLeaseStore:
@@ -216,9 +218,11 @@ async def judged(request: Awaitable[_T]) -> _T:
     except AzureError as error:
         failure = _failure(error)
         failure.__cause__ = Said(error)
-    except Exception as error:  # noqa: BLE001 - an OSError, or a ValueError over an answer that makes no sense
+    except BaseException as error:  # of the SDK: an OSError, a ValueError; of the app's credential or transport: any
+        if from_outside(error):
+            raise
         what = type(error).__name__
-        twice = _TWO_SIGNATURES in str(error)  # which does not end by itself, as an answer that never came might
+        twice = _TWO_SIGNATURES in text_of(error)  # which does not end by itself, as an answer that never came might
         failure = StoreFailure(401, None, what + _NETRC) if twice else StoreFailure(detail=what)
     raise failure
 

@@ -87,7 +87,7 @@ class Token(Access):
         try:
             bearer, ends = f"Bearer {found.token}", float(found.expires_on)
             due = float(getattr(found, "refresh_on", None) or ends)
-        except Exception:  # noqa: BLE001 - it is the credential's object, of whatever kind
+        except BaseException:  # noqa: BLE001 - it is the credential's object, of whatever kind
             return StoreFailure(401, None, f"the credential gave a {type(found).__name__}, not a token")
         self._bearer, self._ends = bearer, ends
         self._due = max(min(due, ends - _EARLY), time.time() + _AGAIN)

@@ -9,6 +9,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from singleton.base.invocation import call_watcher
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _counting(operation: str, send: Callable[..., Awaitable[Any]]) -> Callable[.
             raise
         finally:
             for count in _counters:
-                count(operation, status)
+                call_watcher("a counter of requests raised", count, operation, status)
         return answer
 
     return request

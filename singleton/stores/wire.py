@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from singleton.base.tasks import from_outside
 from singleton.stores.access import Request
 from singleton.stores.http.connections import Connections, Unanswered
 from singleton.stores.protocol import StoreFailure
@@ -87,12 +88,12 @@ class Wire:
             failure = StoreFailure(detail=f"{error}: {self._host}")
         except StoreFailure as error:
             failure = error.with_traceback(None)
-        except Exception as error:  # noqa: BLE001 - the text may show the URL, or a secret of the credential
+        except BaseException as error:  # the text may show the URL, or a secret of the credential
+            if from_outside(error):
+                error.__traceback__ = None  # the frames beneath have the secrets
+                raise
             source = f": {self._host}" if granted else " from the account's credential"
             failure = StoreFailure(detail=f"{type(error).__name__}{source}")
-        except BaseException as error:
-            error.__traceback__ = None  # of a cancellation: the frames beneath have the secrets
-            raise
         else:
             if answer.status != status:
                 failure = _refusal(*answer)

@@ -66,6 +66,7 @@ class Logs(logging.Handler):
         if self._before is None:
             self._before = _LOGGER.level, _LOGGER.propagate
             _LOGGER.setLevel(logging.DEBUG)
+            logging.raiseExceptions = False  # what handlers raise is not printed
             _LOGGER.propagate = False
             _LOGGER.addHandler(self)
             logging.getLogger().addHandler(_SILENT)  # of others, too, nothing is printed
@@ -81,6 +82,7 @@ class Logs(logging.Handler):
             level, _LOGGER.propagate = self._before
             _LOGGER.setLevel(level)
             self._before = None
+            logging.raiseExceptions = True
             say_by(lambda say: say())
         super().close()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.tasks import deciding
 from singleton.settings.accounts import GivenAccount, GivenClients
 from singleton.settings.connection import parse_connection_string
 from singleton.stores.access import Access, AccountKey, SharedAccessSignature
@@ -50,7 +51,8 @@ def open_container(
         from singleton.stores.azure_blob import AzureBlobLeaseStore
 
         _load_the_rest_of_the_sdk()
-        return AzureBlobLeaseStore(account.make(container))
+        with deciding("the function that makes clients"):
+            return AzureBlobLeaseStore(account.make(container))
     if http == "sdk":
         return open_through_sdk(account, container)
     return DirectBlobStore(way_to(account), container)
@@ -63,7 +65,10 @@ def way_to(account: StorageAccount | GivenAccount) -> Wire:
         ConfigurationError: the account's key is none, or of which account it is can't be told.
     """
     try:
-        return Wire(account.endpoint, _given(account)) if isinstance(account, GivenAccount) else _configured(account)
+        with deciding("the account's credential"):
+            return (
+                Wire(account.endpoint, _given(account)) if isinstance(account, GivenAccount) else _configured(account)
+            )
     except ConfigurationError as error:
         error.__traceback__ = None  # frames beneath have the key among their locals
         raise

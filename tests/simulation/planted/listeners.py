@@ -112,7 +112,7 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="trouble ends the campaign",
         file=CAMPAIGN,
-        old='"cause": str(error)},\n            )\n            return None\n',
+        old='"cause": text_of(error)},\n            )\n            return None\n',
         new='"cause": str(error)},\n            )\n            raise LockClosed(str(error)) from error\n',
         breaks="a candidate that met a failing storage is dead",
     ),

@@ -188,18 +188,18 @@ async def test_a_key_that_can_not_be_had_is_a_failure() -> None:
     assert (failure.meaning, str(failure)) == ("transient", "LookupError from the account's credential")
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit])
 @pytest.mark.parametrize("way", ["key", "token"])
-def test_who_wants_to_stop_the_process_is_not_kept_from_it(way: str, stop: type[BaseException]) -> None:
-    async def main() -> None:
-        vault = Vault()
-        async with aclosing(opened(NOBODY, vault if way == "key" else Credential(failing(stop())))) as store:
-            vault.gone = stop()
-            with suppress(Exception):
-                await store.acquire("job", MINE, 15)
-
-    with pytest.raises(stop):
-        asyncio.run(main())
+async def test_a_credential_that_would_end_a_loop_or_a_task_fails_its_request_only(
+    way: str, stop: type[BaseException]
+) -> None:
+    """It runs on the thread that all locks of the process rely on."""
+    vault = Vault()
+    async with aclosing(opened(NOBODY, vault if way == "key" else Credential(failing(stop())))) as store:
+        vault.gone = stop()
+        failure = await failure_of(store.acquire("job", MINE, 15))
+        assert failure.meaning == "transient"
+        assert stop.__name__ in str(failure)
 
 
 async def test_a_cancellation_while_a_token_is_waited_for_passes() -> None:
