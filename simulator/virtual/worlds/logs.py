@@ -9,7 +9,7 @@ that logs. At other times nothing is logged: it would take half of a world's tim
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from simulator.virtual.time.machine import HOST, PART
 from singleton.base.invocation import say_by
@@ -29,6 +29,9 @@ _SILENT: Final = logging.NullHandler()
 class VirtualLogThread(LogThread):
     """The thread that logs for a machine's locks: as shipped, but a part of the machine replaces the thread."""
 
+    says: ClassVar[bool] = False
+    """Whether a line is being logged on such a thread: the context of a line is the context of the lock thread."""
+
     def __init__(self, loop: VirtualLoop, machine: Machine) -> None:
         super().__init__()
         self._loop = loop
@@ -44,7 +47,9 @@ class VirtualLogThread(LogThread):
 
     def _say_next(self) -> None:
         if self._lines.qsize() and (say := self._lines.get()) is not None:
+            VirtualLogThread.says = True
             self._say(say)
+            VirtualLogThread.says = False
 
 
 class Logs(logging.Handler):
@@ -88,7 +93,7 @@ class Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Block the part that logs, or raise."""
-        machine, part = HOST.get(), PART.get()
+        machine, part = HOST.get(), "log" if VirtualLogThread.says else PART.get()
         if machine is None:
             return
         self._evidence.reached["lines logged"] += 1
