@@ -154,4 +154,7 @@ class StorageDenied(StorageError):
 
 
 class StorageUnavailable(StorageError):
-    """The storage did not answer in time. If the service carried out the request, the lock is released."""
+    """The storage did not answer in time. If the service carried out an acquire, the lock is released.
+
+    Of a write (``hold.state``, the result of ``once``) nobody knows whether the service carried out the write.
+    """

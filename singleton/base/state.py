@@ -104,11 +104,11 @@ class State:
 
         Raises:
             TypeError, ValueError: the value is neither JSON nor bytes, or too long. Nothing was written.
-            LockLost: the hold is lost or was released. Nothing was written after the loss.
+            LockLost: the hold is lost or was released. Nothing was written.
             LockClosed: as of ``read``.
             StorageError: the storage refuses.
-            StorageUnavailable: the storage does not answer. The value may be written or not: write again, or let the
-                next holder decide by the state which the next holder reads.
+            StorageUnavailable: the storage does not answer, or did not answer before the hold was lost. The value may
+                be written or not: write again, or let the next holder decide by the state which the next holder reads.
         """
         kept = written_as(value)
         self._crossing.call(lambda _: self._keeper.write(kept))

@@ -7,24 +7,25 @@ The way of a write: ``hold.state.write`` (``base/state.py``), on the lock thread
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from singleton.base.errors import LockLost, StorageError, StorageUnavailable
 from singleton.base.failover_mark import TOUCHES, good_for
 from singleton.base.invocation import SpeakingOf
 from singleton.base.state import MOST_STATE, Kept
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
+from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from singleton.base.errors import LockLost
     from singleton.base.hold import LossSignal
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.locking.record import SectionRecord
-    from singleton.stores.protocol import StoreFailure
 
 _T = TypeVar("_T")
 
@@ -35,6 +36,10 @@ _BYTES_A_SECOND: Final = 500_000
 _LONGEST: Final = _CALL + MOST_STATE / _BYTES_A_SECOND
 _PATIENCE: Final = 30.0
 """Seconds of storage without a usable answer, at most, while the hold is good."""
+_LOOK: Final = 0.5
+"""Seconds of the look for a write that got no answer before the hold was lost: less than the service keeps the lease
+after the holder's deadline."""
+_NOT_KNOWN: Final = "it is not known whether this was written: the state of lock"
 _PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 
@@ -70,9 +75,11 @@ class SectionState:
     async def read(self) -> Kept:
         """See ``Keeper.read``."""
         lease, fencing = self._lease, self._fencing
-        return await self._use(
-            lambda: fencing.kept(lease.id, lease.owner, lease.served), _LONGEST, "reading the state of lock"
-        )
+
+        def request() -> Awaitable[Kept]:
+            return fencing.kept(lease.id, lease.owner, lease.served)
+
+        return await self._use(lambda: self._answered(request, _LONGEST, "reading the state of lock"))
 
     async def glance(self) -> Kept:
         """See ``Keeper.glance``. Under the lease, content found by the hold's stamp does not change."""
@@ -83,20 +90,43 @@ class SectionState:
 
     async def write(self, kept: Kept) -> None:
         """See ``Keeper.write``."""
-        lease, fencing = self._lease, self._fencing
-        seconds = _CALL + len(kept.body) / _BYTES_A_SECOND
-        unsure = "it is not known whether this was written: the state of lock"
-        sent = await self._use(lambda: fencing.keep(lease.id, lease.owner, lease.served, kept), seconds, unsure)
-        if fencing.failover is not None:  # a write shows a living holder, as a touch does
-            lease.touched(sent, good_for(fencing.failover))
+        sent = await self._use(lambda: self._written(kept))
+        if sent is not None and self._fencing.failover is not None:  # a write shows a living holder, as a touch does
+            self._lease.touched(sent, good_for(self._fencing.failover))
 
-    async def _use(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
+    async def _written(self, kept: Kept) -> float | None:
+        """Write; return when the request was sent. None: no answer came, and after the loss the write was found."""
+        lease, fencing = self._lease, self._fencing
+        unanswered = False
+
+        async def request() -> float:
+            nonlocal unanswered
+            try:
+                return await fencing.keep(lease.id, lease.owner, lease.served, kept)
+            except BaseException as error:
+                unanswered |= as_failure(error).meaning == "transient"
+                raise
+
+        try:
+            return await self._answered(request, _CALL + len(kept.body) / _BYTES_A_SECOND, _NOT_KNOWN)
+        except (LockLost, StorageError) as error:
+            if not unanswered or isinstance(error, StorageUnavailable):
+                raise
+            # With failover another process may have the lock before the end of a look.
+            looks = self._section.lost.is_set() and fencing.failover is None
+            with suppress(Exception):
+                if looks and await within(_LOOK, fencing.has_kept(kept)):
+                    return None
+            failure = StoreFailure(detail=f"no answer came before this: {error}")
+            raise storage_error(self._section.lock, failure, what=_NOT_KNOWN) from error
+
+    async def _use(self, use: Callable[[], Awaitable[_T]]) -> _T:
         section = self._section
         section.raise_if_lost()
         if not section.record.begin_use():
             raise section.released()
         try:
-            return await self._answered(request, seconds, otherwise)
+            return await use()
         finally:
             section.record.end_use()
 

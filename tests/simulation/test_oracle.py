@@ -401,6 +401,13 @@ async def _(host: Host) -> None:
         _returned(ledger, call, 1)
 
 
+@of("counts after all")
+async def _(host: Host) -> None:
+    ledger = once.Ledger(host.scene.world)
+    ledger.lost(_did(ledger, host, "a"))
+    _returned(ledger, ledger.begin(host.machine, "b", "key"), 1)
+
+
 @of("nobody leads")
 async def _(host: Host) -> None:
     election = leaders.Election(host.scene.world, "poller", {host.machine: 0.0})

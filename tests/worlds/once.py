@@ -7,6 +7,9 @@ two results        two that returned normally returned different results for one
 no effect          one returned a result that no effect had
 done again         one began after another had returned the result, and did it again
 two doers          two had the effect, and both returned normally
+counts after all   one was told that its hold is lost, so its result does not count, and its result is another's
+
+A call that ends with another error, or is cancelled, says nothing: its result may count, or not.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from simulator.virtual.storage.network import both
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once
-from singleton.base.errors import SingletonError
+from singleton.base.errors import LockLost, SingletonError
 
 if TYPE_CHECKING:
     import random
@@ -159,6 +162,8 @@ class _Caller:
             self.ledger.returned(call, result)
         except (SingletonError, Refused, _Fails) as error:
             outcome = type(error).__name__
+            if isinstance(error, LockLost):
+                self.ledger.lost(call)
         finally:
             self.ledger.under_way[call.machine, call.key] -= 1
             self.world.oracle.callers.ended(self.machine, call.owner, outcome)
@@ -233,6 +238,8 @@ class Ledger:
     world: World
     effects: dict[str, list[Call]] = field(default_factory=dict)
     results: dict[str, list[Call]] = field(default_factory=dict)
+    losers: list[Call] = field(default_factory=list)
+    """Calls whose effect does not count, as they were told."""
     deleted: set[str] = field(default_factory=set)
     """Keys."""
     under_way: Counter[tuple[Machine | None, str]] = field(default_factory=Counter)
@@ -266,6 +273,20 @@ class Ledger:
         self.world.oracle.reached["effects again"] += len(done) > 1
         return call.effect
 
+    def lost(self, call: Call) -> None:
+        """Take that a call was told that its hold is lost."""
+        if call.effect is not None:
+            self.losers.append(call)
+            self._compare(call.key)
+
+    def _compare(self, key: str) -> None:
+        """Find a result that does not count, as its call was told, and that was returned."""
+        returned = {call.result: call for call in self.results.get(key, ())}
+        for loser in self.losers:
+            if loser.key == key and (other := returned.get(loser.effect)) is not None:
+                text = f"was told that its hold is lost, and {other.owner} returned its result, {loser.effect}"
+                self._blame("counts after all", loser, text)
+
     def returned(self, call: Call, result: Any) -> None:
         """Take what a call returned."""
         call.result, call.until = result, self.world.loop.now
@@ -279,6 +300,7 @@ class Ledger:
         elif call.effect is not None and (doers := [each for each in results[:-1] if each.effect is not None]):
             self._blame("two doers", call, f"has done it, and so has {doers[0].owner}")
         self.world.oracle.reached["results found"] += call.effect is None
+        self._compare(call.key)
 
     def _blame(self, check: str, call: Call, text: str) -> None:
         if call.key not in self.deleted:

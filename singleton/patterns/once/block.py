@@ -6,7 +6,7 @@ import inspect
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from singleton.base.errors import ConfigurationError, LockLost
+from singleton.base.errors import ConfigurationError, StorageUnavailable
 from singleton.base.words import quoted
 from singleton.patterns.once.keys import once_name
 from singleton.patterns.once.results import kept_as, look
@@ -37,7 +37,7 @@ class BaseOperation:
         self._keep = keep
         self._hold: Hold | None = None
         self._outcome: Outcome | None = look.outcome
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.lock!r} {'done' if self.done else 'to be done'}>"
@@ -84,11 +84,12 @@ class BaseOperation:
                 f"{self.lock!r} is finished already, and its result can't be replaced"
             ) from self._failure
         assert self._hold is not None
-        self._failure = LockLost("finish was interrupted", lock=self.lock, reason="interrupted")
+        text = f"finish of {self.lock!r} was interrupted: it is not known whether the result was kept"
+        self._failure = StorageUnavailable(text, lock=self.lock, reason="interrupted")
         kept, outcome = kept_as(result, {}, self._look.service_time + self._keep)
         try:
             yield self._hold, kept
-        except BaseException as error:
+        except Exception as error:
             self._failure = error
             raise
         self._outcome, self._failure = outcome, None
@@ -121,7 +122,8 @@ class Operation(BaseOperation):
 
         Raises:
             LockLost: the lock was lost before: the result does not count. Another process may repeat the operation.
-            StorageUnavailable: it is not known whether the result was kept; a repeat will find out.
+            StorageUnavailable: it is not known whether the result was kept, because no answer came for 30 seconds, or
+                before the lock was lost. Don't take the operation for undone: a repeat will find out.
             ResultNotKept: the operation is done and will not be repeated, but a result of this kind can't be kept.
         """
         with self._keeping(result) as (hold, kept):

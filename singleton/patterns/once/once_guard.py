@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from singleton.base.errors import LockNotAcquired
+from singleton.base.errors import LockLost, LockNotAcquired
 from singleton.base.hold import current_hold
 from singleton.base.invocation import log as _log
 from singleton.functions.guard import Guard
@@ -15,6 +15,7 @@ from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 from singleton.patterns.once.results import kept_as, look
+from singleton.runtime.cancellation import cancelled_when_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -80,9 +81,18 @@ class OnceGuard(Guard):
         if found.outcome is not None:
             return _replayed(call, found.outcome)
 
-        unless_done = partial(self._unless_done, call, body, locks, found)
+        results: list[Any] = []
+
+        async def unless_done() -> Any:
+            results.append(await self._unless_done(call, body, locks, found, cancel=cancel))
+            return results[0]
+
         try:
-            return await super()._run(call, unless_done, locks, cancel=cancel)
+            return await super()._run(call, unless_done, locks, cancel=False)
+        except LockLost:
+            if not results:
+                raise
+            return results[0]  # the operation is done: a loss after that changes nothing
         except LockNotAcquired as error:
             if self.answers and error.lock == call.lock and is_http(self.trigger, call.arguments):
                 return importlib.import_module("azure.functions").HttpResponse(
@@ -93,16 +103,26 @@ class OnceGuard(Guard):
             raise
 
     async def _unless_done(
-        self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks: Locks, found: Look
+        self,
+        call: Call,
+        body: Callable[[], Coroutine[Any, Any, Any]],
+        locks: Locks,
+        found: Look,
+        *,
+        cancel: bool,
     ) -> Any:
-        """Run the body, and keep its outcome, unless another invocation did so before this one had the lock."""
+        """Run the body, and keep its outcome, unless another invocation did so before this one had the lock.
+
+        A loss cancels the body, and not the write of its outcome: that write says whether the outcome counts.
+        """
         hold = current_hold()
         hold.stateless = _TAKEN
         keeper = hold.keeper()
         outcome = found.outcome_in(call.lock, await locks.call_async(lambda _: keeper.glance()))
         if outcome is not None:
             return _replayed(call, outcome)
-        result = await body()
+        with cancelled_when_lost(hold) if cancel else contextlib.nullcontext():
+            result = await body()
         outputs = {name: output.get() for name, output in _outputs(call.arguments) if output.get() is not None}
         kept, outcome = kept_as(result, outputs, found.service_time + self.keep)
         await locks.call_async(lambda _: keeper.write(kept))

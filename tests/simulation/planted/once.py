@@ -47,10 +47,18 @@ ONCE: tuple[Mutant, ...] = (
         file=OPERATION,
         old=(
             "            yield self._hold, kept\n"
-            "        except BaseException as error:\n            self._failure = error\n            raise\n"
+            "        except Exception as error:\n            self._failure = error\n            raise\n"
         ),
-        new="            yield self._hold, kept\n        except LockLost:\n            pass\n",
+        new="            yield self._hold, kept\n        except StorageUnavailable:\n            pass\n",
         breaks="one whose lease is gone returns a result of its own beside another's",
+        among="once",
+    ),
+    Mutant(
+        name="a write without an answer is told as lost",
+        file=CONTENT,
+        old="            if not unanswered or isinstance(error, StorageUnavailable):\n                raise\n",
+        new="            raise\n",
+        breaks="one is told that its result does not count, and every repeat gets it",
         among="once",
     ),
     Mutant(
@@ -119,7 +127,7 @@ ONCE: tuple[Mutant, ...] = (
     Mutant(
         name="two results at a time",
         file=OPERATION,
-        old='        self._failure = LockLost("finish was interrupted", lock=self.lock, reason="interrupted")\n',
+        old='        self._failure = StorageUnavailable(text, lock=self.lock, reason="interrupted")\n',
         new="",
         breaks="one result is written over another",
         by=(BLOCK_TESTS,),

@@ -176,7 +176,7 @@ async def test_who_was_paused_past_his_lease_is_refused_and_overwrites_nothing()
         await state_of(hold).awrite("successor's")
         await asyncio.sleep(60)
         assert await state_of(hold).aread() == "successor's"
-    with pytest.raises(LockLost):
+    with pytest.raises(StorageUnavailable, match="not known"):
         await late
     with pytest.raises(LockLost):
         await state_of(paused).aread()
@@ -385,7 +385,7 @@ async def test_a_lock_may_be_closed_while_a_write_is_joined() -> None:
     await asyncio.sleep(0.5)
     lock._server.cancel()  # type: ignore[union-attr] # as closing does when five seconds are over
     await lock.aclose()
-    with pytest.raises(LockLost, match="released"):
+    with pytest.raises(StorageUnavailable, match=r"not known.*released"):
         await writing
     await releasing
 
@@ -398,7 +398,7 @@ async def test_who_stood_still_past_time_out_and_lease_is_told_without_noise(cap
     writing = asyncio.create_task(state_of(hold).awrite(1))
     await asyncio.sleep(1)
     virtual_loop().now += 40.0
-    with pytest.raises(LockLost):
+    with pytest.raises(StorageUnavailable, match=r"not known.*lost \(expired\)"):
         await writing
     assert [record.levelname for record in caplog.records if record.levelname == "ERROR"] == []
     await release(hold)
@@ -418,6 +418,65 @@ async def test_a_release_in_the_instant_of_an_answer_makes_no_noise(caplog: pyte
     assert await keeper._asked(answered_as_it_ends, 5.0)
     await asyncio.sleep(1)
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize("fate", [LOST_REPLY, LOST_REQUEST], ids=["written", "not written"])
+@virtual
+async def test_a_write_that_got_no_answer_before_the_loss_is_not_told_as_lost(fate: Fate) -> None:
+    service = MemoryLeaseStore()
+    network = Network(service)
+    hold = await lock_on(network).acquire()
+    network.fail_all(fate)
+    with pytest.raises(StorageUnavailable, match=r"it is not known whether this was written.*lost \(expired\)") as told:
+        await state_of(hold).awrite("mine")
+    assert isinstance(told.value.__cause__, LockLost)
+    with pytest.raises(LockLost):  # of this one it is known: nothing was sent
+        await state_of(hold).awrite("again")
+    network.heal()
+    await release(hold)
+    assert await read_by(lock_on(Network(service), 2)) == ("mine" if fate is LOST_REPLY else None)
+
+
+@pytest.mark.parametrize("value", ["mine", None], ids=["written", "removed"])
+@virtual
+async def test_a_write_that_is_found_after_the_loss_was_written(value: str | None) -> None:
+    service = MemoryLeaseStore()
+    network = Network(service)
+    hold = await lock_on(network).acquire()
+    await state_of(hold).awrite("before")
+    for call in ("put", "renew", "write"):
+        network.always(call, LOST_REPLY)
+    await (state_of(hold).aremove() if value is None else state_of(hold).awrite(value))
+    assert hold.lost.reason == "expired"
+    network.heal()
+    await release(hold)
+    assert await read_by(lock_on(Network(service), 2)) == value
+
+
+@virtual
+async def test_an_equal_value_of_another_holder_is_not_taken_for_ones_own() -> None:
+    service = MemoryLeaseStore()
+    network = Network(service)
+    hold = await lock_on(network).acquire()
+    network.plan("put", LOST_REQUEST)
+    writing = asyncio.create_task(state_of(hold).awrite("equal"))
+    await asyncio.sleep(1)
+    await service.break_(NAME)
+    async with held(lock_on(Network(service), 2)) as other:
+        await state_of(other).awrite("equal")
+    with pytest.raises(StorageUnavailable, match="not known"):
+        await writing
+    await release(hold)
+
+
+@virtual
+async def test_a_refusal_after_silence_does_not_say_that_nothing_was_written() -> None:
+    network = Network()
+    async with held(lock_on(network)) as hold:
+        network.plan("put", LOST_REPLY, answered(403, "AuthorizationPermissionMismatch"))
+        with pytest.raises(StorageUnavailable, match=r"not known.*denies access"):
+            await state_of(hold).awrite("mine")
+        assert await state_of(hold).aread() == "mine"
 
 
 @virtual

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from singleton import (
     AsyncLockClient,
     ConfigurationError,
     LockClient,
+    LockLost,
     LockNotAcquired,
     Operation,
     ResultNotKept,
@@ -25,7 +27,7 @@ from singleton.base.state import STATE_KEY, UNTIL_KEY
 from singleton.patterns.once.keys import once_name
 from singleton.testing import virtual_time
 from tests.support.lock_thread import LockThread, an_app
-from tests.support.network import LOST_REPLY, LOST_REQUEST, answered
+from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, answered
 from tests.support.once_hosts import hosts
 from tests.support.world import until, virtual
 
@@ -41,10 +43,10 @@ class Work:
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.done = 0
-        self._seconds = seconds
+        self.seconds = seconds
 
     async def __call__(self, *_: object) -> Any:
-        await asyncio.sleep(self._seconds)
+        await asyncio.sleep(self.seconds)
         self.done += 1
         return {"receipt": self.done}
 
@@ -378,6 +380,57 @@ async def test_a_result_of_which_nobody_knows_whether_it_was_kept_is_not_returne
             await first.run(stubborn)
         assert await second.run(lambda locks: once(locks, "42").run(work)) == {"receipt": 1}
     assert work.done == 1
+
+
+@pytest.mark.parametrize("fate", [LOST_REPLY, LOST_REQUEST], ids=["kept", "not kept"])
+@virtual
+async def test_a_result_without_an_answer_before_the_loss_may_count_and_a_repeat_finds_out(fate: Fate) -> None:
+    work = Work()
+    async with hosts() as (first, second):
+
+        async def do(locks: AsyncLockClient) -> None:
+            async with once(locks, "42") as operation:
+                result = await work()
+                first.network.fail_all(fate)
+                await operation.finish(result)
+
+        with pytest.raises(StorageUnavailable, match="it is not known whether this was written"):
+            await first.run(do)
+        kept = fate is LOST_REPLY
+        assert await second.run(lambda locks: once(locks, "42").run(work)) == {"receipt": 1 if kept else 2}
+
+
+@virtual
+async def test_who_lost_the_lock_before_is_told_that_the_result_does_not_count() -> None:
+    work = Work()
+    async with hosts() as (first, second):
+
+        async def do(locks: AsyncLockClient) -> None:
+            async with once(locks, "42") as operation:
+                await operation.finish(await work())
+
+        first.network.decide = lambda request: LOST_REQUEST if request.call == "renew" else FINE
+        work.seconds = 20
+        with pytest.raises(LockLost):
+            await first.run(do)
+        assert await second.run(lambda locks: once(locks, "42").run(work)) == {"receipt": 2}
+
+
+@virtual
+async def test_of_a_finish_that_its_caller_gave_up_nobody_knows() -> None:
+    async with hosts() as (first, second):
+
+        async def impatient(locks: AsyncLockClient) -> None:
+            async with once(locks, "42") as operation:
+                first.network.plan("put", Fate(down=3.0))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(1):
+                        await operation.finish("first")
+
+        with pytest.raises(StorageUnavailable, match="not known whether the result was kept") as told:
+            await first.run(impatient)
+        assert told.value.reason == "interrupted"
+        assert await second.run(lambda locks: once(locks, "42").run(lambda: "second")) == "first"
 
 
 # --- what is asked for ------------------------------------------------------------------------------------------------

@@ -158,3 +158,18 @@ async def test_a_result_of_which_nobody_knows_whether_it_was_kept_is_not_returne
             await charging.on(first)
         first.network.decide = None
         assert [await charging.on(host) for host in (second, first)] == ([2, 2] if fate is LOST_REQUEST else [1, 1])
+
+
+@pytest.mark.parametrize("fate", [LOST_REPLY, LOST_REQUEST], ids=["kept", "not kept"])
+@virtual
+async def test_of_a_result_without_an_answer_before_the_loss_no_invocation_says_that_it_does_not_count(
+    fate: Fate,
+) -> None:
+    charging = Charging()
+    async with hosts() as (first, second):
+        going = charging.start(first, after=5)
+        await until(1)
+        first.network.fail_all(fate)
+        with pytest.raises(StorageUnavailable, match="it is not known whether this was written"):
+            await going
+        assert await charging.on(second) == (1 if fate is LOST_REPLY else 2)

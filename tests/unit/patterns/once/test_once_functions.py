@@ -14,6 +14,7 @@ import pytest
 
 from singleton import ConfigurationError, LockLost, LockNotAcquired, ResultNotKept, ScopeError, current_hold, once
 from singleton import singleton as one_at_a_time
+from singleton.base.events import LockEvent, subscribe
 from singleton.decorator import guards_of
 from singleton.testing import held_elsewhere, memory_locks
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
@@ -172,6 +173,18 @@ def test_a_body_that_outlives_its_lease_fails_and_its_result_is_not_kept(thread:
     with pytest.raises((LockLost, asyncio.CancelledError)):
         invoked(job(kind, outlive), msg='{"Id": 7}')
     assert invoked(job(kind, lambda _: "second"), msg='{"Id": 7}') == "second"
+
+
+@both
+def test_a_process_that_stands_still_after_its_result_is_kept_returns_the_result(thread: LockThread, kind: str) -> None:
+    def stand_still(event: LockEvent) -> None:
+        if event.kind == "body_ended":
+            thread.push_clock(60)
+
+    unsubscribe = subscribe(stand_still)
+    assert invoked(job(kind, lambda _: "first"), msg='{"Id": 7}') == "first"
+    unsubscribe()
+    assert invoked(job(kind, lambda _: "second"), msg='{"Id": 7}') == "first"
 
 
 @both
