@@ -16,7 +16,7 @@ from singleton.base.names import check_blob_name
 from singleton.base.words import check_arity, quoted
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
-from singleton.clients.request_events import acquire_all, told, told_while_asking
+from singleton.clients.request_events import CandidateRequests, acquire_all, told
 from singleton.locking.holder import holder
 from singleton.locking.semaphore import checked_limit, slot_name
 from singleton.runtime.address import Address
@@ -161,9 +161,9 @@ class BaseClient:
         timeout = self._options.lock_acquisition_timeout if recovery is None else 0
         options = self._options.replace(lock_period=self._options.listener_lock_period)
         attempt = self._asked(name, timeout, owner, options=options)
-        asking = told_while_asking(name, owner, attempt, for_ever=recovery is not None)
+        requests = CandidateRequests(name, owner, attempt, for_ever=recovery is not None)
         address = self._address(name, options)
-        return Leadership(name, attempt=asking, recovery=recovery, address=address)
+        return Leadership(name, requests=requests, recovery=recovery, address=address)
 
     def lock_name(
         self,

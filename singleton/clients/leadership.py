@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing
+    from singleton.clients.request_events import CandidateRequests
     from singleton.runtime.address import Address
-    from singleton.runtime.calls import Work
     from singleton.runtime.registry import Registry
 
 
@@ -41,12 +41,12 @@ class Leadership(Campaign):
         self,
         name: str,
         *,
-        attempt: Work[Hold],
+        requests: CandidateRequests,
         recovery: float | None,
         address: Address,
     ) -> None:
         super().__init__(name, recovery=recovery)
-        self._attempt = attempt
+        self._requests = requests
         self._address = address
         self._guard = threading.Lock()
         self._hold: Hold | None = None
@@ -91,13 +91,7 @@ class Leadership(Campaign):
 
     def start(self) -> None:
         """Begin to try, on the lock thread."""
-        self._enter()
-        try:
-            runtime().call(self._begin)
-        except BaseException:  # the block is not entered, and nobody else would end it
-            with suppress(SingletonError):
-                self.stop()
-            raise
+        self.__enter__()
 
     def stop(self) -> None:
         """End the candidacy; give the lock back, if this process leads. A second call does nothing."""
@@ -106,11 +100,21 @@ class Leadership(Campaign):
                 runtime().call(self._end)
 
     def __enter__(self) -> Self:
-        self.start()
-        return self
+        self._enter()
+        try:
+            runtime().call(self._begin)
+            return self
+        except BaseException:  # the block is not entered, and nobody else would end it
+            with suppress(SingletonError):
+                self.stop()
+            raise
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except BaseException:  # perhaps an interrupt before the end began
+            self.stop()
+            raise
 
     async def __aenter__(self) -> Self:
         self._enter()
@@ -161,7 +165,7 @@ class Leadership(Campaign):
         await self._end_campaign()  # without a campaign, the caller was gone before the begin
 
     async def _ask(self) -> Hold:
-        hold = await self._attempt(self._registry)
+        hold = await self._requests.ask(self._registry)
         hold.crossing = self._crossing
         with self._guard:
             self._hold = hold
@@ -178,6 +182,7 @@ class Leadership(Campaign):
     def _finished(self, over: SingletonError) -> None:
         with self._guard:
             self._over = over
+        self._requests.end()
         self._answer(lambda waiting: waiting.set_exception(over.another()))
 
     def _answer(self, answer: Callable[[concurrent.futures.Future[Hold]], None]) -> None:

@@ -5,11 +5,12 @@ A set of locks: all or none, acquired in the order of their names by every calle
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.events import Call, tell, tell_failed
+from singleton.base.events import Call, no_longer_going, tell, tell_failed
 from singleton.base.several import all_or_none
 from singleton.base.timespan import format_timespan
 from singleton.locking.section import Section
@@ -62,27 +63,36 @@ def _tell_of_end(
     tell("released", call, given_up=given_up, token=token, lock=lock)
 
 
-def told_while_asking(name: str, owner: str, attempt: Work[Hold], *, for_ever: bool) -> Work[Hold]:
-    """Return the attempts of a candidate to lead, with events: ``waiting`` lasts from the first attempt to the lock.
+class CandidateRequests:
+    """The attempts of a candidate to lead, with events: ``waiting`` lasts from the first attempt to the lock.
 
-    ``for_ever``: an attempt in vain is a poll; else the candidate gives up.
+    Args:
+        attempt: makes one attempt.
+        for_ever: an attempt in vain is a poll; else the candidate gives up.
     """
-    asking: list[Call] = []
 
-    async def ask(registry: Registry) -> Hold:
-        if not asking:
-            asking.append(Call(name, "", owner, mode="leadership"))
-            tell("waiting", asking[0])
+    def __init__(self, name: str, owner: str, attempt: Work[Hold], *, for_ever: bool) -> None:
+        self._attempt = attempt
+        self._for_ever = for_ever
+        self._call = Call(name, "", owner, mode="leadership")
+
+    async def ask(self, registry: Registry) -> Hold:
+        """Make an attempt, on the lock thread."""
+        if not self._call.times.waits:
+            self._call = replace(self._call)
+            tell("waiting", self._call)
         try:
-            hold = await attempt(registry)
+            hold = await self._attempt(registry)
         except LockNotAcquired:
-            if not for_ever:
-                tell("contended", asking[0], reason="timeout")
+            if not self._for_ever:
+                tell("contended", self._call, reason="timeout")
             raise
-        _follow(asking.pop(), hold)
+        _follow(self._call, hold)
         return hold
 
-    return ask
+    def end(self) -> None:
+        """List the candidate no longer: no attempt follows."""
+        no_longer_going(self._call)
 
 
 async def acquire_all(

@@ -185,6 +185,9 @@ class Candidacy(Campaign):
     async def _pause(self, seconds: float) -> None:
         await self._registry.pause(self._address, seconds)
 
+    def _finished(self, _: SingletonError) -> None:
+        no_longer_going(self._about)
+
     def _refusal(self, owner: str) -> SingletonError:
         name, function = self._about.lock, self._about.function
         if self._ending:

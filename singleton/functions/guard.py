@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import weakref
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -134,7 +135,8 @@ class Guard(Declaration):
             hold.token, hold.stateless = None, f"with limit={self.limit}, several have it at a time"
         try:
             self._report("acquired", call, hold)
-            remove = hold.lost.add_callback(lambda reason: self._report("lost", call, hold, reason))
+            known = weakref.ref(hold)  # the lock keeps its callbacks, and must not keep the hold (M-37)
+            remove = hold.lost.add_callback(lambda reason: self._report("lost", call, known(), reason))
             try:
                 hold.raise_if_lost()
                 if (listening := around(call.owner)) is not None:  # a thread that waited can't be cancelled
@@ -145,11 +147,13 @@ class Guard(Declaration):
             finally:
                 remove()
         finally:
-            await locks.release_async(hold)
-            self._report("released", call, hold)
-            if self.at_least and isinstance(part := single_holds(hold)[0], Section) and not part.record.settled:
-                still_going(call)  # ``holds()`` lists a lock that is kept for ``at_least`` until it is given back
-                part.record.when_settled(partial(no_longer_going, call))
+            try:
+                await locks.release_async(hold)
+            finally:  # also after an interrupt or a cancellation, which does not stop the release
+                self._report("released", call, hold)
+                if isinstance(part := single_holds(hold)[0], Section) and not part.record.settled:
+                    still_going(call)  # ``holds()`` lists a lock until its lease is released, which takes ``at_least``
+                    part.record.when_settled(partial(no_longer_going, call))
 
     async def _inside(
         self, call: Call, hold: Hold, body: Callable[[], Coroutine[Any, Any, Any]], *, cancel: bool

@@ -55,7 +55,8 @@ class Campaign(ABC):
     async def _pause(self, seconds: float) -> None:
         """Sleep between two attempts."""
 
-    def _finished(self, over: SingletonError) -> None:  # noqa: B027 - a candidacy of a listener needs nothing here
+    @abstractmethod
+    def _finished(self, over: SingletonError) -> None:
         """Learn that no attempt follows, and the reason."""
 
     async def _run(self) -> None:

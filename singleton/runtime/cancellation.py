@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import LockLost
@@ -26,7 +28,7 @@ def cancelled_when_lost(hold: Hold) -> contextlib.AbstractContextManager[None]:
 class _Cancelling:
     """The block. A generator would take several times as long, in every invocation."""
 
-    __slots__ = ("_before", "_hold", "_is_over", "_loop", "_ours", "_remove", "_task")
+    __slots__ = ("__weakref__", "_before", "_hold", "_is_over", "_loop", "_ours", "_remove", "_task")
 
     _remove: Callable[[], None]
 
@@ -38,22 +40,24 @@ class _Cancelling:
         self._is_over = self._ours = False
 
     def __enter__(self) -> None:
-        self._remove = self._hold.lost.add_callback(self._cancel_there)
+        # The lock keeps its callbacks, and must not keep the task of a closed loop, which has the hold (M-37).
+        self._remove = self._hold.lost.add_callback(partial(_cancel_there, weakref.ref(self), self._loop))
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         self._is_over = True
         self._remove()
-        del self._remove  # refers to this block: a circle of references
         if self._ours and self._task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError):
             try:
                 self._hold.raise_if_lost()
             except LockLost as lost:
                 raise lost from error
 
-    def _cancel_there(self, _: str) -> None:
-        self._loop.call_soon_threadsafe(self._cancel)
-
-    def _cancel(self) -> None:
+    def cancel(self) -> None:
         if not self._is_over:
             self._ours = True
             self._task.cancel("the lock is lost")
+
+
+def _cancel_there(known: weakref.ref[_Cancelling], loop: asyncio.AbstractEventLoop, _: str) -> None:
+    if (block := known()) is not None:
+        loop.call_soon_threadsafe(block.cancel)

@@ -698,10 +698,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a body that fails keeps its lock",
         file=GUARD,
-        old="        finally:\n            await locks.release_async(hold)\n",
+        old="        finally:\n            try:\n                await locks.release_async(hold)\n",
         new="        except RuntimeError:\n"
         '            locks.__dict__.setdefault("kept", []).append(hold)\n            hold = None\n'
-        "            raise\n        finally:\n            await locks.release_async(hold) if hold else None\n",
+        "            raise\n        finally:\n            try:\n"
+        "                await locks.release_async(hold) if hold else None\n",
         breaks="a lock is kept for ever",
     ),
     Mutant(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +29,7 @@ from tests.support.world import foreign_id, now, occupy, until, virtual
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import FrameType
 
     from singleton import Hold
     from singleton.clients.leadership import Leadership
@@ -369,6 +373,32 @@ def test_who_is_interrupted_while_starting_leaves_no_leader_behind(
     with pytest.raises(KeyboardInterrupt):
         leadership.start()
     assert not thread.runtime.registry._companions
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'Leadership._end' was never awaited:RuntimeWarning")
+def test_who_is_interrupted_while_stopping_leads_no_more(thread: LockThread) -> None:
+    calls = 0
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and "singleton" in frame.f_globals["__name__"]
+        if calls > moment:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    for moment in itertools.count(1):
+        calls = 0
+        with suppress(KeyboardInterrupt), LockClient().leadership(JOB) as leadership:
+            assert leadership.wait(60) is not None
+            sys.settrace(interrupt)
+        sys.settrace(None)
+        deadline = time.monotonic() + 60
+        while leadership.hold is not None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert leadership.hold is None, f"interrupted at call {moment} of the end"
+        if calls < moment:
+            break
+    assert moment > 10
 
 
 def test_many_threads_may_wait(thread: LockThread) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,16 +13,30 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from singleton import AsyncLockClient, LockClient, LockNotAcquired, StorageDenied, current_hold, observe
+from singleton import (
+    AsyncLockClient,
+    LockClient,
+    LockNotAcquired,
+    StorageDenied,
+    current_hold,
+    holds,
+    observe,
+    once,
+    singleton,
+    subscribe,
+)
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import held_elsewhere, lose, virtual_time
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from opentelemetry.sdk.trace import ReadableSpan
+
+    from singleton import LockEvent
 
 
 class Traces:
@@ -140,6 +155,56 @@ async def test_a_loss_is_an_event_of_its_hold(traces: Traces) -> None:
     hold = traces.one("singleton hold")
     assert [event.name for event in hold.events] == ["lost"]
     assert hold.status.description == "the lock was lost: broken"
+
+
+@contextmanager
+def tells_of(listener: Callable[[LockEvent], None]) -> Iterator[None]:
+    unsubscribe = subscribe(listener)
+    yield
+    unsubscribe()
+
+
+class SlowRelease(MemoryLeaseStore):
+    """A store that gives a lease back when ``go`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+
+    async def release(self, name: str, lease_id: str) -> None:
+        await self.go.wait()
+        await super().release(name, lease_id)
+
+    async def let_go(self) -> None:
+        self.go.set()
+
+
+@pytest.mark.parametrize("of_once", [False, True])
+def test_the_span_of_a_hold_ends_although_its_invocation_was_cancelled_during_the_release(
+    traces: Traces, of_once: bool
+) -> None:
+    async def job(msg: str = "", context: Any = None) -> None: ...
+
+    guarded = once(key="Id")(job) if of_once else singleton(job)
+
+    async def main() -> None:
+        ended = asyncio.Event()
+        with tells_of(lambda event: ended.set() if event.kind == "body_ended" else None):
+            invocation = asyncio.create_task(guarded(msg='{"Id": 1}', context=Context("inv-1")))
+            await ended.wait()
+        invocation.cancel()
+        await asyncio.wait({invocation})
+        assert invocation.cancelled()
+
+    store = SlowRelease()
+    with LockThread(store) as thread:
+        asyncio.run(main())
+        assert len(holds().held) == 1, "the lease is not yet released"
+        thread.do(store.let_go)
+        while holds().held:
+            thread.do(store.let_go)
+        assert thread.kinds()[-2:] == ["body_ended:ok", "released"]
+    assert traces.one("singleton hold").name == "singleton hold job"
 
 
 @virtual_time

@@ -21,6 +21,7 @@ from singleton import (
     HeldLock,
     Holds,
     LockClient,
+    LockClosed,
     LockNotAcquired,
     SingletonOptions,
     WaitingFor,
@@ -31,7 +32,11 @@ from singleton import (
 )
 from singleton.base.events import _going
 from singleton.testing import memory_locks, virtual_time
+from singleton.testing.storage.memory_store import MemoryLeaseStore
+from tests.support.inline import InlineHost
+from tests.support.listeners import LOCK, a_timer, end, tick
 from tests.support.lock_thread import Context, LockThread, an_app
+from tests.support.world import occupy, virtual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,6 +179,59 @@ async def test_a_candidate_waits_until_it_leads() -> None:
 
 
 @virtual_time
+async def test_a_candidate_that_stops_waits_no_more() -> None:
+    locks = AsyncLockClient()
+    async with locks.lock("chief"):
+        for pause in (0, 0.01, 100):
+            async with locks.leadership("chief") as leadership:
+                await asyncio.sleep(pause)
+            assert waiting() == [], f"stopped after {pause} s"
+            with pytest.raises(LockClosed):
+                await leadership
+
+
+async def kept_for_ever(locks: AsyncLockClient) -> None:
+    async with locks.lock("job"):
+        await asyncio.Event().wait()
+
+
+async def led_for_ever(locks: AsyncLockClient) -> None:
+    async with locks.leadership("job") as leadership:
+        await leadership
+        await asyncio.Event().wait()
+
+
+@singleton(scope_id="job", level="host")
+async def run_for_ever(_: Any, context: Any = None) -> None:
+    await asyncio.Event().wait()
+
+
+async def called_for_ever(locks: AsyncLockClient) -> None:
+    await locks.lock("job")(run_for_ever)(locks)
+
+
+@pytest.mark.parametrize("use", [kept_for_ever, led_for_ever, run_for_ever, called_for_ever])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # as asyncio.run was not used
+def test_a_coroutine_whose_loop_was_closed_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Any
+) -> None:
+    an_app(tmp_path, monkeypatch)
+    with LockThread() as thread:
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(use(AsyncLockClient()))
+        while not thread.leased():
+            loop.run_until_complete(asyncio.sleep(0.001))
+        loop.run_until_complete(asyncio.sleep(0.001))
+        loop.close()
+        del task, loop
+        deadline = time.monotonic() + 60
+        while thread.leased() and time.monotonic() < deadline:
+            gc.collect()
+            time.sleep(0.001)
+        assert thread.leased() == set()
+
+
+@virtual_time
 async def test_a_lock_that_is_lost_is_told_so_until_its_block_has_ended() -> None:
     locks = AsyncLockClient()
     async with locks.lock("job") as hold:
@@ -274,6 +332,18 @@ def test_a_listeners_lock_that_is_lost_is_held_no_more_when_it_is_given_back(loc
     while held() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert held() == []
+
+
+@virtual
+async def test_a_process_that_ends_waits_for_no_listeners_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    an_app(tmp_path, monkeypatch)
+    service = MemoryLeaseStore()
+    await occupy(service, LOCK)
+    host = InlineHost(service)
+    await tick(host, a_timer())
+    assert waiting() == [("listener", LOCK, "job", "")]
+    await end(host)
+    assert waiting() == []
 
 
 # --- at any time ------------------------------------------------------------------------------------------------------
