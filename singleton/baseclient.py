@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.events import Call
 from singleton.base.hold import Hold
+from singleton.base.kinds import OnLoss
 from singleton.base.names import check_blob_name
 from singleton.base.words import check_arity, quoted
 from singleton.clients.leadership import Leadership
@@ -63,7 +64,9 @@ class BaseClient:
         credential: Any = None,
         options: SingletonOptions | None = None,
         failover: Seconds | None = None,
+        on_loss: OnLoss = "raise",
     ) -> None:
+        self._on_loss = _checked_on_loss(on_loss)
         self._options = _checked_options(options, failover)
         account = _account(connection, credential)
         self._place = LockContainer(account, self._options.container, self._options.http)
@@ -200,6 +203,10 @@ class BaseClient:
         app, container = app_id(self._options), self._place.container
         warn_of_machine(app, self._options)
         return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash, limit=limit)
+
+    def _on_loss_of(self, on_loss: OnLoss | None) -> OnLoss:
+        """Return the ``on_loss`` of a block: its own, or else the client's."""
+        return self._on_loss if on_loss is None else _checked_on_loss(on_loss)
 
     def _known_address(self, name: str) -> Address:
         """Return the address of a lock under the client's own options; recent addresses are remembered."""
@@ -400,6 +407,13 @@ def _check_owner(owner: object) -> None:
     """Refuse an owner that is no text."""
     if not isinstance(owner, str):
         raise ConfigurationError(f"owner is {quoted(owner)}: give a text")
+
+
+def _checked_on_loss(on_loss: OnLoss) -> OnLoss:
+    """Return an ``on_loss`` if it is one."""
+    if on_loss not in get_args(OnLoss):
+        raise ConfigurationError(f"on_loss is {quoted(on_loss)}: it must be one of 'raise', 'tell'")
+    return on_loss
 
 
 def checked_hold(hold: object) -> Hold:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.holder_record import Holder
-    from singleton.base.kinds import Seconds
+    from singleton.base.kinds import OnLoss, Seconds
     from singleton.operating.container_pass import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import LockInfo
@@ -49,6 +49,7 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
         max_hold: Seconds | None = None,
         reentrant: bool = False,
         owner: str = "",
+        on_loss: OnLoss | None = None,
     ) -> _BlockT:
         """Hold the lock for the length of the block; as a decorator of a function, for the length of every call.
 
@@ -65,15 +66,19 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
                 ``reentrant=True``. The inner block gets the hold of the outer block; the lock is released at the end
                 of the last block.
             owner: text for the blob's metadata and for errors.
+            on_loss: ``raise``: a block whose hold was lost ends with ``LockLost``; a coroutine is cancelled at the
+                loss. ``tell``: only ``hold.lost`` tells of the loss. None: as the client says, ``raise`` by default.
 
         Raises:
             LockNotAcquired: another holder has the lock.
+            LockLost: at the end of the block, the hold was lost. See ``on_loss``.
             LockClosed: the client is closed, or was closed during the wait.
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
             ConfigurationError: the name or the time-out is wrong.
         """
         again = Again((self._place, name), seconds(at_least, "at_least")) if reentrant else None
-        return self._block(name, partial(self._acquire, name, timeout, owner, None, at_least, max_hold), again)
+        ask = partial(self._acquire, name, timeout, owner, None, at_least, max_hold)
+        return self._block(name, self._on_loss_of(on_loss), ask, again)
 
     def semaphore(
         self,
@@ -84,6 +89,7 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
         at_least: Seconds = 0.0,
         max_hold: Seconds | None = None,
         owner: str = "",
+        on_loss: OnLoss | None = None,
     ) -> _BlockT:
         """Hold one of ``limit`` slots of the semaphore for the length of the block.
 
@@ -95,13 +101,17 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             name: name of the semaphore; independent of a lock with the name.
             limit: greatest number of holders over the processes together, at least 1. Meant for some dozens: a refusal
                 takes a request for every slot.
-            timeout, at_least, max_hold, owner: as for ``lock``.
+            timeout, at_least, max_hold, owner, on_loss: as for ``lock``.
 
         Raises:
             LockNotAcquired: no slot is free.
-            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
+            LockLost, LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
-        return self._block(name, lambda: self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold))
+        return self._block(
+            name,
+            self._on_loss_of(on_loss),
+            lambda: self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold),
+        )
 
     def try_lock(
         self,
@@ -112,23 +122,35 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
         at_least: Seconds = 0.0,
         max_hold: Seconds | None = None,
         owner: str = "",
+        on_loss: OnLoss | None = None,
     ) -> _TryBlockT:
         """Hold the lock for the length of the block; enter the block with None while another holder has the lock.
 
         As a decorator of a function: hold the lock for every call, or skip the call and return None.
 
         Args:
-            name, at_least, max_hold, owner: as for ``lock``.
+            name, at_least, max_hold, owner, on_loss: as for ``lock``.
             timeout: seconds to wait, at least 0; 0 asks once.
             limit: for a slot of a semaphore, as for ``semaphore``; None for a lock.
 
         Raises:
-            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. None means a held lock, not
-                an error.
+            LockLost, LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. None means a held
+                lock, not an error.
         """
-        return self._try_block(name, lambda: self._try(name, owner, limit, at_least, max_hold, timeout=timeout))
+        return self._try_block(
+            name,
+            self._on_loss_of(on_loss),
+            lambda: self._try(name, owner, limit, at_least, max_hold, timeout=timeout),
+        )
 
-    def lock_all(self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = "") -> _SetBlockT:
+    def lock_all(
+        self,
+        names: Iterable[str],
+        *,
+        timeout: Seconds | None = None,
+        owner: str = "",
+        on_loss: OnLoss | None = None,
+    ) -> _SetBlockT:
         """Hold several locks for the length of the block, or none.
 
         The locks are acquired one after the other in the order of their names: with one order for every caller, two
@@ -137,15 +159,17 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
         Args:
             names: names of locks, without repeats.
             timeout: seconds to wait for the locks together.
-            owner: as for ``lock``.
+            owner, on_loss: as for ``lock``. The loss of a single lock is a loss of the set.
 
         Raises:
             LockNotAcquired: a lock was not free in time; the acquired locks are released.
-            LockLost: a lock was lost during the wait for the next.
+            LockLost: a lock was lost, in the block or during the wait for the next.
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
         given = names if isinstance(names, str) else tuple(names)
-        return self._set_block(listed(given), lambda: self._acquire_all(given, timeout, owner))
+        return self._set_block(
+            listed(given), self._on_loss_of(on_loss), lambda: self._acquire_all(given, timeout, owner)
+        )
 
 
 def _with_named_blocks(client: type[_T]) -> type[_T]:
@@ -181,6 +205,8 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
         options: container, lease period, polling …; ``SingletonOptions()`` by default.
         failover: seconds of a holder's silence after which another process may take a lock, from 2 to 10; 0: off.
             Default: the value in the options. Not for semaphores.
+        on_loss: how a block whose hold was lost ends, unless the block says otherwise: ``raise`` or ``tell``. See
+            ``lock``. A hold from ``acquire`` only tells of its loss.
 
     Raises:
         ConfigurationError: the connection is not set, or its value is wrong.

@@ -41,7 +41,7 @@ class LockedListener:
         period = self.options.listener_lock_period
         options = self.options.replace(container=CONTAINER, lock_period=period, fencing_tokens=False, enabled=True)
         self._name = f"locks/{self.config.host_id}/Host.Functions.{self.function}.Listener"
-        self._locks = AsyncLockClient(self.config.storage, options=options)
+        self._locks = AsyncLockClient(self.config.storage, options=options, on_loss="tell")
 
     async def run(self) -> None:
         """Ask for the lock once, then at each recovery interval, and listen while it is held.

@@ -24,6 +24,9 @@ Stamp = Literal["none", "owner", "token"]
 LossReason = Literal["expired", "stolen", "broken", "blob gone", "closed", "too long"]
 """Reason of the loss of a hold."""
 
+OnLoss = Literal["raise", "tell"]
+"""End of a block whose hold was lost: the block raises ``LockLost``, or only ``hold.lost`` tells of the loss."""
+
 WhenFull = Literal["raise", "defer"]
 """Policy of an invocation which meets ``max_waiting`` waiters in its process."""
 

@@ -1,13 +1,14 @@
 """The blocks of the lock clients: a lock or a slot is held for the length of a block, and given back at the end.
 
-A block is entered once. As a decorator it makes a block of each call.
+A block is entered once. As a decorator it makes a block of each call. A block whose hold was lost fails at its end.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
-from contextlib import AsyncContextDecorator, ContextDecorator, ExitStack, contextmanager
+from contextlib import AsyncContextDecorator, ContextDecorator, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from singleton.base.errors import ConfigurationError
@@ -15,7 +16,7 @@ from singleton.base.hold import Hold, holds_in, shown_hold
 from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
 from singleton.runtime.calls import SyncLocks, at_once
-from singleton.runtime.cancellation import cancelled_when_lost
+from singleton.runtime.cancellation import LossWatch, fail
 from singleton.runtime.lock_thread import runtime
 from singleton.runtime.reentry import SharedBlock, enter, enter_again, leave
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from singleton.base.kinds import OnLoss
     from singleton.runtime.calls import Locks, Work
     from singleton.runtime.reentry import Nesting
     from singleton.runtime.registry import Registry
@@ -42,9 +44,7 @@ def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., A
         with block.another() as got:
             if got is None:
                 return _skip(function, block.name)
-            holds = holds_in(got)
-            with _current(holds):
-                _raise_if_lost(holds)
+            with _current(holds_in(got)):
                 result = function(*args, **kwargs)
             if inspect.iscoroutine(result):
                 result.close()
@@ -55,7 +55,6 @@ def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., A
                     function,
                     "returned a context manager, whose block would run without the lock: take it inside",
                 )
-            _raise_if_lost(holds)
             return result
 
     return call
@@ -70,14 +69,8 @@ def _guarded_async(block: AsyncBlock[Any], function: Callable[..., Any]) -> Call
         async with block.another() as got:
             if got is None:
                 return _skip(function, block.name)
-            holds = holds_in(got)
-            with _current(holds), ExitStack() as watched:
-                for hold in holds:
-                    watched.enter_context(cancelled_when_lost(hold))
-                _raise_if_lost(holds)
-                result = await function(*args, **kwargs)
-            _raise_if_lost(holds)
-            return result
+            with _current(holds_in(got)):
+                return await function(*args, **kwargs)
 
     return call
 
@@ -93,12 +86,6 @@ def _current(holds: tuple[Hold, ...]) -> Iterator[None]:
         yield
     finally:
         shown_hold.reset(token)
-
-
-def _raise_if_lost(holds: tuple[Hold, ...]) -> None:
-    for hold in holds:
-        if hold.lost.is_set():
-            hold.raise_if_lost()
 
 
 def _skip(function: Callable[..., Any], lock: str) -> None:
@@ -146,23 +133,26 @@ class _BaseBlock(Generic[_T]):
 
     Args:
         name: what is asked for, in words.
+        on_loss: whether the block fails at its end if a hold was lost, or only ``hold.lost`` tells of the loss.
         asks: makes the work that acquires, and checks its arguments.
         again: how the block shares the hold of a block of the same lock around it; None: it does not.
     """
 
-    def __init__(self, name: str, asks: Callable[[], Work[_T]], again: Again | None = None) -> None:
+    def __init__(self, name: str, on_loss: OnLoss, asks: Callable[[], Work[_T]], again: Again | None = None) -> None:
         self.name = name
+        self.on_loss = on_loss
         self._asks = asks
         self._again = again
         self._entry: SharedBlock | None = None
         self._work: Work[_T] | None = asks()
+        self._watch: LossWatch | None = None
         self._locks: Locks
         self._holds: tuple[Hold, ...] = ()
         self._entered: tuple[Nesting, ...] = ()
 
     def another(self) -> Self:
         """Return a new block for the same request."""
-        return type(self)(self.name, self._asks, self._again)
+        return type(self)(self.name, self.on_loss, self._asks, self._again)
 
     async def _acquired(self, locks: Locks) -> _T:
         """Begin the block: acquire, or share the hold of a block around this block."""
@@ -170,26 +160,42 @@ class _BaseBlock(Generic[_T]):
         if work is None:
             raise RuntimeError("this block was entered before: ask the client for a new one")
         self._locks = locks
-        if self._again is None or (found := enter_again(self._again.lock)) is None:
-            return self._got(await locks.call_async(work))
-        hold, self._entry = found
-        at_least = self._again.at_least
-
-        async def keep(registry: Registry) -> None:
-            registry.keep(hold, at_least)
-
-        got = self._got(cast("_T", hold))
+        outer = None if self._again is None else enter_again(self._again.lock)
+        if outer is None:
+            got = self._got(await locks.call_async(work))
+        else:
+            hold, self._entry = outer
+            got = self._got(cast("_T", hold))
         try:
-            if at_least:
-                await locks.call_async(keep)
-            hold.raise_if_lost()
+            if outer is not None:
+                await self._keep(outer[0])
+            if self.on_loss == "raise":  # this process may have stood still since it got the lock
+                for hold in self._holds:
+                    hold.raise_if_lost()
         except BaseException:
             await self._released()
             raise
         return got
 
+    async def _keep(self, hold: Hold) -> None:
+        """Keep a shared hold for the ``at_least`` of this block."""
+        at_least = 0.0 if self._again is None else self._again.at_least
+
+        async def keep(registry: Registry) -> None:
+            registry.keep(hold, at_least)
+
+        if at_least:
+            await self._locks.call_async(keep)
+
+    async def _left(self, error: BaseException | None) -> None:
+        """End the block after its body: release, then fail if a hold was lost before. ``error``: from the body."""
+        cancelled = self._watch is not None and self._watch.end(error)
+        lost = [hold for hold in self._holds if self.on_loss == "raise" and hold.lost.is_set()]
+        await self._released()
+        fail(lost, error, cancelled=cancelled)
+
     async def _released(self) -> None:
-        """End the block: release each hold, the last first. A failure keeps no other hold from its release."""
+        """Release each hold, the last first. A failure keeps no other hold from its release."""
         failure: BaseException | None = None
         try:
             for hold in reversed(self._end()):
@@ -222,7 +228,11 @@ class _BaseBlock(Generic[_T]):
 
 
 class Block(_BaseBlock[_T]):
-    """A ``with`` block, on every thread; as a decorator of a function, a block around every call."""
+    """A ``with`` block, on every thread; as a decorator of a function, a block around every call.
+
+    A block whose hold was lost ends with ``LockLost``, after its release, if the body returned. An error of the body
+    goes on, with a note. With ``on_loss="tell"`` only ``hold.lost`` tells of the loss.
+    """
 
     def __enter__(self) -> _T:
         return at_once(self._acquired(SyncLocks(runtime())))
@@ -230,12 +240,12 @@ class Block(_BaseBlock[_T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        at_once(self._released())
+        at_once(self._left(error))
 
     def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R]:
         """Acquire anew for each call of the function, and give back at its end.
 
-        The call raises ``LockLost`` at its end if the lock was lost meanwhile. ``current_hold()`` is its hold.
+        The call ends as the block does: with ``LockLost`` after a loss. ``current_hold()`` is its hold.
 
         Raises:
             ConfigurationError: it is no function, or a coroutine function, a generator, or a class.
@@ -256,20 +266,27 @@ class TryBlock(Block["Hold | None"]):
 
 
 class AsyncBlock(_BaseBlock[_T]):
-    """An ``async with`` block, on every event loop; as a decorator of a coroutine function, around every call."""
+    """An ``async with`` block, on every event loop; as a decorator of a coroutine function, around every call.
+
+    At a loss of the hold the task that entered the block is cancelled, by the rules of ``asyncio.timeout``, and the
+    block ends with ``LockLost``. A block that another task leaves only raises, as a ``Block`` does.
+    """
 
     async def __aenter__(self) -> _T:
-        return await self._acquired(runtime())
+        got = await self._acquired(runtime())
+        if self._holds and self.on_loss == "raise" and (task := asyncio.current_task()) is not None:
+            self._watch = LossWatch(self._holds, task)
+        return got
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._released()
+        await self._left(error)
 
     def __call__(self, function: Callable[_P, Coroutine[Any, Any, _R]], /) -> Callable[_P, Coroutine[Any, Any, _R]]:
         """Acquire anew for each call of the coroutine function, and give back at its end.
 
-        When the lock is lost, the call is cancelled and raises ``LockLost``. ``current_hold()`` is its hold.
+        The call ends as the block does: cancelled, with ``LockLost``, at a loss. ``current_hold()`` is its hold.
 
         Raises:
             ConfigurationError: it is no coroutine function.

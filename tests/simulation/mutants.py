@@ -648,8 +648,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="body not cancelled when lost",
         file=CANCELLING,
-        old="        if not self._is_over:\n",
-        new="        if self._is_over:\n",
+        old="        if not (self._is_over or self._ours):\n",
+        new="        if False:\n",
         breaks="an async body runs on without its lock",
     ),
     Mutant(
@@ -669,16 +669,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="cancellation swallowed by the guard",
         file=CANCELLING,
-        old="        self._remove()\n",
-        new="        self._remove()\n        if not self._ours and isinstance(error, asyncio.CancelledError):\n"
-        "            return True\n",
+        old="        if self._watch.end(error):\n",
+        new="        ours = self._watch.end(error)\n"
+        "        if not ours and isinstance(error, asyncio.CancelledError):\n"
+        "            return True\n        if ours:\n",
         breaks="a cancelled invocation ends as if nothing had been",
     ),
     Mutant(
         name="loss reaches the worker as a cancellation",
         file=CANCELLING,
-        old="        if self._ours and self._task.uncancel() <= self._before and",
-        new="        if False and",
+        old="        return self._task.uncancel() <= self._before and",
+        new="        return False and",
         breaks="the worker never answers for the invocation",
     ),
     Mutant(

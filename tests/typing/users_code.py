@@ -147,7 +147,8 @@ def blocks() -> None:
     locks.release(acquired)
     assert_type(locks.holder("a"), Holder | None)
     block: Block[Hold] = locks.lock("g")
-    trying: TryBlock = locks.try_lock("g")
+    trying: TryBlock = locks.try_lock("g", on_loss="tell")
+    locks.lock("g", on_loss="log")  # type: ignore[arg-type]
     with block, trying as nothing:
         assert nothing is None
 
@@ -166,7 +167,7 @@ async def async_blocks() -> None:
     assert_type(acquired, Hold)
     await async_locks.release(acquired)
     assert_type(await async_locks.locked("f"), bool)
-    block: AsyncBlock[Hold] = async_locks.lock("g")
+    block: AsyncBlock[Hold] = async_locks.lock("g", on_loss="raise")
     async with block:
         pass
 

@@ -172,7 +172,8 @@ class _Once(Generic[_ClientT]):
         self.lock = once_name(*filter(None, (name, self.key)))
         self._client: _ClientT = client
         self._keep = seconds(keep, "keep", above=0)
-        self._block: Any = client.lock(self.lock, timeout=timeout, owner=owner)
+        # ``finish`` raises after a loss, and a kept result counts: a cancellation in between would hide which is true.
+        self._block: Any = client.lock(self.lock, timeout=timeout, owner=owner, on_loss="tell")
         self._stack: Any = None
         self._entered = False
 

@@ -6,6 +6,14 @@ from tests.simulation.planted.mutant import Mutant
 
 CLIENTS: tuple[Mutant, ...] = (
     Mutant(
+        name="a block without its lock ends well",
+        file="singleton/clients/blocks.py",
+        old="        fail(lost, error, cancelled=cancelled)\n",
+        new="        fail(lost[1:], error, cancelled=cancelled)\n",
+        breaks="a block whose hold was lost ends as a success",
+        among="clients",
+    ),
+    Mutant(
         name="what comes too late is kept",
         file="singleton/runtime/calls.py",
         old="            if undo is not None and error is None:",

@@ -207,9 +207,10 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="a cancellation is taken for a loss",
         file=CANCELLING,
-        old="        self._remove()\n",
-        new="        self._remove()\n        if not self._ours and isinstance(error, asyncio.CancelledError):\n"
-        "            self._task.uncancel()\n            raise RuntimeError from error\n",
+        old="        if self._watch.end(error):\n",
+        new="        ours = self._watch.end(error)\n"
+        "        if not ours and isinstance(error, asyncio.CancelledError):\n"
+        "            self._task.uncancel()\n            raise RuntimeError from error\n        if ours:\n",
         breaks="somebody cancels an invocation, and is told that it failed",
     ),
     Mutant(

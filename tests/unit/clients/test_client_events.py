@@ -113,7 +113,7 @@ async def test_a_wait_that_ends_by_an_error_or_a_cancellation_has_failed(events:
 async def test_a_hold_that_is_lost_tells_so_and_then_its_release(events: list[LockEvent]) -> None:
     service = MemoryLeaseStore()
     with InlineHost(service).here() as locks:
-        async with locks.lock("a") as hold:
+        async with locks.lock("a", on_loss="tell") as hold:
             await service.break_("a")
             await hold.lost
             await asyncio.sleep(2.0)

@@ -73,7 +73,7 @@ def test_one_whose_lock_is_kept_for_longer_is_not_owned_either(locks: LockClient
 
 
 def test_a_hold_that_was_lost_is_not_owned(locks: LockClient) -> None:
-    with locks.lock("job") as hold:
+    with locks.lock("job", on_loss="tell") as hold:
         locks.break_("job", notice=0)
         assert hold.lost.wait(60)
         assert not hold.owned

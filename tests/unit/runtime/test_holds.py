@@ -234,7 +234,7 @@ def test_a_coroutine_whose_loop_was_closed_holds_nothing(
 @virtual_time
 async def test_a_lock_that_is_lost_is_told_so_until_its_block_has_ended() -> None:
     locks = AsyncLockClient()
-    async with locks.lock("job") as hold:
+    async with locks.lock("job", on_loss="tell") as hold:
         await locks.break_("job", notice=0)
         reason = await hold.lost
         assert reason is not None
@@ -372,7 +372,7 @@ def test_while_the_lock_thread_is_busy(locks: LockClient) -> None:
         busy.set()
         go.wait(60)
 
-    with locks.lock("job") as hold:
+    with locks.lock("job", on_loss="tell") as hold:
         hold.lost.add_callback(hang)  # it runs on the lock thread
         breaking = threading.Thread(target=locks.break_, args=("job", 0))
         breaking.start()

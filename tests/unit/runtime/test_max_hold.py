@@ -40,7 +40,7 @@ def test_the_hold_is_lost_and_the_lock_is_free_when_the_lease_has_run_out(way: s
         one, other = InlineHost(service, 1), InlineHost(service, 2)
         limit = {"limit": 1} if way == "semaphore" else {}
         with one.here() as locks:
-            async with getattr(locks, way)(JOB, max_hold=20, **limit) as hold:
+            async with getattr(locks, way)(JOB, max_hold=20, on_loss="tell", **limit) as hold:
                 taken = now()
                 assert await hold.lost == "too long"
                 assert now() == pytest.approx(taken + 20, abs=0.1)
@@ -115,7 +115,7 @@ def test_a_thread_is_told_and_a_waiter_that_follows_has_its_own_time(thread: Loc
         assert not entered.wait(0.1)
     following.join()
     assert lost == [False]
-    with client.lock(JOB, max_hold=0.1) as hold:
+    with client.lock(JOB, max_hold=0.1, on_loss="tell") as hold:
         assert hold.lost.wait(60)
         assert hold.lost.reason == "too long"
     assert thread.leased() == set()

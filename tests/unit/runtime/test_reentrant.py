@@ -181,7 +181,7 @@ async def test_the_longest_at_least_counts_from_where_it_was_asked_for() -> None
 @virtual_time
 async def test_max_hold_is_that_of_the_outermost_block() -> None:
     locks = AsyncLockClient()
-    async with locks.lock("job", reentrant=True, max_hold=60) as hold:
+    async with locks.lock("job", reentrant=True, max_hold=60, on_loss="tell") as hold:
         async with locks.lock("job", reentrant=True, max_hold=5):
             await asyncio.sleep(30)
             assert hold.owned
@@ -196,7 +196,7 @@ async def test_max_hold_is_that_of_the_outermost_block() -> None:
 
 
 def test_an_inner_block_under_a_lost_hold_is_not_entered(locks: LockClient) -> None:
-    with locks.lock("job", reentrant=True) as hold:
+    with locks.lock("job", reentrant=True, on_loss="tell") as hold:
         locks.break_("job", notice=0)
         assert hold.lost.wait(60)
         with pytest.raises(LockLost, match="'job' is lost"), locks.lock("job", reentrant=True):
@@ -208,7 +208,7 @@ def test_an_inner_block_under_a_lost_hold_is_not_entered(locks: LockClient) -> N
 @virtual_time
 async def test_nor_by_a_coroutine() -> None:
     locks = AsyncLockClient()
-    async with locks.lock("job", reentrant=True) as hold:
+    async with locks.lock("job", reentrant=True, on_loss="tell") as hold:
         await locks.break_("job", notice=0)
         await hold.lost
         for at_least in (0, 5):

@@ -90,6 +90,8 @@ class Use:
     doing: Doing = "waits"
     cut: bool = False
     """Whether it was cancelled."""
+    lost: bool = False
+    """Whether a hold was lost when the body of its block returned."""
 
     @property
     def machine(self) -> Machine:

@@ -1,8 +1,9 @@
 """How those in the workload ``clients`` use a client: each kind of use as users write it, sync and async, cut anywhere.
 
-waits for itself        a caller asked again for the lock that it is inside of, and was not told at once
-worked after its stop   a periodic worker was stopped, and did its work once more
-stopped late            a periodic worker was stopped, and went on to wait
+waits for itself          a caller asked again for the lock that it is inside of, and was not told at once
+worked after its stop     a periodic worker was stopped, and did its work once more
+stopped late              a periodic worker was stopped, and went on to wait
+success without its lock  the body of a block returned under a lost hold, and the block ended well
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ class User:
         kept = use.doing != "waits" or use.kind == "worker"
         rest = plan.at_least * self.world.oracle.bounds.drift if kept else 0.0
         self.world.oracle.reached[f"use: {'ok' if error is None else type(error).__name__}"] += 1
+        if error is None and use.lost:
+            self.world.oracle.blame("success without its lock", f"{use.owner} ended well, and its hold was lost")
         if task.cancelled() and not use.cut:
             self.world.oracle.blame("cancelled by nobody", f"{use.owner} ended with a cancellation")
         self.book.over(use, error, rest=rest)
@@ -273,6 +276,7 @@ class User:
             for _ in range(plan.steps):
                 if not await self._step(holds, plan.seconds):
                     break
+        use.lost = plan.way not in _ALONE and any(hold.lost.is_set() for hold in holds)
 
     async def _ask_again(self, use: Use, plan: Plan) -> None:
         """Ask for the lock that this code is inside of: a caller that waits for itself is told so."""

@@ -25,7 +25,7 @@ from singleton import (
 )
 from singleton.base.state import STATE_KEY, UNTIL_KEY
 from singleton.patterns.once.keys import once_name
-from singleton.testing import virtual_time
+from singleton.testing import lose, memory_locks, virtual_time
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, answered
 from tests.support.once_hosts import hosts
@@ -325,6 +325,64 @@ def test_a_block_on_a_thread_is_the_same(thread: LockThread) -> None:
             pass
         with pytest.raises(RuntimeError, match="entered before"), block:
             pass
+
+
+# --- a lock that is lost ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("finishes", [True, False])
+def test_a_loss_before_the_result_is_raised_once_and_the_result_is_not_kept(*, finishes: bool) -> None:
+    def work(locks: LockClient) -> None:
+        with once(locks, "42") as operation:
+            assert operation._hold is not None
+            lose(operation._hold)
+            if finishes:
+                operation.finish("too late")
+
+    with memory_locks(), LockClient() as locks:
+        with pytest.raises(LockLost) as caught:
+            work(locks)
+        assert not hasattr(caught.value, "__notes__")
+        assert once(locks, "42").run(lambda: "done") == "done"
+
+
+def test_a_loss_after_the_result_changes_nothing() -> None:
+    def work(locks: LockClient) -> Any:
+        with once(locks, "42") as operation:
+            operation.finish("kept")
+            assert operation._hold is not None
+            lose(operation._hold)
+        return operation.result
+
+    with memory_locks(), LockClient() as locks:
+        assert work(locks) == "kept"
+        assert once(locks, "42").run(lambda: "again") == "kept"
+
+
+@virtual_time
+async def test_a_coroutine_has_no_result_after_a_loss() -> None:
+    locks = AsyncLockClient()
+
+    async def work() -> None:
+        async with once(locks, "42") as operation:
+            assert operation._hold is not None
+            lose(operation._hold)
+            await asyncio.sleep(30)
+
+    with pytest.raises(LockLost) as caught:
+        await work()
+    assert not hasattr(caught.value, "__notes__")
+    assert await once(locks, "42").run(lambda: "done") == "done"
+
+
+@virtual_time
+async def test_a_coroutine_that_has_its_result_is_no_failure_after_a_loss() -> None:
+    locks = AsyncLockClient()
+    async with once(locks, "42") as operation:
+        await operation.finish("kept")
+        assert operation._hold is not None
+        lose(operation._hold)
+    assert await once(locks, "42").run(lambda: "again") == "kept"
 
 
 # --- trouble ----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def test_nobody_gets_the_lock_under_a_lease_that_is_lost(thread: LockThread) -> 
         with locks.lock(LOCK) as hold:
             tokens.append((hold.lease_id, hold.lost.is_set()))
 
-    with locks.lock(LOCK) as first:
+    with locks.lock(LOCK, on_loss="tell") as first:
         waiting = threading.Thread(target=one)
         waiting.start()
         eventually(lambda: in_line(thread) == 1)
@@ -50,7 +50,7 @@ def the_next_after(thread: LockThread, locks: LockClient) -> tuple[Hold, Hold]:
         with locks.lock(LOCK) as hold:
             got.append(hold)
 
-    with locks.lock(LOCK) as first:
+    with locks.lock(LOCK, on_loss="tell") as first:
         waiting = threading.Thread(target=one)
         waiting.start()
         eventually(lambda: in_line(thread) == 1)
@@ -134,7 +134,7 @@ def test_a_waiter_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(
 
     async def both() -> None:
         async def second() -> None:
-            async with locks.lock(LOCK, owner="second") as hold:
+            async with locks.lock(LOCK, owner="second", on_loss="tell") as hold:
                 holds.append(hold)
                 thread.deleted(LOCK)
                 await asyncio.wait_for(asyncio.ensure_future(_lost(hold)), 10)
