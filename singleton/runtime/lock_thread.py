@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures.thread  # noqa: F401 - its own hook for forks must come before ours
+import concurrent.futures.thread  # its own hook for forks must come before ours
 import contextlib
 import contextvars
 import importlib
@@ -118,16 +118,29 @@ class LockLoop(asyncio.SelectorEventLoop):
         say(partial(super().call_exception_handler, context))
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
-        """Run ``func`` on a pool's thread, or on this thread when the interpreter ends and starts no more threads.
+        """Run ``func`` without an executor on a daemon thread of its own, or on this thread if no thread can start.
 
-        A request with a new connection needs a thread (DNS), and the last request releases a lease.
+        A host's lookup that is stuck takes no thread from another lookup, and does not delay the end of the process.
+        A request with a new connection needs a lookup, and the last request of an interpreter that ends, and starts no
+        more threads, releases a lease.
         """
-        try:
+        if executor is not None:
             return super().run_in_executor(executor, func, *args)
+        future: concurrent.futures.Future[_T] = concurrent.futures.Future()
+
+        def work() -> None:
+            try:
+                future.set_result(func(*args))
+            except BaseException as error:  # noqa: BLE001 - raised where the answer is awaited
+                future.set_exception(error)
+
+        future.set_running_or_notify_cancel()
+        answer = asyncio.wrap_future(future, loop=self)
+        try:
+            threading.Thread(target=work, name="singleton-lookup", daemon=True).start()
         except RuntimeError:
-            future = self.create_future()
-            future.set_result(func(*args))
-            return future
+            work()
+        return answer
 
 
 _LAST_CALLS = 1.0

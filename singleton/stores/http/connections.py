@@ -3,12 +3,16 @@
 A request is sent once, on an idle connection or on a new connection. A connection is used again only after the answer
 to our request was read to the end. The number of connections has no limit: with a limit, a renewal would wait behind
 requests that hang.
+
+Networks drop idle connections without a word. After a request without an answer on a kept connection, no connection is
+used whose last answer is older than the request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import math
 import os
 import re
 import socket
@@ -34,6 +38,8 @@ UNSENDABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 """Characters that no header can have: a line break would end the header and begin the next header."""
 _IDLE: Final = 15.0
 """Seconds for which an idle connection is kept. Services and firewalls close idle connections later, silently."""
+_SLOW: Final = 0.5
+"""Seconds after which a further lookup of the host begins; with each lookup that is stuck so many more."""
 _HEAD_START: Final = 0.25
 """Seconds after which a host's next address is tried beside the address before, as in aiohttp."""
 _BUFFER: Final = 65_536
@@ -67,10 +73,12 @@ class Connections:
         self._netloc = netloc
         self._tls = _tls() if scheme == "https" else None
         self._proxy_url = proxy
-        self._lookup: asyncio.Task[list[str]] | None = None
+        self._lookups: dict[asyncio.Task[list[str]], float] = {}  # since when
         self._connecting: set[Connecting] = set()
         self._open: set[_Connection] = set()
         self._idle: deque[tuple[float, _Connection]] = deque()  # since when; the last was used last
+        self._silence = -math.inf  # when the last request was sent that got no answer on a kept connection
+        self._cancelled: list[tuple[float, asyncio.Task[Any], int]] = []  # sent when; by which task; its cancellations
         self._timer: asyncio.TimerHandle | None = None
         self._buffer = memoryview(bytearray(_BUFFER))
         self._closed = False
@@ -93,7 +101,9 @@ class Connections:
             Unanswered: no answer came, or what came is no HTTP answer.
         """
         data = self._written(method, target, headers, body)
-        connection = self._kept() or await self._connected()
+        kept = self._kept()
+        connection = kept or await self._connected()
+        sent = connection.loop.time()
         reader = Reader(method, most)
         try:
             if trouble := await connection.ask(data, reader):
@@ -101,8 +111,10 @@ class Connections:
             answer = reader.answer()
             if answer.headers.lowered.get(echoed, headers.get(echoed)) != headers.get(echoed):
                 raise Unanswered("an answer to another request")  # noqa: TRY301
-        except BaseException:
+        except BaseException as error:
             connection.abort()
+            if kept is not None:
+                self._note_silence(error, sent, connection.loop)
             raise
         refused = body and answer.status >= 300  # perhaps before the whole body was sent: over TLS nothing tells
         if reader.lasts and connection.usable and not refused:
@@ -119,11 +131,9 @@ class Connections:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        ends: list[asyncio.Future[Any]] = [*self._connecting, *(connection.lost for connection in self._open)]
-        if self._lookup is not None:
-            ends.append(self._lookup)
-            self._lookup.cancel()
-        for each in [*self._connecting]:
+        tasks = [*self._connecting, *self._lookups]
+        ends: list[asyncio.Future[Any]] = [*tasks, *(connection.lost for connection in self._open)]
+        for each in tasks:
             each.cancel()
         for connection in [*self._open]:
             connection.abort()
@@ -173,15 +183,33 @@ class Connections:
         return f"{method} {origin}{target} HTTP/1.1\r\n{always}{fields}{length}\r\n".encode() + body
 
     def _kept(self) -> _Connection | None:
-        """Return an idle connection whose last use was not long ago."""
+        """Return an idle connection whose last use was not long ago, and after the last silence."""
         if self._closed:
             raise Unanswered("closed")
+        if self._cancelled:
+            self._judge_cancellations()
         while self._idle:
             since, connection = self._idle.pop()
-            if connection.usable and connection.loop.time() - since < _IDLE:
+            if connection.usable and since > self._silence and connection.loop.time() - since < _IDLE:
                 return connection
             connection.abort()
         return None
+
+    def _note_silence(self, error: BaseException, sent: float, loop: asyncio.AbstractEventLoop) -> None:
+        """Note a request that got no answer on a kept connection. A caller that went away is no silence."""
+        task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
+        if task is None:
+            self._silence = max(self._silence, sent)
+        else:
+            self._cancelled.append((sent, task, task.cancelling()))
+            loop.call_soon(self._judge_cancellations)
+
+    def _judge_cancellations(self) -> None:
+        """Tell time-outs from callers that went away: ``asyncio.timeout`` has taken its cancellation back by now."""
+        for sent, task, cancellations in self._cancelled:
+            if task.cancelling() < cancellations:
+                self._silence = max(self._silence, sent)
+        self._cancelled.clear()
 
     def _tidy(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close connections that are idle for too long."""
@@ -260,18 +288,25 @@ class Connections:
                 attempt.cancel()
 
     async def _looked_up(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
-        """Look the host up, once for all requests that wait: a lookup takes a thread, and threads are few."""
-        if self._lookup is None:
-            self._lookup = loop.create_task(_addresses(loop, host, port))
-            self._lookup.add_done_callback(self._looked)
-        lookup = self._lookup
-        await asyncio.wait({lookup})  # a request that gives up does not end the lookup for other requests
-        if lookup.cancelled():
-            raise Unanswered("closed")
-        return lookup.result()
+        """Look the host up, once for all requests that wait. A further lookup begins beside a lookup that is stuck.
+
+        A request that gives up does not end a lookup for other requests.
+        """
+        while True:
+            wait = max(self._lookups.values(), default=-math.inf) + _SLOW * len(self._lookups) - loop.time()
+            if wait <= 0:
+                lookup = loop.create_task(_addresses(loop, host, port))
+                self._lookups[lookup] = loop.time()
+                lookup.add_done_callback(self._looked)
+                continue
+            done, _ = await asyncio.wait(self._lookups, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+            for lookup in done:
+                if lookup.cancelled():
+                    raise Unanswered("closed")
+                return lookup.result()
 
     def _looked(self, lookup: asyncio.Task[list[str]]) -> None:
-        self._lookup = None
+        del self._lookups[lookup]
         if not lookup.cancelled():
             lookup.exception()  # marks the error as seen: perhaps no request waits any more
 

@@ -113,6 +113,48 @@ def test_it_looks_up_every_second_for_a_clock_that_jumped() -> None:
         loop.close()
 
 
+def test_work_that_is_stuck_takes_no_thread_from_other_work_and_does_not_keep_the_process() -> None:
+    """As lookups of hosts are, in a resolver that never answers."""
+    loop, go = LockLoop(), threading.Event()
+
+    async def main() -> None:
+        stuck = [loop.run_in_executor(None, go.wait) for _ in range(100)]
+        assert await loop.run_in_executor(None, max, 1, 2) == 2
+        threads = [each for each in threading.enumerate() if each.name == "singleton-lookup"]
+        assert len(threads) >= 100
+        assert all(each.daemon for each in threads)
+        stuck.pop().cancel()
+        go.set()
+        await asyncio.gather(*stuck)
+        with pytest.raises(ZeroDivisionError):
+            await loop.run_in_executor(None, divmod, 1, 0)
+
+    try:
+        loop.run_until_complete(main())
+    finally:
+        go.set()
+        loop.close()
+
+
+def test_where_no_more_threads_are_started_the_loop_looks_up_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interpreter that ends starts none, and its last requests release leases."""
+    loop = LockLoop()
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        assert await loop.run_in_executor(None, threading.get_ident) == threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            await loop.run_in_executor(None, divmod, 1, 0)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()
+
+
 def test_one_daemon_thread_serves_all(thread: LockThread) -> None:
     holds = [acquire(thread, name=f"lock-{number}") for number in range(50)]
     threads = [each for each in threading.enumerate() if each.name == "singleton-locks"]

@@ -12,11 +12,12 @@ import pytest
 from singleton.stores.http import connections
 from singleton.stores.http.connections import Connections, Unanswered
 from tests.support.raw_server import OK, Peer, RawServer
-from tests.unit.stores.http.test_connections import ask, saying, served, settled
+from tests.unit.stores.http.test_connections import ask, later, saying, served, settled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
+__all__ = ["later"]  # a fixture
 BODY = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"
 CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n1\r\nc\r\n0\r\nA: b\r\n\r\n"
 ENDS: list[Callable[[Peer], None]] = [Peer.close, Peer.half_close, Peer.reset]
@@ -341,3 +342,47 @@ async def test_a_lookup_for_which_nobody_waits_any_more_is_ended_with_all(monkey
     await asyncio.wait({asking})
     await client.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_lookup_that_is_stuck_holds_up_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further lookup begins beside it."""
+    lookups = 0
+
+    async def stuck_once(*_: object, **__: object) -> Any:
+        nonlocal lookups
+        lookups += 1
+        if lookups == 1:
+            await asyncio.Event().wait()
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", server.port))]
+
+    monkeypatch.setattr(connections, "_SLOW", 0.01)
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", stuck_once)
+    async with RawServer(Peer.serve) as server, aclosing(Connections("http", f"blob.example:{server.port}")) as client:
+        answers = await asyncio.gather(*(ask(client) for _ in range(20)))
+        assert {answer.status for answer in answers} == {200}
+        assert lookups == 2
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_the_more_lookups_are_stuck_the_later_the_next_one_begins(
+    monkeypatch: pytest.MonkeyPatch, later: Callable[[float], Awaitable[None]]
+) -> None:
+    lookups = 0
+
+    async def stuck(*_: object, **__: object) -> Any:
+        nonlocal lookups
+        lookups += 1
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", stuck)
+    async with aclosing(Connections("http", "blob.example:1")) as client:
+        asking = [asyncio.create_task(ask(client)) for _ in range(20)]
+        await settled()
+        begun = []
+        for _ in range(20):
+            await later(0.5)
+            begun.append(lookups)
+        assert begun == [2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6]
+        for task in asking:
+            task.cancel()
+        await asyncio.wait(asking)
