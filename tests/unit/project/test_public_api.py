@@ -48,6 +48,7 @@ def test_all_names_what_is_there_and_nothing_else() -> None:
     assert all(hasattr(singleton, name) for name in singleton.__all__)
 
 
+@pytest.mark.process
 def test_a_console_completes_every_public_name() -> None:
     listed = "import singleton; print(*dir(singleton))"
     shown = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True).stdout
