@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
@@ -25,7 +26,7 @@ from singleton.runtime.closing import Closing
 from singleton.runtime.holders import naming_holder
 from singleton.runtime.lock_thread import provided_account
 from singleton.settings.accounts import LockContainer
-from singleton.settings.connection import resolve_blob_account
+from singleton.settings.connection import check_setting_name, resolve_blob_account
 from singleton.settings.durations import Limits, seconds, span
 from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import SingletonOptions, refuse_failover
@@ -68,12 +69,21 @@ class BaseClient:
     ) -> None:
         self._on_loss = _checked_on_loss(on_loss)
         self._options = _checked_options(options, failover)
-        account = _account(connection, credential)
-        self._place = LockContainer(account, self._options.container, self._options.http)
+        self._connection = connection
+        self._given = _given_account(connection, credential)
         self._brought = credential is not None or callable(connection)
         self._addresses: dict[str, Address] = {}
         self._told = False
         self._door = Closing()
+
+    @cached_property
+    def _place(self) -> LockContainer:
+        """The container of the locks. An app setting is looked up at the first use of a client.
+
+        Many a client is made at import, and a Functions worker loads no function of an app whose import raises.
+        """
+        account = self._given or resolve_blob_account(str(self._connection), os.environ)
+        return LockContainer(account, self._options.container, self._options.http)
 
     def close(self) -> None:
         """Refuse new locks, and end waits with ``LockClosed``. A hold stays until the end of its block.
@@ -165,7 +175,7 @@ class BaseClient:
         options = self._options.replace(lock_period=self._options.listener_lock_period)
         attempt = self._asked(name, timeout, owner, options=options)
         requests = CandidateRequests(name, owner, attempt, for_ever=recovery is not None)
-        address = self._address(name, options)
+        address = partial(self._address, name, options)
         return Leadership(name, requests=requests, recovery=recovery, address=address)
 
     def lock_name(
@@ -200,7 +210,7 @@ class BaseClient:
         from singleton.operating.lock_names import app_id, name_in, scope_values, warn_of_machine
 
         scopes = scope_values(scope)
-        app, container = app_id(self._options), self._place.container
+        app, container = app_id(self._options), self._options.container
         warn_of_machine(app, self._options)
         return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash, limit=limit)
 
@@ -210,7 +220,7 @@ class BaseClient:
 
     def _known_address(self, name: str) -> Address:
         """Return the address of a lock under the client's own options; recent addresses are remembered."""
-        address = self._addresses.get(check_blob_name(name))  # checked first: a list is no key
+        address = self._addresses.get(name)
         if address is None:
             address = self._address(name)
             if len(self._addresses) >= _ADDRESSES:
@@ -219,7 +229,7 @@ class BaseClient:
         return address
 
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
-        return Address.of(self._place, check_blob_name(name), options or self._options)
+        return Address.of(self._place, name, options or self._options)
 
     def _acquire(
         self,
@@ -247,7 +257,7 @@ class BaseClient:
         *,
         names_holder: bool = False,
     ) -> Work[Hold]:
-        address = self._known_address(name) if options is None else self._address(name, options)
+        check_blob_name(name)
         patience = _checked_timeout(timeout)
         _check_owner(owner)
         least, most = span(at_least, max_hold)
@@ -256,6 +266,7 @@ class BaseClient:
             refuse_failover(self._options, f"semaphore {name!r}")
 
         async def attempt(registry: Registry) -> Hold:
+            address = self._known_address(name) if options is None else self._address(name, options)
             named = naming_holder(registry, address, patience) if names_holder else contextlib.nullcontext()
             async with named:
                 return await registry.acquire(
@@ -295,17 +306,19 @@ class BaseClient:
     def _acquire_all(self, names: Iterable[str], timeout: Seconds | None, owner: str) -> Work[tuple[Hold, ...]]:
         if isinstance(names, str):
             raise ConfigurationError(f"names is the text {quoted(names)}: give a list of names")
-        addresses, patience = [self._address(name) for name in names], _checked_timeout(timeout)
+        given, patience = [check_blob_name(name) for name in names], _checked_timeout(timeout)
         _check_owner(owner)
-        given = [address.name for address in addresses]
         if not given:
             raise ConfigurationError("names is empty: give the name of one lock at least")
         twice = next((name for name in given if given.count(name) > 1), None)
         if twice is not None:
             raise ConfigurationError(f"names has {quoted(twice)} twice: it would wait for itself")
-        return self._through(
-            ", ".join(given), lambda registry: acquire_all(registry, addresses, timeout=patience, owner=owner)
-        )
+
+        async def attempt(registry: Registry) -> tuple[Hold, ...]:
+            addresses = [self._address(name) for name in given]
+            return await acquire_all(registry, addresses, timeout=patience, owner=owner)
+
+        return self._through(", ".join(given), attempt)
 
     def _holder(self, name: str) -> Work[Holder | None]:
         check_blob_name(name)
@@ -373,16 +386,23 @@ class BaseClient:
         return lambda registry: self._door.through(names, lambda: do(registry))
 
 
-def _account(
+def _given_account(
     connection: str | Callable[[str], ContainerClient], credential: Any
-) -> StorageAccount | GivenAccount | GivenClients:
+) -> StorageAccount | GivenAccount | GivenClients | None:
+    """Return the account of a client; None: an app setting names the account."""
     if isinstance(connection, str) and credential is None:
         if connection.startswith(("https://", "http://")):
             raise ConfigurationError(
                 "connection is a URL without a credential: give credential=…; a URL with a SAS goes into an app "
                 "setting NAME__blobServiceUri, and NAME is given here"
             )
-        return provided_account(connection) or resolve_blob_account(connection, os.environ)
+        provided = provided_account(connection)
+        if provided is not None:
+            return provided
+        if "=" in connection:
+            return resolve_blob_account(connection, {})
+        check_setting_name(connection)
+        return None
     from singleton.settings.accounts import given
 
     return given(connection, credential)

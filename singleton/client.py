@@ -76,7 +76,7 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
             ConfigurationError: the name or the time-out is wrong.
         """
-        again = Again((self._place, name), seconds(at_least, "at_least")) if reentrant else None
+        again = Again(lambda: (self._place, name), seconds(at_least, "at_least")) if reentrant else None
         ask = partial(self._acquire, name, timeout, owner, None, at_least, max_hold)
         return self._block(name, self._on_loss_of(on_loss), ask, again)
 

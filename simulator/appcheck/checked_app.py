@@ -172,17 +172,22 @@ def unregistered(app: Any, folder: Path | None) -> list[tuple[str, Place]]:
     """Return the functions that modules below a folder declare on blueprints, and that the app does not have."""
     registered = {id(each) for each in _builders(app)}
     found: dict[int, tuple[str, Place]] = {}
+    for _, _, value in named_values(folder):
+        for builder in filter(is_builder, _listed(inspect.getattr_static(value, "_function_builders", None))):
+            inner = builder._function  # noqa: SLF001 - there is no public way
+            code = users_code(inner.get_user_function())
+            if id(builder) not in registered:
+                found[id(builder)] = str(inner.get_function_name()), place_of_function(code, folder)
+    return [*found.values()]
+
+
+def named_values(folder: Path | None) -> Iterator[tuple[str, str, object]]:
+    """Yield file, name and value of every global of the modules below a folder."""
     for module in [*sys.modules.values()]:
         file = getattr(module, "__file__", None)
-        if folder is None or not isinstance(file, str) or not is_the_apps(file, folder):
-            continue
-        for value in [*vars(module).values()]:
-            for builder in filter(is_builder, _listed(inspect.getattr_static(value, "_function_builders", None))):
-                inner = builder._function  # noqa: SLF001 - there is no public way
-                code = users_code(inner.get_user_function())
-                if id(builder) not in registered:
-                    found[id(builder)] = str(inner.get_function_name()), place_of_function(code, folder)
-    return [*found.values()]
+        if folder is not None and isinstance(file, str) and is_the_apps(file, folder):
+            for name, value in [*vars(module).items()]:
+                yield file, name, value
 
 
 def code_of(function: object, folder: Path | None) -> CodeType | None:

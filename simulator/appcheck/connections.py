@@ -7,10 +7,13 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from simulator.appcheck.checked_app import named_values
 from simulator.appcheck.rules import RULES
+from simulator.appcheck.source_lines import place_of_name
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import did_you_mean, quoted
+from singleton.baseclient import BaseClient
 from singleton.functions.triggers import QUEUE
 from singleton.settings.connection import (
     DEFAULT_CONNECTION,
@@ -96,6 +99,17 @@ def check_connection(subject: Subject, guard: Guard) -> Iterator[Finding]:
             "the settings are those of a pod, and the host id is made of the pod's own name: the pods of this app "
             "would not exclude one another, and each invocation fails. Set hostId in host.json's singleton section"
         )
+
+
+def check_clients(app: AppSettings) -> Iterator[Finding]:
+    """Yield the lock clients of the app's modules whose app setting is missing or wrong: a client looks it up later."""
+    for file, name, value in named_values(app.folder) if app.known else ():
+        if isinstance(value, BaseClient) and value._given is None:  # noqa: SLF001 - its app setting names the account
+            try:
+                resolve_blob_account(str(value._connection), app.values)  # noqa: SLF001
+            except ConfigurationError as error:
+                rule = "connection-unset" if "there is no app setting" in str(error) else "connection-wrong"
+                yield RULES[rule].broken(f"{name}: {error}", place=place_of_name(file, name, app.folder))
 
 
 def check_queue(subject: Subject, guard: Guard) -> Iterator[Finding]:

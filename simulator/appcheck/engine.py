@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.check_report import CheckReport, FunctionReport, GuardReport
 from simulator.appcheck.checked_app import code_of, is_the_apps, subjects, unregistered
-from simulator.appcheck.connections import check_bindings, check_connection, check_queue
+from simulator.appcheck.connections import check_bindings, check_clients, check_connection, check_queue
 from simulator.appcheck.finding import SEVERITIES
 from simulator.appcheck.guard_options import layout_name, options_of
 from simulator.appcheck.host_json import check_host
@@ -73,6 +73,7 @@ def check(
         *check_names(found),
         *check_sharing(named),
         *check_threads(found),
+        *check_clients(settings),
         *more,
     ]
     findings += [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -69,6 +71,13 @@ def place_of_setting(file: Path | None, folder: Path | None, name: str) -> Place
         return None
     wanted = f'"{name}"'
     return next((Place.of(str(file), at, folder) for at, line in enumerate(lines, 1) if wanted in line), None)
+
+
+def place_of_name(file: str, name: str, folder: Path | None) -> Place:
+    """Return the line of a module that gives a global its value; the first line, if no line begins with the name."""
+    lines = linecache.getlines(file)
+    at = next((at for at, line in enumerate(lines, 1) if re.match(rf"{name}\s*[:=]", line)), 1)
+    return Place.of(file, at, folder)
 
 
 def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:

@@ -124,8 +124,13 @@ _P = ParamSpec("_P")
 class Again(NamedTuple):
     """A lock whose hold a block shares with a block around it, and for how many seconds from then the lock is kept."""
 
-    lock: Hashable
+    find_lock: Callable[[], Hashable]
     at_least: float
+
+    @property
+    def lock(self) -> Hashable:
+        """The lock's place and name, looked up when the block is entered."""
+        return self.find_lock()
 
 
 class _BaseBlock(Generic[_T]):

@@ -43,17 +43,18 @@ class Leadership(Campaign):
         *,
         requests: CandidateRequests,
         recovery: float | None,
-        address: Address,
+        address: Callable[[], Address],
     ) -> None:
         super().__init__(name, recovery=recovery)
         self._requests = requests
-        self._address = address
+        self._find_address = address
         self._guard = threading.Lock()
         self._hold: Hold | None = None
         self._over: SingletonError | None = None
         self._waiting: dict[concurrent.futures.Future[Hold], None] = {}  # in the order in which they came
         self._process = 0
         self._crossing: Crossing | None = None
+        self._address: Address
         self._registry: Registry
 
     @property
@@ -158,6 +159,7 @@ class Leadership(Campaign):
 
     async def _begin(self, registry: Registry) -> None:
         ask_for_nobody()
+        self._address = self._find_address()
         self._registry = registry
         registry.accompany(self._begin_campaign())
 

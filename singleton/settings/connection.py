@@ -183,16 +183,25 @@ def resolve_queue_account(name: str, settings: Mapping[str, str]) -> StorageAcco
     return configured(name, settings).account("queue", settings)
 
 
+def check_setting_name(name: str) -> None:
+    """Refuse what can't be the name of a connection's app setting.
+
+    Raises:
+        ConfigurationError: the name has other characters. They are not printed: a name may be half a key.
+    """
+    if not all(char.isalnum() or char in "_-.: " for char in name):
+        raise ConfigurationError(
+            "connection is neither the name of an app setting nor a connection string: give one of them"
+        )
+
+
 def configured(name: str, settings: Mapping[str, str]) -> _SettingGroup:
     """Return what is configured under a connection's name, at the first of the places where it may be (H-21).
 
     Raises:
         ConfigurationError: nothing is, or the name is none. The message says what was looked for.
     """
-    if not all(char.isalnum() or char in "_-.: " for char in name):  # not printed: it may be half a key
-        raise ConfigurationError(
-            "connection is neither the name of an app setting nor a connection string: give one of them"
-        )
+    check_setting_name(name)
     for candidate in (f"AzureWebJobs{name}", name):
         for place in (f"ConnectionStrings__{candidate}", f"CUSTOMCONNSTR_{candidate}", candidate):
             value = filled(settings, place)

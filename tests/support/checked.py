@@ -7,6 +7,7 @@ import sys
 import types
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
 
 from simulator.appcheck.checked_app import AppSettings
 from simulator.appcheck.engine import check
@@ -57,7 +58,8 @@ def checked(
     with collecting() as misdeclared:
         module = imported(folder, code, host)
     app = AppSettings(folder=folder, values={**SETTINGS, **(settings or {})}, known=True)
-    return check(vars(module)["app"], app, misdeclared=misdeclared, everywhere=True)
+    with patch.dict(sys.modules, {module.__name__: module}):
+        return check(vars(module)["app"], app, misdeclared=misdeclared, everywhere=True)
 
 
 def imported(folder: Path, code: str, host: Mapping[str, Any] | str | None = None) -> types.ModuleType:

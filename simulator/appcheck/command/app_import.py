@@ -100,7 +100,7 @@ def _settings(app: Path, settings_file: Path | None) -> AppSettings:
         os.environ.update({name: value for name, value in given.items() if setting(os.environ, name) is None})
     os.environ["AzureWebJobsScriptRoot"] = str(app)
     known = bool(given) or settings_file is not None or setting(os.environ, DEFAULT_CONNECTION) is not None
-    if not known:  # a client that a module makes as it is imported reads it
+    if not known:  # an app may read it as it is imported
         os.environ[DEFAULT_CONNECTION] = "UseDevelopmentStorage=true"
     file = settings_file or next((app / name for name in FILES if (app / name).is_file()), None)
     return AppSettings(folder=app, values=os.environ, known=known, file=file)

@@ -7,6 +7,7 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,9 @@ from singleton import (
     LockNotAcquired,
     SingletonOptions,
     current_hold,
+    once,
 )
-from tests.support.lock_thread import LockThread, an_app
+from tests.support.lock_thread import LockThread, an_app, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +54,19 @@ def inside(client: LockClient | AsyncLockClient, name: str, body: Callable[[Hold
             return body(hold)
 
     return asyncio.run(run())
+
+
+def entered(kind: type[LockClient | AsyncLockClient], block: Any) -> None:
+    """Enter and leave a block of this kind of client."""
+    if kind is LockClient:
+        with block:
+            return
+
+    async def run() -> None:
+        async with block:
+            pass
+
+    asyncio.run(run())
 
 
 def never(_: Hold) -> None:
@@ -223,9 +238,23 @@ def test_a_time_out_that_is_none(kind: type[LockClient | AsyncLockClient], timeo
 
 
 @both_kinds
-def test_a_connection_that_is_not_set(kind: type[LockClient | AsyncLockClient]) -> None:
-    with pytest.raises(ConfigurationError, match=r"connection 'Orders'.*Set Orders to the account's connection string"):
-        kind("Orders")
+def test_a_setting_that_is_missing_fails_the_first_use_and_not_the_making_of_a_client(
+    kind: type[LockClient | AsyncLockClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module makes it at import, and a worker loads no function of an app whose import fails."""
+    client: Any = kind("Orders")
+    client.periodic("nightly", never, every=1)
+    blocks = [
+        *(client.lock("nightly"), client.lock("nightly", reentrant=True), client.lock_all(["a", "b"])),
+        *(client.semaphore("slots", 2), client.try_lock("nightly"), client.leadership("nightly"), once(client, "7")),
+    ]
+    asks: list[Callable[[], Any]] = [partial(entered, kind, block) for block in blocks]
+    asks += [lambda: outcome(client.acquire("reports")), lambda: outcome(client.holder("reports"))]
+    for ask in asks:
+        with pytest.raises(ConfigurationError, match=r"connection 'Orders'.*Set Orders to the account's connection"):
+            ask()
+    monkeypatch.setenv("Orders", "UseDevelopmentStorage=true")
+    inside(client, "reports", lambda _: None)
 
 
 @both_kinds

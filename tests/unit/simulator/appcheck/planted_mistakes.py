@@ -200,6 +200,20 @@ PLANTED: Final = (
         line="@singleton",
     ),
     Planted(
+        name="a client of the module without its setting",
+        finds=("connection-unset",),
+        code="from singleton import LockClient\nlocks = LockClient('Orders')\n" + _queue(""),
+        says="locks: connection 'Orders': there is no app setting AzureWebJobsOrders or Orders",
+        line="locks = LockClient",
+    ),
+    Planted(
+        name="a client of the module with a wrong setting",
+        finds=("connection-wrong",),
+        code="from singleton import AsyncLockClient\nlocks = AsyncLockClient('Orders')\n" + _queue(""),
+        settings={"Orders": "AccountName=orders"},
+        line="locks = AsyncLockClient",
+    ),
+    Planted(
         name="pods with locks of their own",
         finds=("host-id-of-pod",),
         code=_queue('scope="Id"'),
