@@ -28,7 +28,7 @@ class Effects:
             leased, too.
         after: seconds after the end of the fault in which effects may begin: the last requests are under way, or a
             host was told to wait.
-        resets: connections are reset, too: requests may fail that are not counted as hit.
+        resets: connections are reset or forgotten, too: requests may fail that are not counted as hit.
     """
 
     may: str
@@ -60,6 +60,13 @@ EFFECTS: Final[Mapping[str, Effects]] = {
     "drain": Effects(
         may="its bodies get 10 seconds, then they are cut as by a kill; LockClosed while it ends",
         still="a lock that is not free after a body has ended in time; a message that is lost",
+    ),
+    "forget": Effects(
+        may="a request is lost, and its invocation waits for 5 seconds more",
+        still="a second request that is lost; a lost hold; a lock that stays leased after its release",
+        hinders=True,
+        after=5.0,
+        resets=True,
     ),
     "break": Effects(
         may="the holder of that lock does not know it until its next renewal, half a lease and a request later at "

@@ -26,7 +26,10 @@ REQUESTS: Final[Mapping[Aim, str]] = {"renewal": "renew", "release": "release", 
 """The request for which an aim lies in wait."""
 LONGEST: Final = 45.0
 """Seconds of the longest fault that is drawn."""
-ALL: Final = ("kill", "pause", "partition", "lose", "delay", "duplicate", "throttle", "error", "break", "drain")
+ALL: Final = (
+    *("kill", "pause", "partition", "lose", "delay", "duplicate", "throttle", "error"),
+    *("forget", "break", "drain"),
+)
 """All kinds, in the order in which people are told of them."""
 KINDS: dict[str, type[RealFault]] = {}
 
@@ -165,6 +168,20 @@ class ScaleIn(RealFault, kind="drain"):
 
     def words(self, mark: Victims, seconds: float | None) -> str:  # noqa: ARG002 - it ends when the host has ended
         return f"{mark.who} is told to end, as at a scale-in{mark.moment}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgetfulness(RealFault, kind="forget"):
+    """A firewall forgets the idle connections of some hosts to their blobs: nothing is said, and nothing is closed."""
+
+    aims: ClassVar[tuple[Aim, ...]] = ("holder", "holder", "anybody")
+    lasts: ClassVar[bool] = False
+    disables: ClassVar[bool] = False
+    many: ClassVar[bool] = True
+
+    def words(self, mark: Victims, seconds: float | None) -> str:  # noqa: ARG002 - an instant
+        whose = "everybody" if self.everybody else mark.who
+        return f"the network forgets the idle connections of {whose} to the blobs, without a word{mark.moment}"
 
 
 ACTIONS: Final = {"break": "breaks the lease", "delete": "deletes the blob"}

@@ -6,7 +6,16 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from simulator.faults.real import REQUESTS, Freeze, HostKill, LeaseBreak, RequestFault, ScaleIn, ShareFault
+from simulator.faults.real import (
+    REQUESTS,
+    Forgetfulness,
+    Freeze,
+    HostKill,
+    LeaseBreak,
+    RequestFault,
+    ScaleIn,
+    ShareFault,
+)
 from simulator.proxy.actions import action_of, everything
 
 if TYPE_CHECKING:
@@ -45,6 +54,11 @@ def begin(fault: RealFault, field: Field, mark: Victims, tell: Tell) -> FaultHan
             return FaultHandle(is_over=lambda: field.is_gone(host)) if field.drain(host, tell) else None
         case LeaseBreak():
             return OVER if mark.lock and field.operate(mark.lock, fault.action, tell) else None
+        case Forgetfulness():
+            tell()
+            for wire in _wires(field, mark):
+                wire.forget()
+            return OVER
         case RequestFault():
             tell()
             return _rules(fault, field, mark)
@@ -54,7 +68,7 @@ def begin(fault: RealFault, field: Field, mark: Victims, tell: Tell) -> FaultHan
 def _rules(fault: RequestFault, field: Field, mark: Victims) -> FaultHandle:
     """Add rules to the wires of some hosts, until the fault is ended; then requests that still hang fail at once."""
     match, action = _match(fault, mark), action_of(fault.fate, fault.fate_seconds)
-    wires = [wire for host in mark.hosts if (wire := field.wires.get(host)) is not None]
+    wires = _wires(field, mark)
     added: list[tuple[Wire, list[ProxyRule]]] = [(wire, wire.add(match, action)) for wire in wires]
 
     if fault.cut == "both":
@@ -70,6 +84,10 @@ def _rules(fault: RequestFault, field: Field, mark: Victims) -> FaultHandle:
         return sum(rule.matched for _, rules in added for rule in rules)
 
     return FaultHandle(is_over=lambda: False, end=end, hits=hits)
+
+
+def _wires(field: Field, mark: Victims) -> list[Wire]:
+    return [wire for host in mark.hosts if (wire := field.wires.get(host)) is not None]
 
 
 def _cut(wires: list[Wire]) -> None:

@@ -84,6 +84,10 @@ class Wire:
         for proxy in self.proxies.values():
             self.loop.call_soon_threadsafe(proxy.reset_connections)
 
+    def forget(self) -> None:
+        """Forget the idle connections of the host to its blobs."""
+        self.loop.call_soon_threadsafe(self.blobs.forget_connections)
+
 
 class Wires:
     """All wires of a run, in a thread with an event loop of its own, while its `with` block lasts."""

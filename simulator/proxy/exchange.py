@@ -58,6 +58,8 @@ class Exchange:
         self._reader = reader
         self._writer = writer
         self._server: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.forgotten = False
+        """Whether the network has forgotten the client's connection: all later requests on it are lost."""
         self.message: wire.HttpMessage
         self.request: ProxyRequest
 

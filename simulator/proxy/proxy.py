@@ -48,6 +48,7 @@ class FaultProxy:
         self._late: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._idle: set[Exchange] = set()
 
     def add(self, match: Match, action: Action) -> ProxyRule:
         """Add a rule; of several that match a request, the one added first applies."""
@@ -102,6 +103,11 @@ class FaultProxy:
         for writer in self._connections.values():
             reset(writer)
 
+    def forget_connections(self) -> None:
+        """Forget all idle connections of clients, as firewalls do: later requests on them are lost without a word."""
+        for exchange in self._idle:
+            exchange.forgotten = True
+
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._connections[task] = writer
@@ -109,15 +115,21 @@ class FaultProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         exchange = self._exchange(reader, writer)
+        self._idle.add(exchange)
         abort = True
         try:
             # If a client or the server goes away, only the connection ends.
             with contextlib.suppress(OSError, EOFError):
                 while not writer.is_closing() and (message := await wire.read_request(reader)):
+                    if exchange.forgotten:
+                        continue
+                    self._idle.discard(exchange)
                     exchange.message, exchange.request = message, self._arrived(message)
                     await self.carry_out(exchange)
+                    self._idle.add(exchange)
             abort = False
         finally:
+            self._idle.discard(exchange)
             await exchange.close(abort=abort)
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:

@@ -28,6 +28,7 @@ PLAN = [
     {"at": 1.5, "kind": "kill", "aim": "holder"},
     {"at": 2.5, "kind": "lose", "seconds": 3, "percent": 40, "aim": "release"},
     {"at": 3, "kind": "drain"},
+    {"at": 3.5, "kind": "forget", "aim": "holder"},
     {"at": 4, "kind": "throttle", "seconds": 2, "everybody": True, "percent": 40, "retry_after": 1},
     {"at": 5.5, "kind": "break", "aim": "holder"},
     {"at": 6, "kind": "pause", "seconds": 2, "aim": "holder"},

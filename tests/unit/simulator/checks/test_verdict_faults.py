@@ -90,6 +90,7 @@ def test_a_thread_that_was_told_may_overlap_if_its_host_was_cut_off_for_long_eno
         pytest.param(((30.0, 45.0, "partition", "host-1"),), id="later"),
         pytest.param(((3.0, 3.5, "partition", "host-1"),), id="too short"),
         pytest.param(((3.0, 18.0, "duplicate", "host-1"),), id="duplicate"),
+        pytest.param(tuple((float(at), float(at), "forget", "host-1") for at in range(3, 18)), id="forget"),
         pytest.param(((3.0, 18.0, "drain", "host-1"),), id="drain"),
         pytest.param(((3.0, 18.0, "earthquake", "host-1"),), id="unknown kind"),
     ],

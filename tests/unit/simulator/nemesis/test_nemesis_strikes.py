@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -69,6 +70,20 @@ def test_replies_to_earlier_requests_are_lost_unless_only_requests_are(way: str,
     assert rule.action == Hang(forward=way == "replies")
     go_on(field, nemesis, 3.2)
     assert field.wire("host-1").cuts == cuts + 1  # nobody hangs for longer
+
+
+def test_forgotten_connections_are_over_at_once_and_hurt_no_work() -> None:
+    field = FakeField(2)
+    nemesis = striking(field, fault("forget", at=1.0, everybody=True))
+    forgotten: list[Any] = []
+    for host in field.names:
+        field.wire(host).blobs.forget_connections = partial(forgotten.append, host)  # type: ignore[method-assign]
+    go_on(field, nemesis, 1.2)
+    (record,) = field.told("fault")
+    assert (record["kind"], record["hosts"], record["seconds"]) == ("forget", field.names, None)
+    assert record["what"] == "the network forgets the idle connections of everybody to the blobs, without a word"
+    assert forgotten == field.names
+    assert len(field.told("fault_ended")) == 1
 
 
 def test_a_length_in_leases_is_one_of_the_apps_leases() -> None:

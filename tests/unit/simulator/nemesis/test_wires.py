@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.nemesis.wires import Wire, WireError, Wires, services_of
-from simulator.proxy.actions import Hang, Twice, everything
+from simulator.proxy.actions import DelayReply, Hang, Twice, everything
 from tests.support.scripted_server import Answer, ScriptedServer
 
 if TYPE_CHECKING:
@@ -84,6 +84,35 @@ async def test_a_cut_wire_loses_its_connections_and_no_other_does(wires: Wires) 
         assert b"200" in await again.ask()
         for client in (*clients, again):
             client.close()
+
+
+async def test_an_idle_connection_that_was_forgotten_loses_requests_without_a_word_and_new_connections_work(
+    wires: Wires,
+) -> None:
+    async with ScriptedServer(Answer(200)) as server:
+        wire, other = [await asyncio.to_thread(wires.open, storage(server)) for _ in range(2)]
+        slow = wire.add(everything, DelayReply(0.1))
+        clients = [await connected(wire), await connected(other)]
+        busy = asyncio.ensure_future(clients[0].ask())
+        while not server.requests:  # noqa: ASYNC110 - the server has no event for it
+            await asyncio.sleep(0.001)
+        wire.forget()
+        assert b"200" in await busy, "a connection with a request under way is not idle"
+        await clients[0].rest()
+        assert b"200" in await clients[0].ask()
+        await clients[0].rest()
+        wire.remove(slow)
+        wire.forget()
+        before = len(server.requests)
+        lost = asyncio.ensure_future(clients[0].ask())
+        for client in (clients[1], await connected(wire)):
+            assert b"200" in await client.ask()
+            await client.rest()
+            client.close()
+        await asyncio.sleep(0.02)
+        assert (lost.done(), len(server.requests)) == (False, before + 2)
+        clients[0].close()
+        await asyncio.gather(lost, return_exceptions=True)
 
 
 async def test_a_doubled_request_arrives_twice_and_is_answered_once(wires: Wires) -> None:
