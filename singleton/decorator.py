@@ -117,7 +117,8 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
             logs don't show the value. The hash keeps a value from being read, not from being guessed.
         also: ``OldLock(…)`` with the former arguments, for one deployment which gives the lock another name. An
             invocation takes both locks, and the old and new versions exclude one another. Not with ``limit``, nor with
-            mode ``"listener"``.
+            mode ``"listener"``. Without ``also`` tokens go on only if a key's last use was not under the old name
+            alone, or after ``singleton-locks lift-epochs``: ``singleton-locks ahead`` lists the other keys.
         lock_period: whole seconds of a lease around an invocation, from 15 to 60. From here on the arguments override
             the app's option of the name for this function.
         listener_lock_period: whole seconds of a listener's lease, from 15 to 60.

@@ -20,7 +20,7 @@ from singleton.cli.container_commands import doctor, lift_epochs, sweep
 from singleton.cli.holder_commands import break_, hold
 from singleton.cli.name_command import name
 from singleton.cli.output import AnswerState, say, write_json
-from singleton.cli.view_commands import list_, show, state, watch
+from singleton.cli.view_commands import ahead, list_, show, state, watch
 from singleton.operating.container import NO_CONTAINER
 from singleton.settings.connection import redact
 
@@ -67,7 +67,7 @@ def cli(context: click.Context) -> int:
     return USAGE
 
 
-for command in (list_, show, watch, state, break_, hold, sweep, lift_epochs, name, doctor):
+for command in (list_, show, watch, state, break_, hold, sweep, lift_epochs, ahead, name, doctor):
     cli.add_command(command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import os
 from pathlib import Path
@@ -84,6 +85,12 @@ class Session:
         self._account = account
         self._connection = connection
         self._watched_store: LeaseStore | None = None
+
+    def in_container(self, name: str) -> Session:
+        """Return a session for another container of the account."""
+        other = copy.copy(self)
+        other.options = self.options.replace(container=name)
+        return other
 
     @functools.cached_property
     def place(self) -> LockContainer:

@@ -1,4 +1,4 @@
-"""``list``, ``show`` and ``watch``: who has which lock; and ``state``: what is kept with a lock, shown or removed."""
+"""``list``, ``show``, ``watch``: who has which lock; ``ahead``: tokens of two names; ``state``: what a lock keeps."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ from singleton.cli.output import (
 from singleton.cli.session import Session, in_a_session, no_such_lock, no_such_prefix, tell_of_slots
 from singleton.cli.silence import READING, Outage
 from singleton.locking.acquisition import storage_error
-from singleton.locking.holder import answered
+from singleton.locking.holder import answered, recorded
 from singleton.operating.container import find, next_page
 from singleton.operating.lock_names import function_is_missing, is_slot
 from singleton.operating.locks import Met, Wanted, Watch, lock_info
+from singleton.operating.name_parts import key_behind
 from singleton.stores.protocol import ContentStore, StoreFailure
-from singleton.stores.stamps import metadata_value
+from singleton.stores.stamps import is_ahead, metadata_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from singleton.base.hold import Hold
     from singleton.operating.locks import LockInfo, Sight
-    from singleton.stores.lock_keeping import Page
+    from singleton.stores.lock_keeping import Listed, Page
     from singleton.stores.protocol import LeaseStore
 
 _INDENT: Final = 4
@@ -142,6 +143,47 @@ def _pages(session: Session, prefix: str) -> Iterator[Page]:
         marker = page.marker
         if marker is None:
             return
+
+
+@click.command()
+@click.argument("old")
+@click.argument("new")
+@click.option("--old-container", metavar="NAME", help="The container of OLD. Default: that of NEW.")
+@click.option("--hashed/--plain", default=None, help="NEW has scope_hash=True and OLD has not, or the other way round.")
+@in_a_session
+def ahead(session: Session, old: str, new: str, old_container: str | None, *, hashed: bool | None) -> int:
+    """List the keys whose tokens are ahead under the name OLD.
+
+    Look before also= goes: a key that is listed would get smaller tokens then, and the exit code is 1. OLD and NEW are
+    names without the scope: locks/myapp/send and locks/myapp/ship. For all locks of an app: locks/shop.
+    """
+    there = session.in_container(old_container or session.container)
+    if (old, there.container, hashed) == (new, session.container, None):
+        raise click.UsageError("OLD and NEW are the same: say what differs, by --hashed, --plain or --old-container")
+    before, after = _keys(there, old, hashed=hashed is True), _keys(session, new, hashed=hashed is False)
+    both = [(blob, after[key]) for key, blob in before.items() if key in after]
+    found = [(recorded(was.name, was), recorded(now.name, now)) for was, now in both if is_ahead(was, now)]
+    alone = (lock_info(blob, there.container) for key, blob in before.items() if key not in after)
+    cut = sum(lock is not None and lock.cut for lock in alone)
+    if session.as_json:
+        keys = [{"old": was.lock, "token": was.token, "new": now.lock, "new_token": now.token} for was, now in found]
+        write_json({"ahead": keys, "compared": len(both), "cut": cut})
+    else:
+        for was, now in found:
+            say(f"{plain(was.lock)}: token {was.token}, ahead of {now.token} of {plain(now.lock)}")
+    say(f"{counted(len(both), 'key')} with both names, {len(found):,} ahead", err=True)
+    if cut:
+        say(f"{counted(cut, 'lock')} not compared: a name that was too long has another end under NEW", err=True)
+    return 1 if found or cut else 0
+
+
+def _keys(session: Session, beginning: str, *, hashed: bool) -> dict[str | None, Listed]:
+    """Return the locks whose names begin so, by what follows."""
+    blobs = [blob for page in _pages(session, beginning) for blob in page.entries]
+    if not blobs and (wrong := no_such_prefix(session, beginning)) is not None:
+        raise click.UsageError(wrong)
+    keyed = {key_behind(beginning, blob.name, hashed=hashed): blob for blob in blobs}
+    return {key: blob for key, blob in keyed.items() if key is not None}
 
 
 @click.command()

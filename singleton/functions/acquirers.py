@@ -7,7 +7,8 @@ both names runs between the others.
 * **The same order for every caller**: by container and name, old or new. So no deadlock is possible.
 * **One token**, the greater of the two. Whoever comes next under either name alone gets a greater one: the epoch of the
   lock that was behind is raised to that of the token, under its lease, before the section begins (``fencing.py``). The
-  raise takes a write, and is needed only if the epochs differ. So only old versions move the epochs apart.
+  raise takes a write, and is needed only if the epochs differ. So only old versions move the epochs apart. A version
+  with the new name alone can't know of that: ``singleton-locks ahead`` finds the keys whose old lock is ahead.
 * **A lock without tokens** (``layout="webjobs"``) has no part in this: its holders have no token.
 """
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from singleton.base.errors import SingletonError
-from singleton.layouts.blob_name import LONGEST_NAME, LONGEST_SEMAPHORE, lock_name
+from singleton.layouts.blob_name import LONGEST_NAME, LONGEST_SEMAPHORE, hashed_scope, lock_name
 
 if TYPE_CHECKING:
     from singleton.base.kinds import Level
@@ -68,6 +68,22 @@ def read_name(name: str, *, webjobs: bool = False) -> NameParts | None:
         webjobs: whether the blob is in the container of WebJobs' locks.
     """
     return _read_webjobs(name) if webjobs else _read_default(name)
+
+
+def key_behind(beginning: str, name: str, *, hashed: bool = False) -> str | None:
+    """Return what follows the beginning of a lock's name; None: the name begins otherwise, or is another function's.
+
+    ``hashed``: with hashes of the scope's values. Behind an empty beginning the name is the scope (``dequeueable``).
+
+    >>> key_behind("locks/myapp/send", "locks/myapp/send.42"), key_behind("", "42")
+    ('.42', '.42')
+    """
+    parts = read_name(name) if beginning else NameParts(app="-", function="-", scopes=(name,), level="function")
+    if parts is not None and not parts.cut and (hashed or not beginning):
+        scopes = [hashed_scope(value) if hashed else value for value in parts.scopes]
+        name = lock_name(parts.app, parts.function or "", scopes, parts.level or "function", listener=parts.listener)
+    key = name.removeprefix(beginning or "locks/-/-")
+    return key if key[:1] in ("", ".", "/") else None
 
 
 def _read_default(name: str, shortest_cut: int = _SHORTEST_CUT) -> NameParts | None:

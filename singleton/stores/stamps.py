@@ -130,6 +130,23 @@ def lifted_epoch(state: BlobState) -> int:
     return max((written or 0) + 1, (state.modified + 1) * EPOCHS_A_SECOND)
 
 
+def is_ahead(old: BlobState, new: BlobState) -> bool:
+    """Tell whether tokens given under a lock's old name are not below the next ones under its new name.
+
+    After a lift of both names none is ahead, whichever was lifted last: no token of a lifted epoch was given.
+    """
+    before = recorded_epoch(old)
+    if before is None or (_is_lifted(old) and _is_lifted(new)):
+        return False
+    return before > (recorded_epoch(new) or new.modified * EPOCHS_A_SECOND)
+
+
+def _is_lifted(state: BlobState) -> bool:
+    """Tell whether a lift was the last to write: holders stamp other epochs, and creation writes none."""
+    epoch = written_epoch(metadata_value(state, EPOCH_KEY) or "")
+    return epoch is not None and epoch % EPOCHS_A_SECOND == 0 and epoch >= state.modified * EPOCHS_A_SECOND
+
+
 def epoch_in(state: BlobState) -> int:
     """Return the last epoch of a blob, or for a new one that with which it begins."""
     text = metadata_value(state, EPOCH_KEY)

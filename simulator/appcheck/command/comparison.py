@@ -1,4 +1,4 @@
-"""Compares the locks of two versions of an app: which don't exclude one another while both run."""
+"""Compares the locks of two versions of an app: which exclude nobody while both run, and whose tokens may go back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.finding import Place
 from simulator.appcheck.rules import RULES
+from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ _STOP: Final = "Stop all of the old version before the new one starts"
 def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a finding for each lock of the old report that the new one does not take, neither as its own nor as old.
 
+    Yield one, too, for each lock that the old version took under an old name, ``also=``, and the new one does not.
     A function that is gone is looked for among the new functions, under another name with an equal trigger.
     """
     functions = {each["name"]: each for each in new["functions"]}
@@ -54,6 +56,13 @@ def _compared(name: str, before: Mapping[str, Any], function: Mapping[str, Any])
         return
     place = Place(after["file"], after["line"])
     names = (after["identity"], after["also_identity"])
+    if before["also_identity"] not in (None, *names) and _has_tokens(before):
+        told = (
+            f"also= is gone: the lock was also {before['also']}. A key whose last use was under that name alone would "
+            "get smaller tokens now. When the last version that knows only that name has ended, look for such keys: "
+            "singleton-locks ahead. If there are any, run singleton-locks lift-epochs before this version starts"
+        )
+        yield _finding("also-removed", told, function, place)
     if before["identity"] in names and (limits[0] is None) == (limits[1] is None):
         if limits[0] != limits[1]:
             told = (
@@ -75,6 +84,12 @@ def _compared(name: str, before: Mapping[str, Any], function: Mapping[str, Any])
         f"one another. {remedy}"
     )
     yield _finding("lock-renamed", told, function, place)
+
+
+def _has_tokens(guard: Mapping[str, Any]) -> bool:
+    """Tell whether the holds of a lock with an old name have tokens: locks of .NET's WebJobs have none."""
+    webjobs = guard["layout"] == "webjobs" or guard["also"].startswith(f"{WEBJOBS}/")
+    return not webjobs and bool(guard["options"]["fencing_tokens"]["value"])
 
 
 def _said(guard: Mapping[str, Any]) -> str:

@@ -946,7 +946,7 @@ def test_summaries_are_whole_on_eighty_columns(locks: Command, monkeypatch: pyte
 
 
 def test_help_is_there_for_every_command(locks: Command) -> None:
-    for command in ("list", "show", "watch", "break", "hold", "sweep", "name", "doctor"):
+    for command in ("list", "show", "watch", "break", "hold", "sweep", "lift-epochs", "ahead", "name", "doctor"):
         assert locks(command, "--help") == 0
         assert "--json" in locks.out
         assert "--connection" in locks.out

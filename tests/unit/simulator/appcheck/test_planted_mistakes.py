@@ -36,6 +36,7 @@ def test_every_rule_is_planted() -> None:
         "identity-not-installed",
         "lock-renamed",
         "limit-changed",
+        "also-removed",
         "function-not-registered",
         "no-function",
     } | notes

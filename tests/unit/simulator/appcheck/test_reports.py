@@ -209,6 +209,27 @@ def test_a_limit_that_comes_or_goes_makes_another_lock(tmp_path: Path) -> None:
     assert _versions(tmp_path / "d", "limit=3", "limit=3, timeout=5") == []
 
 
+def test_where_also_goes_it_is_said_that_tokens_may_go_back(tmp_path: Path) -> None:
+    (found,) = _versions(tmp_path / "a", "scope='Id', also=OldLock(name='send')", "scope='Id'")
+    assert (found["id"], found["severity"], found["function"]) == ("also-removed", "warning", "ship")
+    assert "the lock was also webjobshost/locks/<hostId>/send.{Id}. A key whose last use was under" in found["message"]
+    assert "singleton-locks ahead" in found["message"]
+    hashed = "scope='Id', scope_hash=True"
+    (found,) = _versions(tmp_path / "b", f"{hashed}, also=OldLock(scope_hash=False)", hashed)
+    assert found["id"] == "also-removed"
+    two = _versions(tmp_path / "c", "also=OldLock(name='send')", "name='third', also=OldLock(name='ship')")
+    assert [each["id"] for each in two] == ["also-removed"]
+    kept = "also=OldLock(name='send')"
+    for folder, old, new in (
+        ("d", kept, f"{kept}, timeout=5"),
+        ("e", "also=OldLock(layout='webjobs')", ""),
+        ("f", "layout='webjobs', also=OldLock(layout='default')", "layout='webjobs'"),
+    ):
+        assert _versions(tmp_path / folder, old, new) == []
+    (back,) = _versions(tmp_path / "g", kept, "name='send'")
+    assert back["id"] == "lock-renamed"
+
+
 def test_a_function_that_was_renamed_is_known_by_its_trigger(tmp_path: Path) -> None:
     (found,) = _versions(tmp_path / "a", "scope='Id'", "scope='Id'", ("send", "ship"))
     assert (found["id"], found["function"]) == ("lock-renamed", "ship")
