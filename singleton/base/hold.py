@@ -15,7 +15,7 @@ from singleton.base.invocation import call_watcher
 from singleton.base.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
     from singleton.base.kinds import LossReason
     from singleton.base.state import Crossing, Keeper
@@ -43,10 +43,12 @@ class Leased(Protocol):
 class LossSignal:
     """Set once, by the loss of the hold: ``await hold.lost``, ``hold.lost.wait(timeout)`` in a thread, ``is_set()``."""
 
-    __slots__ = ("_callbacks", "_ended", "_guard", "_lease", "_reason", "_waiters")
+    __slots__ = ("_callbacks", "_ended", "_guard", "_lease", "_reason", "_waiters", "_whose")
 
-    def __init__(self, lease: Leased | None) -> None:
+    def __init__(self, lease: Leased | None, whose: tuple[str, str] = ("", "")) -> None:
+        """``whose``: lock and owner of the hold."""
         self._lease = lease
+        self._whose = whose
         self._reason: LossReason | None = None
         self._ended = False
         self._guard = threading.Lock()
@@ -160,6 +162,30 @@ class LossSignal:
         for wake in waiters:
             _call(wake)
 
+    def raise_if_over(self) -> None:
+        """Raise ``LockLost`` if the hold is lost or released.
+
+        :meta private:
+        """
+        if (reason := self.reason) is not None:
+            why = f"{reason}: its max_hold is over" if reason == "too long" else reason
+            raise self._lost_one().error(f"is lost ({why})", reason)
+        if self._ended:
+            raise self.error("was released", "released")
+
+    def error(self, how: str, reason: str) -> LockLost:
+        """Make the error for a use of the hold after its end.
+
+        :meta private:
+        """
+        lock, owner = self._whose
+        text = f"the hold of lock {lock!r} {how}: another process may be inside"
+        return LockLost(text, lock=lock, owner=owner, reason=reason)
+
+    def _lost_one(self) -> LossSignal:
+        """Return the signal of the lost hold."""
+        return self
+
     def _when_over(self, wake: Callable[[], object]) -> Callable[[], None]:
         with self._guard:
             over = self._ended or self._reason is not None
@@ -168,6 +194,51 @@ class LossSignal:
         if over:
             wake()
         return partial(_remove, self._waiters, wake)
+
+
+class JointSignal(LossSignal):
+    """The signal of a hold together with others: set by the first loss, ended by the end of the first hold.
+
+    The signals refer to one another, but not to the holds: a dropped hold is collected (M-37).
+    """
+
+    __slots__ = ("_forget", "_signals")
+
+    def __init__(self, *signals: LossSignal) -> None:
+        super().__init__(None, signals[0]._whose)  # noqa: SLF001 - of our own kind
+        self._signals = signals
+        self._forget: list[Callable[[], None]] = []
+        self._forget += [signal.add_callback(self.fire) for signal in signals]
+        self._forget.append(signals[0]._when_over(self.freeze))  # noqa: SLF001
+
+    @property
+    def reason(self) -> LossReason | None:
+        """See ``LossSignal.reason``."""
+        if self._reason is None and not self._ended:
+            return next((reason for each in self._signals if (reason := each.reason) is not None), None)
+        return self._reason
+
+    @property
+    def deadline(self) -> float:
+        """The earliest of the deadlines."""
+        return math.inf if self._ended else min(each.deadline for each in self._signals)
+
+    def finish(self, *, kept: bool = False) -> None:
+        """See ``LossSignal.finish``. The other signals, which may last much longer, forget this signal."""
+        super().finish(kept=kept)
+        if not kept:
+            for forget in self._forget:
+                forget()
+
+    def _lost_one(self) -> LossSignal:
+        return next((each for each in self._signals if each.is_set()), self)
+
+
+def raise_the_lost(signals: Iterable[LossSignal]) -> None:
+    """Raise ``LockLost`` if a hold is lost; a released hold is no loss."""
+    for signal in signals:
+        if signal.is_set():
+            signal.raise_if_over()
 
 
 _call = partial(call_watcher, "a callback on the loss of a lock raised")
@@ -190,10 +261,21 @@ class Hold:
         lease_id: id of the lease, for your own writes to the lock's blob (M-27); None while locking is switched off.
             Consecutive holds may share a lease.
         waited: seconds from the request to the hold (W-98).
-        lost: the loss signal.
+        lost: the loss signal. In a guarded function the signal answers for the holds around the function, too.
     """
 
-    __slots__ = ("__weakref__", "crossing", "lease_id", "lock", "lost", "owner", "stateless", "token", "waited")
+    __slots__ = (
+        "__weakref__",
+        "crossing",
+        "lease_id",
+        "lock",
+        "lost",
+        "own_lost",
+        "owner",
+        "stateless",
+        "token",
+        "waited",
+    )
 
     _parts: tuple[Hold, ...] = ()
     """The holds of the single locks in a hold of two; empty: a single lock."""
@@ -204,7 +286,8 @@ class Hold:
         self.token = token
         self.lease_id = None if lease is None else lease.id
         self.waited = 0.0
-        self.lost = LossSignal(lease)
+        # The signal of this hold alone; ``lost`` is another signal while a body runs under further holds.
+        self.own_lost = self.lost = LossSignal(lease, (lock, owner))
         # The way to the lock thread; None until the caller has the hold.
         self.crossing: Crossing | None = None
         # Why `state` is refused, in a pattern which keeps its own state in the blob; empty: `state` is allowed.
@@ -240,24 +323,20 @@ class Hold:
 
     @property
     def owned(self) -> bool:
-        """Tell whether the hold is neither lost nor released. No request; call on any thread."""
+        """Tell whether the hold is neither lost nor released. No request; call on any thread.
+
+        In a guarded function False also after the loss of a hold around the function.
+        """
         return not self.lost.ended
 
     def raise_if_lost(self) -> None:
         """Check the hold just before a side effect (S-12).
 
         Raises:
-            LockLost: exclusivity is not guaranteed any more; stop. Also for a released hold (M-27).
+            LockLost: exclusivity is not guaranteed any more; stop. Also for a released hold (M-27), and in a guarded
+                function for the lost hold of a lock around the function. The error names the lock.
         """
-        if (reason := self.lost.reason) is not None:
-            why = f"{reason}: its max_hold is over" if reason == "too long" else reason
-            raise self._lost(f"is lost ({why})", reason)
-        if self.lost._ended:  # noqa: SLF001 - ``ended`` would read the reason again
-            raise self._lost("was released", "released")
-
-    def _lost(self, how: str, reason: str) -> LockLost:
-        text = f"the hold of lock {self.lock!r} {how}: another process may be inside"
-        return LockLost(text, lock=self.lock, owner=self.owner, reason=reason)
+        self.lost.raise_if_over()
 
 
 shown_hold: Final[ContextVar[Hold | None]] = ContextVar("singleton_hold", default=None)

@@ -9,10 +9,12 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from singleton.base.hold import raise_the_lost
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 
-    from singleton.base.hold import Hold
+    from singleton.base.hold import Hold, LossSignal
 
 _LockT = TypeVar("_LockT")
 
@@ -48,7 +50,7 @@ async def all_or_none(
             left = None if ends is None else ends - loop.time()
             if left is not None and left < _ONE_ANSWER:
                 left = 0.0
-            async with none_lost(holds.values()):
+            async with none_lost([hold.own_lost for hold in holds.values()]):
                 holds[lock] = await ask(lock, left)
         for hold in holds.values():
             hold.raise_if_lost()
@@ -61,10 +63,10 @@ async def all_or_none(
 
 
 @asynccontextmanager
-async def none_lost(holds: Iterable[Hold]) -> AsyncIterator[None]:
+async def none_lost(signals: Iterable[LossSignal]) -> AsyncIterator[None]:
     """End the block with ``LockLost`` as soon as a hold is lost: the wait in the block would be in vain."""
     loop = asyncio.get_running_loop()
-    mine = tuple(holds)
+    signals = tuple(signals)
     try:
         async with asyncio.timeout(None) as block:
 
@@ -72,13 +74,12 @@ async def none_lost(holds: Iterable[Hold]) -> AsyncIterator[None]:
                 if not block.expired():
                     block.reschedule(loop.time())
 
-            forget = [hold.lost.add_callback(end) for hold in mine]
+            forget = [signal.add_callback(end) for signal in signals]
             try:
                 yield
             finally:
                 for each in forget:
                     each()
     except TimeoutError:
-        for hold in mine:
-            hold.raise_if_lost()
+        raise_the_lost(signals)
         raise

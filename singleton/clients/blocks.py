@@ -8,20 +8,20 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from contextlib import AsyncContextDecorator, ContextDecorator, contextmanager
+from contextlib import AsyncContextDecorator, ContextDecorator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from singleton.base.errors import ConfigurationError
-from singleton.base.hold import Hold, holds_in, shown_hold
+from singleton.base.hold import Hold, holds_in
 from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
-from singleton.runtime.calls import SyncLocks, at_once
+from singleton.runtime.calls import SyncLocks, at_once, unless_lost
 from singleton.runtime.cancellation import LossWatch, fail
 from singleton.runtime.lock_thread import runtime
-from singleton.runtime.reentry import SharedBlock, enter, enter_again, leave
+from singleton.runtime.reentry import BodyContext, SharedBlock, enter, enter_again, leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable, Iterator
+    from collections.abc import Callable, Coroutine, Hashable
     from types import TracebackType
     from typing import Self
 
@@ -44,7 +44,7 @@ def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., A
         with block.another() as got:
             if got is None:
                 return _skip(function, block.name)
-            with _current(holds_in(got)):
+            with BodyContext(*holds_in(got)):
                 result = function(*args, **kwargs)
             if inspect.iscoroutine(result):
                 result.close()
@@ -69,23 +69,10 @@ def _guarded_async(block: AsyncBlock[Any], function: Callable[..., Any]) -> Call
         async with block.another() as got:
             if got is None:
                 return _skip(function, block.name)
-            with _current(holds_in(got)):
+            with BodyContext(*holds_in(got)):
                 return await function(*args, **kwargs)
 
     return call
-
-
-@contextmanager
-def _current(holds: tuple[Hold, ...]) -> Iterator[None]:
-    """Make ``current_hold`` return the hold; with a set of locks ``current_hold`` changes nothing."""
-    if len(holds) != 1:
-        yield
-        return
-    token = shown_hold.set(holds[0])
-    try:
-        yield
-    finally:
-        shown_hold.reset(token)
 
 
 def _skip(function: Callable[..., Any], lock: str) -> None:
@@ -156,8 +143,8 @@ class _BaseBlock(Generic[_T]):
         self._entered: tuple[Nesting, ...] = ()
 
     def another(self) -> Self:
-        """Return a new block for the same request."""
-        return type(self)(self.name, self.on_loss, self._asks, self._again)
+        """Return a new block for the same request, around a body."""
+        return type(self)(self.name, self.on_loss, lambda: unless_lost(self._asks()), self._again)
 
     async def _acquired(self, locks: Locks) -> _T:
         """Begin the block: acquire, or share the hold of a block around this block."""
@@ -176,7 +163,7 @@ class _BaseBlock(Generic[_T]):
                 await self._keep(outer[0])
             if self.on_loss == "raise":  # this process may have stood still since it got the lock
                 for hold in self._holds:
-                    hold.raise_if_lost()
+                    hold.own_lost.raise_if_over()
         except BaseException:
             await self._released()
             raise
@@ -195,7 +182,7 @@ class _BaseBlock(Generic[_T]):
     async def _left(self, error: BaseException | None) -> None:
         """End the block after its body: release, then fail if a hold was lost before. ``error``: from the body."""
         cancelled = self._watch is not None and self._watch.end(error)
-        lost = [hold for hold in self._holds if self.on_loss == "raise" and hold.lost.is_set()]
+        lost = [hold for hold in self._holds if self.on_loss == "raise" and hold.own_lost.is_set()]
         await self._released()
         fail(lost, error, cancelled=cancelled)
 

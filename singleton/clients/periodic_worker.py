@@ -20,7 +20,7 @@ from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.lock_thread import runtime
-from singleton.runtime.reentry import inside
+from singleton.runtime.reentry import BodyContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,7 +209,7 @@ class PeriodicWorker(Running):
         self._skips = False
         try:
             if not self._stopping.is_set():
-                with inside(hold):
+                with BodyContext(hold, shown=False):
                     await self._do(hold)
         finally:
             await locks.release_async(hold)

@@ -18,7 +18,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.hold import Hold, LossSignal
+from singleton.base.hold import Hold, JointSignal
 from singleton.base.several import all_or_none, none_lost
 from singleton.locking.acquisition import storage_error
 from singleton.locking.section import Section
@@ -81,7 +81,7 @@ async def acquire_both(
 
     in_order = sorted((new, old), key=lambda address: (address.place.container, address.name))
     async with all_or_none(in_order, ask, registry.release, timeout=timeout) as holds:
-        async with none_lost(holds.values()):
+        async with none_lost([hold.own_lost for hold in holds.values()]):
             token = await _one_token(holds[new], holds[old])
         both = DoubleHold(holds[new], holds[old], token)
         both.raise_if_lost()
@@ -102,26 +102,7 @@ class DoubleHold(Hold):
             "also= is given, and state stays with the name under which it was written: move it after the second "
             "deployment"
         )
-        self.lost = LossSignal(_Either(first.lease_id or "", first.lost, other.lost))
-        for part in self._parts:
-            # The callback keeps the signal alive, not the hold: a dropped hold must drop its parts.
-            part.lost.add_callback(self.lost.fire)
-
-
-class _Either:
-    """The two leases as one ``Leased``."""
-
-    __slots__ = ("_signals", "id", "loop")
-
-    def __init__(self, lease_id: str, *signals: LossSignal) -> None:
-        self.id = lease_id
-        self.loop = asyncio.get_running_loop()
-        self._signals = signals
-
-    @property
-    def deadline(self) -> float:
-        """The earlier deadline of the two leases."""
-        return min(signal.deadline for signal in self._signals)
+        self.own_lost = self.lost = JointSignal(first.own_lost, other.own_lost)
 
 
 async def _one_token(first: Hold, other: Hold) -> int | None:

@@ -1,4 +1,4 @@
-"""The context of a body (current hold, name of the invocation) and its result.
+"""The result of a body.
 
 An invocation that the worker would never answer fails: cancellations, exits, awaitables.
 An iterator, which the worker would go through only after the body, is gone through under the lock.
@@ -14,33 +14,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
 
 from singleton.base.errors import ConfigurationError
-from singleton.base.hold import Hold, shown_hold
 from singleton.base.tasks import being_cancelled
-from singleton.runtime.reentry import enter, leave
-
-
-def around(owner: str) -> Hold | None:
-    """Return the hold of an outer declaration for the same invocation: the seat of a listener."""
-    hold = shown_hold.get()
-    return hold if owner and hold is not None and hold.owner == owner else None
-
-
-class BodyContext:
-    """A block in which ``current_hold`` returns this hold."""
-
-    __slots__ = ("_entered", "_hold", "_shown")
-
-    def __init__(self, hold: Hold) -> None:
-        self._hold = hold
-
-    def __enter__(self) -> None:
-        self._entered = enter(self._hold)
-        self._shown = shown_hold.set(self._hold)  # last: an interrupt here would leave the hold to current_hold()
-
-    def __exit__(self, *_: object) -> None:
-        shown_hold.reset(self._shown)
-        leave(self._entered)
-
 
 WRITTEN_ONE_BY_ONE: Final = ("eventGrid", "queue")
 """Types of ``$return`` outputs for which the worker goes through whatever can be iterated."""

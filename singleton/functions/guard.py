@@ -20,12 +20,14 @@ from singleton.base.hold import Hold, single_holds
 from singleton.base.holder_record import fields_of
 from singleton.base.invocation import Invocation, current
 from singleton.base.invocation import log as _log
-from singleton.functions.body_result import BodyContext, around, finished, refuse_unanswered
+from singleton.functions.body_result import finished, refuse_unanswered
 from singleton.functions.declaration import Declaration
 from singleton.functions.triggers import refuse_policy
 from singleton.locking.section import Section
 from singleton.runtime import holders
+from singleton.runtime.calls import unless_lost
 from singleton.runtime.cancellation import cancelled_when_lost
+from singleton.runtime.reentry import BodyContext
 from singleton.runtime.waiter_count import WaitReport, is_full
 
 if TYPE_CHECKING:
@@ -138,9 +140,6 @@ class Guard(Declaration):
             known = weakref.ref(hold)  # the lock keeps its callbacks, and must not keep the hold (M-37)
             remove = hold.lost.add_callback(lambda reason: self._report("lost", call, known(), reason))
             try:
-                hold.raise_if_lost()
-                if (listening := around(call.owner)) is not None:  # a thread that waited can't be cancelled
-                    listening.raise_if_lost()
                 result = await self._inside(call, hold, body, cancel=cancel)
                 hold.raise_if_lost()
                 return result
@@ -161,6 +160,7 @@ class Guard(Declaration):
         """Make the hold current, and bracket the body with events: what a verdict judges."""
         outcome = "error"
         with BodyContext(hold):
+            hold.raise_if_lost()  # a thread that waited can't be cancelled
             tell("body_started", call, hold)
             try:
                 with cancelled_when_lost(hold) if cancel else contextlib.nullcontext():
@@ -168,9 +168,9 @@ class Guard(Declaration):
                 outcome = "ok"
                 return result
             finally:
-                tell("body_ended", call, hold, outcome if hold.lost.reason is None else "lost")
+                tell("body_ended", call, hold, outcome if hold.own_lost.reason is None else "lost")
                 if hold.lease_id is None:
-                    hold.lost.freeze()
+                    hold.own_lost.freeze()
 
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
         """Acquire the lock; under contention do as the policy says. None: the body is not to run."""
@@ -272,7 +272,7 @@ class Guard(Declaration):
             finally:
                 waiters.go(blob, waiter)
 
-        return ask
+        return unless_lost(ask)
 
     def _acquiring(self, call: Call, addresses: tuple[Address, ...], timeout: float | None) -> Acquire[Hold]:
         """Return how the lock is acquired, within so many seconds (None: without end)."""

@@ -20,6 +20,7 @@ from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import QUEUE, TIMER, refuse_none
+from singleton.runtime.calls import unless_lost
 from singleton.settings.durations import in_words
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class ListenerGuard(Guard):
 
         _ = self._told
         try:
-            return await locks.call_async(lambda registry: limit.within(registry, None, invocation, seat))
+            return await locks.call_async(unless_lost(lambda registry: limit.within(registry, None, invocation, seat)))
         except LockNotAcquired as error:
             elsewhere = error
         way = self._way(call)

@@ -64,7 +64,7 @@ async def release(hold: Hold) -> None:
     """
     parts = single_holds(hold)
     if len(parts) > 1:
-        hold.lost.freeze()
+        hold.own_lost.freeze()
     records = [part.record for part in parts if isinstance(part, Section)]
     for record in records:
         record.end()

@@ -40,12 +40,12 @@ class Section(Hold):
         self.dropped: Dropped | None = None
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self.lease = lease
-        self.record = SectionRecord(self.lost, (lock, owner, token, "" if asking is None else asking.function))
+        self.record = SectionRecord(self.own_lost, (lock, owner, token, "" if asking is None else asking.function))
         self.fencing: FencingCounter | None = None
 
     def __del__(self) -> None:
         """Report a dropped hold (M-37). The collector runs on any thread: take no mutex."""
-        if self.dropped is not None and not self.record.over and self.lost.reason != "closed":
+        if self.dropped is not None and not self.record.over and self.own_lost.reason != "closed":
             self.dropped(self.lock, self.record)
 
     def keeper(self) -> Keeper:
@@ -64,7 +64,7 @@ class Section(Hold):
 
     def released(self) -> LockLost:
         """Make the error for a use of the hold after its end."""
-        return self._lost("was released", "released")
+        return self.own_lost.error("was released", "released")
 
 
 CLOSED = "the locks of this process are closed, because the process ends"

@@ -48,11 +48,8 @@ class _StateOwner(Protocol):
     """The part of a ``Section`` that its state needs: ``section.py`` imports this module."""
 
     lock: str
-    lost: LossSignal
+    own_lost: LossSignal
     record: SectionRecord
-
-    def raise_if_lost(self) -> None:
-        """See ``Hold.raise_if_lost``."""
 
     def released(self) -> LockLost:
         """See ``Section.released``."""
@@ -85,7 +82,7 @@ class SectionState:
         """See ``Keeper.glance``. Under the lease, content found by the hold's stamp does not change."""
         if self._fencing.keeps_content:
             return await self.read()
-        self._section.raise_if_lost()
+        self._section.own_lost.raise_if_over()
         return Kept()
 
     async def write(self, kept: Kept) -> None:
@@ -113,7 +110,7 @@ class SectionState:
             if not unanswered or isinstance(error, StorageUnavailable):
                 raise
             # With failover another process may have the lock before the end of a look.
-            looks = self._section.lost.is_set() and fencing.failover is None
+            looks = self._section.own_lost.is_set() and fencing.failover is None
             with suppress(Exception):
                 if looks and await within(_LOOK, fencing.has_kept(kept)):
                     return None
@@ -122,7 +119,7 @@ class SectionState:
 
     async def _use(self, use: Callable[[], Awaitable[_T]]) -> _T:
         section = self._section
-        section.raise_if_lost()
+        section.own_lost.raise_if_over()
         if not section.record.begin_use():
             raise section.released()
         try:
@@ -151,7 +148,7 @@ class SectionState:
             if loop.time() + pause >= ends:
                 raise storage_error(self._section.lock, failure, what=otherwise)
             await asyncio.wait({self._section.record.ended}, timeout=pause)
-            self._section.raise_if_lost()
+            self._section.own_lost.raise_if_over()
             if self._section.record.over:
                 raise self._section.released()
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -171,7 +168,7 @@ class SectionState:
 
         with SpeakingOf(self._lease.whose):
             async with asyncio.timeout(seconds) as patience:
-                forget = self._section.lost.add_callback(lambda _: end_in(0.0))
+                forget = self._section.own_lost.add_callback(lambda _: end_in(0.0))
                 ended.add_done_callback(end_soon)
                 try:
                     return await request()
@@ -184,6 +181,6 @@ class SectionState:
         """Raise the error of a final failure."""
         if failure.loss is not None:
             self._lease.lose(failure.loss, failure)
-        self._section.raise_if_lost()
+        self._section.own_lost.raise_if_over()
         if failure.meaning in ("denied", "refused"):
             raise storage_error(self._section.lock, failure, what="the state of lock")

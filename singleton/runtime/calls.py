@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
-from singleton.base.hold import holds_in
+from singleton.base.hold import holds_in, raise_the_lost
 from singleton.locking.section import CLOSED
 from singleton.runtime.call_result import CallResult
-from singleton.runtime.reentry import asking_context
+from singleton.runtime.reentry import asking_context, outer_signals
 
 if TYPE_CHECKING:
     import asyncio
@@ -130,6 +130,7 @@ class Calls:
         self._door = threading.RLock()
         self.phase = Lifetime.OVER
         for hold in (*self.registry.acquired,):
+            hold.own_lost.forget()
             hold.lost.forget()
 
     def _ask(self, work: Work[_T], answer: CallResult[_T]) -> None:
@@ -153,7 +154,7 @@ class Calls:
 
     def _release(self, hold: Hold, *, dropped: bool = False) -> CallResult[None] | None:
         """Start the release; None: nothing to release. ``dropped``: the caller never got the hold."""
-        if hold.lost.reason == "closed":
+        if hold.own_lost.reason == "closed":
             return None
         given_back: CallResult[None] = CallResult()
 
@@ -236,6 +237,20 @@ def _waits_for_itself(what: str) -> RuntimeError:
 def _cancel(answer: CallResult[Any]) -> None:
     if answer.task is not None:
         answer.task.cancel()
+
+
+def unless_lost(work: Work[_T]) -> Work[_T]:
+    """Return the work, for a body, which ends with ``LockLost`` as soon as a hold around the caller is lost."""
+    if not (outer := outer_signals()):
+        return work
+    from singleton.base.several import none_lost
+
+    async def ask(registry: Registry) -> _T:
+        raise_the_lost(outer)
+        async with none_lost(outer):
+            return await work(registry)
+
+    return ask
 
 
 class LockRuntime(Protocol):

@@ -43,7 +43,7 @@ class LossWatch:
         self._before = task.cancelling()
         self._is_over = self._ours = False
         tell = partial(_cancel_there, weakref.ref(self))
-        self._forget: list[Callable[[], None]] = [hold.lost.add_callback(tell) for hold in holds]
+        self._forget: list[Callable[[], None]] = [hold.own_lost.add_callback(tell) for hold in holds]
 
     def end(self, error: BaseException | None) -> bool:
         """End the watch; tell whether the error of the body is the cancellation by this watch, and by nobody else."""
@@ -101,7 +101,7 @@ def fail(lost: Sequence[Hold], error: BaseException | None, *, cancelled: bool) 
     """
     for hold in lost[:1]:
         try:
-            hold.raise_if_lost()
+            hold.own_lost.raise_if_over()
         except LockLost as loss:
             if error is None or cancelled:
                 raise loss from error

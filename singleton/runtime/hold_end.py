@@ -66,7 +66,7 @@ async def give_back(hold: Hold) -> None:
 async def until_lost(hold: Hold) -> None:
     """Wait for the loss of a lease which ``at_least`` keeps after the section. Call on the lock's loop."""
     lost = asyncio.Event()
-    forget = hold.lost.add_callback(lambda _: lost.set())
+    forget = hold.own_lost.add_callback(lambda _: lost.set())
     try:
         await lost.wait()
     finally:

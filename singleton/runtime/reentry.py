@@ -1,8 +1,12 @@
-"""Refuses a wait for a lock which the caller holds, if the wait certainly has no end.
+"""The blocks around a caller with their holds: one list, which goes down with the call.
 
-The endless wait is certain on the thread, or in the task, inside the lock's block: the block can't end before the call.
-It is not certain in a task or thread started inside the block, nor in a task of a loop which runs inside: the block
-need not wait for them. A hold without a block may be released by any thread or task.
+After the loss of a hold no body begins inside the block of the hold, and a wait for the lock of an inner body ends.
+While an inner body runs, its hold answers for the holds around the body, too.
+
+A wait for a lock which the caller holds is refused, if the wait certainly has no end. The endless wait is certain on
+the thread, or in the task, inside the lock's block: the block can't end before the call. It is not certain in a task or
+thread started inside the block, nor in a task of a loop which runs inside: the block need not wait for them. A hold
+without a block may be released by any thread or task.
 """
 
 from __future__ import annotations
@@ -10,20 +14,19 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.hold import shown_hold, single_holds
+from singleton.base.hold import JointSignal, raise_the_lost, shown_hold, single_holds
 from singleton.base.invocation import speak_in
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable
 
-    from singleton.base.hold import Hold
+    from singleton.base.hold import Hold, LossSignal
     from singleton.locking.record import SectionRecord
 
 Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
@@ -52,10 +55,15 @@ class Nesting:
         self.over = False
 
     @property
+    def hold(self) -> Hold | None:
+        """The hold, during the block; None also for a dropped hold."""
+        return None if self.over else self._hold()
+
+    @property
     def section(self) -> Section | None:
         """The hold, during block and section; None also after a release, while ``at_least`` keeps the lock."""
-        hold = None if self.over else self._hold()
-        if not isinstance(hold, Section) or hold.record.over or (hold.lost.ended and not hold.lost.is_set()):
+        hold = self.hold
+        if not isinstance(hold, Section) or hold.record.over or (hold.own_lost.ended and not hold.own_lost.is_set()):
             return None
         return hold
 
@@ -77,14 +85,49 @@ _nesting: ContextVar[Nesting | None] = ContextVar("singleton_nesting", default=N
 _asker: ContextVar[Caller | None] = ContextVar("singleton_asker", default=None)
 
 
-@contextmanager
-def inside(*holds: Hold) -> Iterator[None]:
-    """Note in the block that the block has these holds."""
-    entered = enter(*holds)
-    try:
-        yield
-    finally:
-        leave(entered)
+class BodyContext:
+    """A block around a body: the body's holds answer for the holds of outer blocks, too, as ``lost``.
+
+    ``shown``: in the block ``current_hold`` returns the hold, if there is a single one. After the loss of an outer hold
+    the block raises ``LockLost`` before the body.
+    """
+
+    __slots__ = ("_before", "_entered", "_holds", "_shown", "_token")
+
+    def __init__(self, *holds: Hold, shown: bool = True) -> None:
+        self._holds = holds
+        self._shown = holds[0] if shown and len(holds) == 1 else shown_hold.get()
+        self._before: list[tuple[Hold, LossSignal]] = []
+
+    def __enter__(self) -> None:
+        if outer := outer_signals():
+            mine = [hold.own_lost for hold in self._holds]
+            outer = tuple(each for each in outer if each not in mine)
+        if outer:
+            raise_the_lost(outer)
+            for hold in self._holds:
+                self._before.append((hold, hold.lost))
+                hold.lost = JointSignal(hold.own_lost, *outer)
+        self._entered = enter(*self._holds)
+        self._token = shown_hold.set(self._shown)  # last: an interrupt here would leave the hold to current_hold()
+
+    def __exit__(self, *_: object) -> None:
+        shown_hold.reset(self._token)
+        leave(self._entered)
+        for hold, before in self._before:
+            joint, hold.lost = hold.lost, before
+            joint.freeze()
+
+
+def outer_signals() -> tuple[LossSignal, ...]:
+    """Return the loss signals of the holds of the blocks around the caller, the innermost first."""
+    signals: tuple[LossSignal, ...] = ()
+    each = _nesting.get()
+    while each is not None:
+        if (hold := each.hold) is not None:
+            signals += (hold.own_lost,)
+        each = each.around
+    return signals
 
 
 def enter(*holds: Hold, shared: SharedBlock | None = None) -> tuple[Nesting, ...]:
@@ -127,7 +170,7 @@ def enter_again(lock: Hashable) -> tuple[Hold, SharedBlock] | None:
     while each is not None:
         joined = each.shared
         if joined is not None and joined.lock == lock and each.caller == caller and (hold := each.section) is not None:
-            hold.raise_if_lost()
+            hold.own_lost.raise_if_over()
             entry = SharedBlock(lock, joined.blocks)
             joined.blocks.add(entry)
             return hold, entry

@@ -263,10 +263,10 @@ class Registry:
     async def release(self, hold: Hold) -> None:
         """Release the hold, now or after ``at_least``. See ``release`` in ``lock.py``."""
         due = self._not_before.get(hold)
-        if due is None or due <= asyncio.get_running_loop().time() or hold.lost.is_set():
+        if due is None or due <= asyncio.get_running_loop().time() or hold.own_lost.is_set():
             await give_back(hold)
         elif hold not in self._tails:
-            hold.lost.freeze(kept=True)
+            hold.own_lost.freeze(kept=True)
             self._tails.add(hold)
             self.accompany(asyncio.get_running_loop().create_task(self._release_at(due, hold)))
 

@@ -95,7 +95,7 @@ class RecordingRegistry(Registry):
 
     def _forget(self, hold: Hold) -> None:
         if hold.lease_id is None:
-            hold.lost.freeze()
+            hold.own_lost.freeze()
         for each in single_holds(hold):
             self._out.pop(weakref.ref(each), None)
 
@@ -204,7 +204,7 @@ class MemoryLocks:
     async def lose(self, hold: Hold, reason: LossReason) -> None:
         """End the lease of a hold for good, on the service and in this process."""
         one = single_holds(hold)[0]
-        lease = one.lost._lease  # noqa: SLF001 - nobody but a test may do this
+        lease = one.own_lost._lease  # noqa: SLF001 - nobody but a test may do this
         if not isinstance(lease, Lease):
             raise RuntimeError(f"{hold!r} has no lease: it is over, or locking is switched off")  # noqa: TRY004 - a state, not a type
         for store in self._stores.values():

@@ -640,8 +640,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="raise_if_lost never raises",
         file=HOLD,
-        old="        if (reason := self.lost.reason) is not None:\n            why = ",
-        new="        return\n        if (reason := self.lost.reason) is not None:\n            why = ",
+        old="        self.lost.raise_if_over()\n",
+        new="        return\n",
         breaks="a body that asks is told that all is well",
     ),
     # --- guards ---
@@ -655,8 +655,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="entered after a loss",
         file=GUARD,
-        old="                hold.raise_if_lost()\n                if (listening",
-        new="                if (listening",
+        old="            hold.raise_if_lost()  # a thread",
+        new="            # a thread",
         breaks="a body begins although the lock was lost before it",
     ),
     Mutant(

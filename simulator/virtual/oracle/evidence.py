@@ -91,11 +91,11 @@ class RunningBody:
 
     def knows(self) -> bool:
         """Tell whether its host, asked now, would say that the hold is lost."""
-        return self.machine.context().run(self.hold.lost.is_set)
+        return self.machine.context().run(self.hold.own_lost.is_set)
 
     def believes_until(self, now: float) -> float:
         """Return the true time at which its host, if nothing else happens, will say that the hold is lost."""
-        lease = self.hold.lost._lease  # noqa: SLF001 - there is no other way to ask a host what it believes
+        lease = self.hold.own_lost._lease  # noqa: SLF001 - there is no other way to ask a host what it believes
         return now if lease is None else self.machine.when(lease.deadline, now)
 
 

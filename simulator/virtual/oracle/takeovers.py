@@ -132,7 +132,7 @@ class TakeoverChecks(Checks):
                 self._must_not_hope(body)
 
     def _must_not_hope(self, body: RunningBody) -> None:
-        lease = body.hold.lost._lease  # noqa: SLF001 - there is no other way to ask a host what it believes
+        lease = body.hold.own_lost._lease  # noqa: SLF001 - there is no other way to ask a host what it believes
         if lease is None or body.failover is None:
             return
         ends = self._touched.get(body.hold.lease_id or "", -math.inf) + body.failover * _GOOD

@@ -121,6 +121,7 @@ class OnceGuard(Guard):
         outcome = found.outcome_in(call.lock, await locks.call_async(lambda _: keeper.glance()))
         if outcome is not None:
             return _replayed(call, outcome)
+        hold.raise_if_lost()  # the look may have taken long
         with cancelled_when_lost(hold) if cancel else contextlib.nullcontext():
             result = await body()
         outputs = {name: output.get() for name, output in _outputs(call.arguments) if output.get() is not None}

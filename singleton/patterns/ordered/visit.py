@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from singleton.base import clock
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.invocation import log as _log
-from singleton.functions.body_result import BodyContext, refuse_unanswered
+from singleton.functions.body_result import refuse_unanswered
 from singleton.patterns.handler_call import call, call_async, told
 from singleton.patterns.ordered.aside_messages import put_aside
 from singleton.patterns.ordered.log_reader import LogReader, Position
 from singleton.runtime.cancellation import cancelled_when_lost
+from singleton.runtime.reentry import BodyContext
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:

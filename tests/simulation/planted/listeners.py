@@ -216,8 +216,8 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="a body begins as its process listens no longer",
         file=GUARD,
-        old="                listening.raise_if_lost()\n",
-        new="                pass\n",
+        old="            hold.raise_if_lost()  # a thread",
+        new="            hold.own_lost.raise_if_over()  # a thread",
         breaks="a thread that waited for its lock runs its body beside the next listener's",
         by=("tests/unit/functions/test_listener_trouble.py",),
         why="it takes a thread that waits for its own lock as its listener's lease runs out: five worlds in 3,000",

@@ -91,7 +91,7 @@ STATES: tuple[Mutant, ...] = (
     Mutant(
         name="a hold outlives its block with at_least",
         file="singleton/runtime/registry.py",
-        old="            hold.lost.freeze(kept=True)\n",
+        old="            hold.own_lost.freeze(kept=True)\n",
         new="",
         breaks="code after the block reads and writes state",
         by=("tests/unit/runtime/test_lock_at_least.py",),

@@ -17,7 +17,7 @@ from singleton import (
     singleton,
 )
 from singleton.base.hold import Hold
-from singleton.functions.body_result import BodyContext
+from singleton.runtime.reentry import BodyContext
 from singleton.runtime.registry import Registry
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost, on

@@ -105,8 +105,8 @@ UNSAFE: list[Killed] = [
         Mutant(
             "the loss of the old lock is not seen",
             "functions.acquirers",
-            'LossSignal(_Either(first.lease_id or "", first.lost, other.lost))\n        for part in self._parts:',
-            'LossSignal(_Either("", first.lost))\n        for part in self._parts[:1]:',
+            "JointSignal(first.own_lost, other.own_lost)",
+            "JointSignal(first.own_lost)",
         ),
         lambda: renamed.test_a_loss_of_either_is_the_loss_of_the_hold(OLD, "broken"),
     ),
@@ -143,18 +143,18 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "the loss of the old lock is not told",
-            "functions.acquirers",
-            "for part in self._parts:",
-            "for part in self._parts[:1]:",
+            "base.hold",
+            "[signal.add_callback(self.fire) for signal in signals]",
+            "[signals[0].add_callback(self.fire)]",
         ),
         lambda: renamed.test_a_loss_of_either_is_the_loss_of_the_hold(OLD, "stolen"),
     ),
     (
         Mutant(
             "a process that slept does not know of the old lock",
-            "functions.acquirers",
-            "return min(signal.deadline for signal in self._signals)",
-            "return self._signals[0].deadline",
+            "base.hold",
+            "next((reason for each in self._signals if",
+            "next((reason for each in self._signals[:1] if",
         ),
         lambda: renamed.test_a_process_that_slept_knows_at_once(OLD),
     ),
@@ -190,8 +190,8 @@ OTHERS: list[Killed] = [
         Mutant(
             "the wait for the second goes on without the first",
             "base.several",
-            "forget = [hold.lost.add_callback(end) for hold in mine]",
-            "forget = [hold.lost.add_callback(end) for hold in mine[:0]]",
+            "forget = [signal.add_callback(end) for signal in signals]",
+            "forget = [signal.add_callback(end) for signal in signals[:0]]",
         ),
         renamed.test_the_first_that_is_lost_ends_the_wait_for_the_second,
     ),
