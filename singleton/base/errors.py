@@ -150,7 +150,10 @@ class StorageError(SingletonError):
 
 
 class StorageDenied(StorageError):
-    """The storage account answered 401 or 403: the credentials or permissions are wrong. Never contention (B12)."""
+    """The storage account answered 401 or 403: the credentials or permissions are wrong. Never contention (B12).
+
+    Also where no request was sent, because the key is none, a SAS is of another time, or an identity got no token.
+    """
 
 
 class StorageUnavailable(StorageError):

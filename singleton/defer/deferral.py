@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import undisturbed
+from singleton.stores.denials import denial
 from singleton.stores.message_store import GONE, Hidden
 from singleton.stores.protocol import StoreFailure, within
 
@@ -43,6 +44,7 @@ _OURS: Final = 40.0
 """Seconds after the hiding from which no step begins that needs the original to be ours."""
 _ANSWER: Final = 10.0
 """Seconds for one request, at most."""
+_ROLE: Final = "deferring needs the role Storage Queue Data Contributor"
 _PAUSES: Final = (0.2, 1.0)
 """Seconds before a request that was refused for the moment is made again."""
 _DELETES: Final = 3
@@ -254,7 +256,7 @@ async def _asked(request: Callable[[], Awaitable[_T]]) -> _T:
 def _error(failure: StoreFailure, what: str) -> StorageError:
     """Put the queue's final answer into the words of the caller."""
     kind, why = {
-        "denied": (StorageDenied, "the queue denies access: deferring needs the role Storage Queue Data Contributor"),
+        "denied": (StorageDenied, f"{denial(failure, 'queue')}; {_ROLE}"),
         "transient": (StorageUnavailable, "the queue does not answer as it should"),
     }.get(failure.meaning, (StorageError, "the queue refuses the request"))
     return kind(f"{what}: {why} ({failure})", reason=str(failure), status=failure.status, code=failure.code)

@@ -12,7 +12,8 @@ from singleton.base.invocation import log as _log
 from singleton.locking.failover import Touches
 from singleton.locking.lease import Lease, as_failure
 from singleton.locking.renewals import Renewals
-from singleton.stores.protocol import LeaseStore, StoreFailure, within
+from singleton.stores.denials import denial
+from singleton.stores.protocol import LeaseStore, StoreFailure, too_late, within
 
 if TYPE_CHECKING:
     import random
@@ -108,15 +109,15 @@ class Acquisition:
                     async with asyncio.timeout_at(sent + _CALL):
                         etag = await self._store.acquire(self._name, self._id, round(self._period))
                         break
-                except TimeoutError:
-                    raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
+                except TimeoutError as late:
+                    raise too_late(_CALL, late) from None
                 except StoreFailure as failure:
                     if created or failure.meaning != "missing":
                         raise
                 created = True
                 await self._create(owner, guess)
         except StoreFailure as failure:
-            self.in_doubt = doubt or failure.meaning == "transient"
+            self.in_doubt = doubt or (failure.meaning == "transient" and failure.source != "unsent")
             raise
         lease = Lease(
             self._store,
@@ -227,6 +228,7 @@ class Acquisition:
 def storage_error(lock: str, failure: StoreFailure, *, what: str = "lock") -> StorageError:
     """Put a store's final answer into the words of the caller."""
     kind, text = _WORDS.get(failure.meaning, _WORDS["transient"])
+    text = text or denial(failure)
     error = kind(
         f"{what} {lock!r}: {text} ({failure})", lock=lock, reason=str(failure), status=failure.status, code=failure.code
     )
@@ -235,7 +237,7 @@ def storage_error(lock: str, failure: StoreFailure, *, what: str = "lock") -> St
 
 
 _WORDS: dict[str, tuple[type[StorageError], str]] = {
-    "denied": (StorageDenied, "the storage denies access: check the connection's key, SAS or role assignments"),
+    "denied": (StorageDenied, ""),
     "refused": (StorageError, "the storage refuses the request, and trying again will not help"),
     "deleting": (StorageUnavailable, "its container is being deleted, and can't be used until that is done"),
     "transient": (StorageUnavailable, "the storage does not answer as it should"),

@@ -345,7 +345,9 @@ async def prepare(store: LeaseStore, seconds: float) -> None:
     container = store.container
     try:
         await answered(
-            lambda: done(container.create_container(), "ContainerAlreadyExists"), call=seconds, answer=seconds
+            lambda: done(store.judged(container.create_container()), "ContainerAlreadyExists"),
+            call=seconds,
+            answer=seconds,
         )
     except StoreFailure as failure:
         if failure.meaning != "denied" or is_no_answer(failure):
@@ -360,7 +362,8 @@ async def clean_up(store: LeaseStore, prefix: str, *, container: bool) -> None:
         StoreFailure: something was left behind, and why.
     """
     if container and isinstance(store, AzureBlobLeaseStore):
-        await done(store.container.delete_container(), "ContainerNotFound", "ContainerBeingDeleted")
+        gone = "ContainerNotFound", "ContainerBeingDeleted"
+        await done(store.judged(store.container.delete_container()), *gone)
         return
     keeping = keeping_of(store)
     for blob in (await keeping.page(prefix)).entries:

@@ -93,7 +93,7 @@ class Forbidden(StoreFailure):
     """A request that this identity, key or SAS may not make."""
 
     def __init__(self, request: ServiceRequest, failure: StoreFailure) -> None:
-        super().__init__(failure.status, failure.code, failure.detail)
+        super().__init__(failure.status, failure.code, failure.detail, source=failure.source)
         self.request = request
         self.why = str(failure)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.base.errors import ConfigurationError
-from singleton.settings.connection import checked_url
+from singleton.settings.connection import check_signature, checked_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,7 @@ class GivenAccount:
 
     endpoint: str
     credential: Any
+    setting: ClassVar[str] = ""
 
     def __repr__(self) -> str:
         return f"GivenAccount({self.endpoint} by a credential of the caller's)"
@@ -75,7 +76,9 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
         raise ConfigurationError(
             "credential is given, and connection is not an account's URL: give https://<account>.blob.core.windows.net"
         )
-    url = checked_url(connection, "connection")
+    url = checked_url(connection.strip(), "connection")
+    if isinstance(credential, str):
+        credential = credential.strip()  # of a file or a vault, which may end with a line break
     _check_credential(credential)
     if hasattr(credential, "get_token") and not url.startswith("https:"):
         raise ConfigurationError("connection is not an https URL: an identity's token is only sent over https")
@@ -100,3 +103,5 @@ def _check_credential(credential: object) -> None:
             f"credential has the type {type(credential).__name__}: give an identity from azure.identity or "
             "azure.identity.aio, the account's key as text, an AzureNamedKeyCredential or an AzureSasCredential"
         )
+    signature = credential if isinstance(credential, str) else getattr(credential, "signature", "")
+    check_signature(str(signature), "credential")

@@ -131,11 +131,13 @@ class StorageAccount:
         connection_string: complete and checked, or None.
         account_url: the service's URL, perhaps with a shared access signature; None with a connection string.
         credential: the identity to use with the URL; None with a connection string or signature.
+        setting: the app setting that names the account, for messages; empty: none.
     """
 
     connection_string: str | None = None
     account_url: str | None = None
     credential: CredentialSpec | None = None
+    setting: str = field(default="", compare=False)
 
     @property
     def endpoint(self) -> str:
@@ -225,15 +227,16 @@ class _SettingGroup(NamedTuple):
 
     def account(self, service: StorageService, settings: Mapping[str, str]) -> StorageAccount:
         if self.value:  # wins over every setting below it (H-23)
-            return StorageAccount(checked_connection_string(self.value, f"app setting {self.name}"))
+            return StorageAccount(checked_connection_string(self.value, f"app setting {self.name}"), setting=self.name)
         url = self._url(service)
         if "sig=" in url.partition("?")[2]:
-            return StorageAccount(account_url=url)
+            return StorageAccount(account_url=url, setting=self.name)
         if not url.startswith("https:"):
             raise ConfigurationError(
                 f"{self.name}: {redact(url)} is not an https URL, and an identity's token is only sent over https"
             )
-        return StorageAccount(account_url=url, credential=credential_of(self.name, self.keys, settings))
+        identity = credential_of(self.name, self.keys, settings)
+        return StorageAccount(account_url=url, credential=identity, setting=self.name)
 
     def _url(self, service: StorageService) -> str:
         key, given = next(((key, text) for key in ADDRESSES[service] if (text := self.keys.get(key.lower()))), ("", ""))
@@ -371,6 +374,7 @@ def parse_connection_string(text: str, label: str) -> StorageString:
 
 
 def _check_way_in(parts: dict[str, str], label: str) -> None:
+    check_signature(parts.get("sharedaccesssignature", ""), f"SharedAccessSignature in {label}")
     signed = parts.get("sharedaccesssignature") or "sig=" in parts.get("blobendpoint", "")
     key = parts.get("accountkey")
     if not key:
@@ -387,6 +391,14 @@ def _check_way_in(parts: dict[str, str], label: str) -> None:
         binascii.a2b_base64(key, strict_mode=True)
     except ValueError:
         raise ConfigurationError(f"AccountKey in {label} is not base64: copy the whole key again") from None
+
+
+def check_signature(text: str, label: str) -> None:
+    """Refuse a shared access signature with a character that no URL has, as a line break; call the SAS ``label``."""
+    if re.search(r"[^!-~]", text):
+        raise ConfigurationError(
+            f"{label} has white space, a line break, or another character that no key or SAS has: copy the whole again"
+        )
 
 
 def _parts(text: str, label: str) -> dict[str, str]:

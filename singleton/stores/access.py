@@ -8,13 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import math
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from email.utils import formatdate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from singleton.base.errors import ConfigurationError
 from singleton.stores.protocol import StoreFailure
@@ -22,6 +24,8 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+TOLERATED: Final = 900.0
+"""Seconds by which this machine's clock may be off. A SAS outside of its time by less is sent: the service decides."""
 _NO_KEY: Final = "the account's key is not base64: copy the whole key again"
 
 
@@ -45,6 +49,10 @@ class Access(ABC):
     @abstractmethod
     async def grant(self, request: Request) -> None:
         """Add a signature or a token to the request. May raise ``StoreFailure``."""
+
+    def untimely(self, tolerated: float = 0.0) -> str:  # noqa: ARG002
+        """Return why the way in is of another time, with the times; empty: it is valid now, or nobody can tell."""
+        return ""
 
     def refused(self) -> None:  # noqa: B027 - only tokens have something to do
         """Note that the service did not accept the signature or token (401)."""
@@ -127,7 +135,38 @@ class SharedAccessSignature(Access):
         """``signature`` returns the present query of the signature."""
         self._signature = signature
 
+    def untimely(self, tolerated: float = 0.0) -> str:
+        """See ``Access.untimely``."""
+        now = time.time()
+        start, expiry = _times(self._signature())
+        if start - tolerated > now:
+            return f"the SAS is not valid before {_told(start)} (st), and it is {_told(now)} by this machine's clock"
+        if expiry + tolerated <= now:
+            return f"the SAS has expired at {_told(expiry)} (se), and it is {_told(now)} by this machine's clock"
+        return ""
+
     async def grant(self, request: Request) -> None:
         """See ``Access.grant``."""
-        signature = self._signature().lstrip("?")
+        if late := self.untimely(TOLERATED):
+            raise StoreFailure(401, None, late)
+        signature = self._signature().strip().lstrip("?")
         request.query = f"{request.query}&{signature}" if request.query else signature
+
+
+@lru_cache(8)
+def _times(signature: str) -> tuple[float, float]:
+    """Return start and expiry of a SAS, in seconds since 1970; infinite where the SAS has none that can be read."""
+    fields = parse_qs(signature.strip().lstrip("?"))
+    return _seconds(fields.get("st"), -math.inf), _seconds(fields.get("se"), math.inf)
+
+
+def _seconds(given: list[str] | None, otherwise: float) -> float:
+    try:
+        read = datetime.fromisoformat((given or [""])[0])
+    except ValueError:
+        return otherwise
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+
+
+def _told(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"

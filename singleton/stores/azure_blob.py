@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from singleton.base.errors import text_of
 from singleton.base.tasks import from_outside
+from singleton.stores.access import TOLERATED
+from singleton.stores.denials import NOWHERE, reason
 from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure
 from singleton.stores.reply_headers import clock, refusal
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties
     from azure.storage.blob.aio import BlobClient, ContainerClient
 
+    from singleton.stores.access import Access
+    from singleton.stores.denials import Destination
+    from singleton.stores.protocol import Source
 
 _T = TypeVar("_T")
 
@@ -27,6 +32,9 @@ _CLIENTS = 256
 """Blob clients kept: making one takes half a millisecond, keeping one 35 kB."""
 _QUERY = re.compile(r"\?[^\s'\"<>]*|\bsig=[^\s'\"<>&]*", re.IGNORECASE)
 """The query of a URL, and a signature anywhere in a text."""
+_WHY: Final = "authenticationerrordetail"
+_SIGNED = re.compile(rf"{_WHY}.*", re.IGNORECASE | re.DOTALL)
+"""The service's reason, with signature and what was signed, and the body of the answer behind the reason."""
 _TWO_SIGNATURES = "AUTHORIZATION header"
 """Part of aiohttp's error for a signed request where aiohttp finds other credentials, as in ``~/.netrc``."""
 _NETRC = ": ~/.netrc has an entry for the storage's host, and the SDK reads it; remove that, or set http to 'direct'"
@@ -36,7 +44,7 @@ class Said(Exception):
     """What an error of azure-core said, without what a request's URL has behind its path: a signature may be in it."""
 
     def __init__(self, error: AzureError) -> None:
-        super().__init__(f"{type(error).__name__}: {_QUERY.sub('', text_of(error))}")
+        super().__init__(f"{type(error).__name__}: {_SIGNED.sub('', _QUERY.sub('', text_of(error)))}")
 
 
 class AzureBlobLeaseStore:
@@ -48,40 +56,43 @@ class AzureBlobLeaseStore:
         container: the SDK's client of the container, also for requests that no lock makes.
     """
 
-    def __init__(self, container: ContainerClient, *, close_with: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, container: ContainerClient, *, close_with: tuple[Any, ...] = (), judged: Judging | None = None
+    ) -> None:
         self.container = container
+        self.judged = judged or Judging()
         self._close_with = (container, *close_with)
         self._client: Callable[[str], BlobClient] = lru_cache(_CLIENTS)(container.get_blob_client)
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         lease = self._lease(name, lease_id)
-        await judged(lease.acquire(lease_duration=duration))
+        await self.judged(lease.acquire(lease_duration=duration))
         return _etag(lease.etag)
 
     async def renew(self, name: str, lease_id: str) -> str:
         """See ``LeaseStore.renew``. The SDK takes over the id in the reply, whosever it is (A-1): we return it."""
         lease = self._lease(name, lease_id)
-        await judged(lease.renew())
+        await self.judged(lease.renew())
         _etag(lease.etag)
         return str(lease.id)
 
     async def release(self, name: str, lease_id: str) -> None:
         lease = self._lease(name, lease_id)
-        await judged(lease.release())
+        await self.judged(lease.release())
         _etag(lease.etag)
 
     async def break_(self, name: str, etag: str | None = None) -> None:
-        await judged(self._lease(name, None).break_lease(lease_break_period=0, **if_it_is(etag)))
+        await self.judged(self._lease(name, None).break_lease(lease_break_period=0, **if_it_is(etag)))
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         return await self._with_container(lambda: self._upload(name, metadata))
 
     async def read(self, name: str) -> BlobState:
-        return _seen(await judged(self._client(name).get_blob_properties()))
+        return _seen(await self.judged(self._client(name).get_blob_properties()))
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         request = self._client(name).set_blob_metadata(dict(metadata), lease=lease_id, **if_it_is(etag))
-        reply = await judged(request)
+        reply = await self.judged(request)
         return _etag(reply["etag"])
 
     async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
@@ -89,7 +100,7 @@ class AzureBlobLeaseStore:
         request = self._client(name).upload_blob(
             body, overwrite=True, metadata=dict(metadata), lease=lease, **if_it_is(etag)
         )
-        return _etag((await judged(request))["etag"])
+        return _etag((await self.judged(request))["etag"])
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
         told: list[float | None] = [None]
@@ -97,10 +108,10 @@ class AzureBlobLeaseStore:
         def note_clock(response: Any) -> None:
             told.append(clock(response.http_response.headers))
 
-        reply = await judged(self._client(name).download_blob(lease=lease_id, raw_response_hook=note_clock))
+        reply = await self.judged(self._client(name).download_blob(lease=lease_id, raw_response_hook=note_clock))
         if reply.size > most:
             raise StoreFailure(detail=f"more than {most} bytes")
-        return Content(_seen(reply.properties), await judged(reply.readall()), told[-1])
+        return Content(_seen(reply.properties), await self.judged(reply.readall()), told[-1])
 
     async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
         from azure.core import MatchConditions
@@ -109,7 +120,7 @@ class AzureBlobLeaseStore:
             asking = self._client(name).create_append_blob(
                 metadata=dict(metadata), match_condition=MatchConditions.IfMissing
             )
-            return judged(asking)
+            return self.judged(asking)
 
         try:
             await self._with_container(made)
@@ -120,36 +131,40 @@ class AzureBlobLeaseStore:
         return True
 
     async def append(self, name: str, block: bytes) -> int:
-        return int(str((await judged(self._client(name).append_block(block)))["blob_append_offset"]))
+        return int(str((await self.judged(self._client(name).append_block(block)))["blob_append_offset"]))
 
     async def tail(self, name: str, start: int, most: int) -> Tail:
         try:
-            reply = await judged(self._client(name).download_blob(start, most))
+            reply = await self.judged(self._client(name).download_blob(start, most))
         except StoreFailure as failure:
             if failure.code != BEYOND or start:
                 raise
-            reply = await judged(self._client(name).download_blob())
+            reply = await self.judged(self._client(name).download_blob())
         if reply.size > most:
             raise StoreFailure(detail=f"more than {most} bytes")
-        told, body = reply.properties, await judged(reply.readall())
+        told, body = reply.properties, await self.judged(reply.readall())
         blocks = int(told.append_blob_committed_block_count or 0)
         return Tail(str(told.etag), dict(told.metadata or {}), blocks, blocks >= MOST_BLOCKS, body)
 
     async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
-        return _etag((await judged(self._client(name).set_blob_metadata(dict(metadata), **if_it_is(etag))))["etag"])
+        return _etag(
+            (await self.judged(self._client(name).set_blob_metadata(dict(metadata), **if_it_is(etag))))["etag"]
+        )
 
     async def drop(self, name: str, etag: str) -> None:
-        await judged(self._client(name).delete_blob(**if_it_is(etag)))
+        await self.judged(self._client(name).delete_blob(**if_it_is(etag)))
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
-        await judged(self.container.get_blob_client(name).upload_blob(b"", overwrite=True, metadata=dict(metadata)))
+        await self.judged(
+            self.container.get_blob_client(name).upload_blob(b"", overwrite=True, metadata=dict(metadata))
+        )
 
     async def noted(self, name: str) -> Mapping[str, str]:
-        properties = await judged(self.container.get_blob_client(name).get_blob_properties())
+        properties = await self.judged(self.container.get_blob_client(name).get_blob_properties())
         return dict(properties.metadata or {})
 
     async def remove(self, name: str) -> None:
-        await judged(self.container.get_blob_client(name).delete_blob())
+        await self.judged(self.container.get_blob_client(name).delete_blob())
 
     async def aclose(self) -> None:
         for closable in self._close_with:
@@ -162,12 +177,12 @@ class AzureBlobLeaseStore:
         except StoreFailure as failure:
             if failure.code != "ContainerNotFound":
                 raise
-        await done(self.container.create_container(), "ContainerAlreadyExists")
+        await done(self.judged(self.container.create_container()), "ContainerAlreadyExists")
         return await make()
 
     async def _upload(self, name: str, metadata: Mapping[str, str]) -> BlobState | None:
         try:
-            reply = await judged(self._client(name).upload_blob(b"", overwrite=False, metadata=dict(metadata)))
+            reply = await self.judged(self._client(name).upload_blob(b"", overwrite=False, metadata=dict(metadata)))
         except StoreFailure as failure:
             if failure.code in ("BlobAlreadyExists", "LeaseIdMissing"):
                 return None
@@ -206,48 +221,79 @@ def if_it_is(etag: str | None) -> dict[str, Any]:
     return {} if etag is None else {"etag": etag, "match_condition": MatchConditions.IfNotModified}
 
 
-async def judged(request: Awaitable[_T]) -> _T:
-    """Await a request of the SDK; turn errors into a ``StoreFailure``.
+class Judging:
+    """Awaits the SDK's requests to one container or queue; turns errors into a ``StoreFailure``.
 
     The cause is a ``Said``, without secrets: printing an error prints its causes and contexts, too.
     """
-    from azure.core.exceptions import AzureError
 
+    def __init__(self, to: Destination = NOWHERE, signature: Access | None = None) -> None:
+        """``signature``: the SAS of the requests, if they have one."""
+        self._to = to
+        self._signature = signature
+        self._answered = False  # and perhaps sent: aiohttp connects anew and sends a request again, unasked
+
+    async def __call__(self, request: Awaitable[_T]) -> _T:
+        """Await a request of the SDK. A SAS that is of another time is not sent."""
+        from azure.core.exceptions import AzureError
+
+        if self._signature is not None and (late := self._signature.untimely(TOLERATED)):
+            request.close()  # type: ignore[attr-defined] # it is a coroutine
+            raise StoreFailure(401, None, f"{late} {self._to.name}", source="unsent")
+        connects = False
+        try:
+            return await request
+        except AzureError as error:
+            failure = self._failure(error)
+            failure.__cause__ = Said(error)
+            connects = failure.source == "unsent"
+        except (
+            BaseException
+        ) as error:  # of the SDK: an OSError, a ValueError; of the app's credential or transport: any
+            if from_outside(error):
+                raise
+            what = type(error).__name__
+            twice = _TWO_SIGNATURES in text_of(error)  # and does not end by itself, as an answer that never came might
+            failure = StoreFailure(401, None, what + _NETRC) if twice else StoreFailure(detail=what)
+        finally:
+            self._answered = self._answered or not connects
+        raise failure
+
+    def _failure(self, error: AzureError) -> StoreFailure:
+        from azure.core.exceptions import ClientAuthenticationError
+
+        response = getattr(error, "response", None)
+        status = getattr(error, "status_code", None)
+        url = str(getattr(getattr(response, "request", None), "url", ""))
+        elsewhere = bool(url) and not url.startswith(self._to.endpoint)  # the answer is of whoever gives tokens
+        if isinstance(error, ClientAuthenticationError) and (status is None or elsewhere):
+            detail = f"the credential gave no token: {type(error).__name__} {self._to.name}".strip()
+            return StoreFailure(401, None, detail, source="unsent")
+        if status is None:
+            connecting = hasattr(getattr(error, "inner_exception", None), "os_error")
+            source: Source = "unsent" if connecting and not self._answered else "unknown"
+            return StoreFailure(detail=_unanswered(error), source=source)
+        headers: Mapping[str, str] = getattr(response, "headers", None) or {}
+        code = getattr(error, "error_code", None) or headers.get("x-ms-error-code")
+        code = str(getattr(code, "value", code)) if code else None
+        told = getattr(error, "additional_info", None) or {}
+        reasons = [reason(str(text)) for key, text in told.items() if key.lower() == _WHY]
+        if self._signature is not None and status in (401, 403):
+            reasons.append(self._signature.untimely())
+        return refusal(status, code, headers, self._to, *reasons)
+
+
+judged: Final = Judging()
+"""For requests of no store."""
+
+
+async def done(judged: Awaitable[object], *codes: str) -> None:
+    """Await a request that is judged; an answer with one of the codes means that there was nothing to do."""
     try:
-        return await request
-    except AzureError as error:
-        failure = _failure(error)
-        failure.__cause__ = Said(error)
-    except BaseException as error:  # of the SDK: an OSError, a ValueError; of the app's credential or transport: any
-        if from_outside(error):
-            raise
-        what = type(error).__name__
-        twice = _TWO_SIGNATURES in text_of(error)  # which does not end by itself, as an answer that never came might
-        failure = StoreFailure(401, None, what + _NETRC) if twice else StoreFailure(detail=what)
-    raise failure
-
-
-async def done(request: Awaitable[object], *codes: str) -> None:
-    """Await a request of the SDK; an answer with one of the codes means that there was nothing to do."""
-    try:
-        await judged(request)
+        await judged
     except StoreFailure as failure:
         if failure.code not in codes:
             raise
-
-
-def _failure(error: AzureError) -> StoreFailure:
-    from azure.core.exceptions import ClientAuthenticationError
-
-    response = getattr(error, "response", None)
-    status = getattr(error, "status_code", None)
-    if status is None:
-        denied = isinstance(error, ClientAuthenticationError)
-        return StoreFailure(401 if denied else None, None, _unanswered(error))
-    headers: Mapping[str, str] = getattr(response, "headers", None) or {}
-    code = getattr(error, "error_code", None) or headers.get("x-ms-error-code")
-    code = str(getattr(code, "value", code)) if code else None
-    return refusal(status, code, headers)
 
 
 def _unanswered(error: AzureError) -> str:

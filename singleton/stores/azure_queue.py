@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from singleton.stores.azure_blob import done, judged
+from singleton.stores.azure_blob import Judging, done
 from singleton.stores.message_store import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.reply_headers import clock
@@ -22,28 +22,29 @@ if TYPE_CHECKING:
 class AzureMessageStore:
     """A ``MessageStore`` on one queue of an account. Use it on the loop on which it was made."""
 
-    def __init__(self, client: QueueClient, *, close_with: tuple[Any, ...] = ()) -> None:
+    def __init__(self, client: QueueClient, *, close_with: tuple[Any, ...] = (), judged: Judging | None = None) -> None:
         self._client = client
+        self._judged = judged or Judging()
         self._close_with = (client, *close_with)
 
     async def create(self) -> None:
-        await done(self._client.create_queue(), "QueueAlreadyExists")
+        await done(self._judged(self._client.create_queue()), "QueueAlreadyExists")
 
     async def now(self) -> float:
         replies: list[PipelineResponse[Any, Any]] = []
-        await judged(self._client.get_queue_properties(raw_response_hook=replies.append))
+        await self._judged(self._client.get_queue_properties(raw_response_hook=replies.append))
         now = clock(replies[0].http_response.headers)
         if now is None:
             raise StoreFailure(detail="an answer without a date")
         return now
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
-        reply = await judged(self._client.update_message(id, receipt, visibility_timeout=seconds))
+        reply = await self._judged(self._client.update_message(id, receipt, visibility_timeout=seconds))
         return Hidden(str(reply.pop_receipt), _seconds(reply.next_visible_on))
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
         until = -1 if life is None else life
-        reply = await judged(
+        reply = await self._judged(
             self._client.send_message(
                 text, visibility_timeout=delay, time_to_live=until, raw_request_hook=_keep_carriage_returns
             )
@@ -51,7 +52,7 @@ class AzureMessageStore:
         return Sent(str(reply.id), str(reply.pop_receipt), _seconds(reply.inserted_on))
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
-        await judged(self._client.delete_message(id, receipt))
+        await self._judged(self._client.delete_message(id, receipt))
 
     async def take(self, most: int, seconds: int) -> list[Taken]:
         asking = self._client.receive_messages(messages_per_page=most, max_messages=most, visibility_timeout=seconds)
@@ -61,7 +62,7 @@ class AzureMessageStore:
                 return [message async for message in page]
             return []  # the SDK's answer for an empty queue
 
-        received = await judged(first_page())
+        received = await self._judged(first_page())
         return [Taken(str(m.id), str(m.pop_receipt), str(m.content), int(m.dequeue_count or 1)) for m in received]
 
     async def aclose(self) -> None:

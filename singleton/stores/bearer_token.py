@@ -81,7 +81,9 @@ class Token(Access):
         try:
             found = await within(_PATIENCE, judged(self._given()))
         except StoreFailure as failure:
-            bare = StoreFailure(failure.status, None, f"the credential gave no token: {failure.detail}")
+            denied = failure.meaning in ("denied", "refused") or failure.status == 404
+            what = failure.detail or str(failure.__cause__).partition(":")[0]
+            bare = StoreFailure(401 if denied else None, None, f"the credential gave no token: {what}")
             bare.__cause__ = failure.__cause__
             return bare
         try:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from singleton.stores.http import NOT_SENT
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 Meaning = Literal["held", "lost", "changed", "missing", "deleting", "denied", "refused", "transient"]
+Source = Literal["service", "between", "unsent", "unknown"]
 LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
 """The state of a blob's lease, in the service's words."""
 HELD: Final[frozenset[LeaseState]] = frozenset({"leased", "breaking"})
@@ -31,6 +34,10 @@ MOST_LISTED: Final = 5000
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 """No metadata."""
 
+_IN_BETWEEN: Final = (
+    "(without an error code: something in between answered, as a proxy, an ingress or a firewall; or the address is "
+    "not that of the service)"
+)
 _LOST: Mapping[str, LossReason] = {
     "LeaseIdMismatchWithLeaseOperation": "stolen",
     "LeaseIdMismatchWithBlobOperation": "stolen",
@@ -51,7 +58,8 @@ class StoreFailure(Exception):
         meaning: what the answer says about the lease. held: another holder has the lease. lost: the lease is not ours.
             changed: the blob has another ETag than was asked for. missing, deleting: of the blob or its container.
             denied: credentials or permissions. refused: the request can't ever work. transient: unknown; ask again.
-            Without an error code, 404 and 409 are transient: not the service answered, but something in between.
+        source: service: it answered. between: the answer has no error code, and something between us and the service
+            answered; 404 and 409 are transient. unsent: the request certainly did not leave this process.
         retry_after: seconds to wait, as the service asks, or None.
         at: the service's clock in the answer, seconds since 1970, or None.
     """
@@ -63,20 +71,22 @@ class StoreFailure(Exception):
         detail: str = "",
         retry_after: float | None = None,
         at: float | None = None,
-        meaning: Meaning | None = None,
+        source: Source = "unknown",
     ) -> None:
-        super().__init__(status, code, detail, retry_after, at, meaning)
+        super().__init__(status, code, detail, retry_after, at, source)
         self.status = status
         self.code = code
         self.detail = detail
         self.retry_after = retry_after
         self.at = at
-        self.meaning: Meaning = meaning or _BY_CODE.get(code) or _by_status(status, code)
+        self.source: Source = "service" if code else source
+        self.meaning: Meaning = _BY_CODE.get(code) or _by_status(status, code, self.source)
 
     def __str__(self) -> str:
-        if self.status is None:
+        if self.status is None or self.source == "unsent":
             return self.detail or "no answer"
-        return " ".join(part for part in (str(self.status), self.code, self.detail) if part)
+        between = _IN_BETWEEN if self.source == "between" else ""
+        return " ".join(part for part in (str(self.status), self.code, between, self.detail) if part)
 
     @property
     def loss(self) -> LossReason | None:
@@ -95,18 +105,26 @@ async def within(seconds: float, request: Awaitable[_T]) -> _T:
     try:
         async with asyncio.timeout(seconds):
             return await request
-    except TimeoutError:
-        raise StoreFailure(detail=f"no answer within {seconds:g} s") from None
+    except TimeoutError as late:
+        raise too_late(seconds, late) from None
 
 
-def _by_status(status: int | None, code: str | None) -> Meaning:
+def too_late(seconds: float, late: TimeoutError) -> StoreFailure:
+    """Return the failure of a request that got no answer within so many seconds."""
+    unsent = NOT_SENT in getattr(late.__cause__, "__notes__", ())
+    return StoreFailure(detail=f"no answer within {seconds:g} s", source="unsent" if unsent else "unknown")
+
+
+def _by_status(status: int | None, code: str | None, source: Source) -> Meaning:
     """Return the meaning of an answer without a known code."""
     if status in (401, 403):
         return "denied"
-    if status in (404, 409) and not code:
+    if status in (404, 409) and source != "service":
         return "transient"
     if status == 404:
         return "missing"
+    if status == 409 and not code:
+        return "held"
     if status is not None and 400 <= status < 500 and status not in (408, 429):
         return "refused"
     return "transient"

@@ -12,29 +12,30 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from singleton.stores.protocol import Meaning, StoreFailure
+from singleton.stores.denials import NOWHERE
+from singleton.stores.protocol import Source, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from singleton.stores.denials import Destination
 
 _TOLERATED: Final = 900.0
 """Seconds by which the date of a signed request may be off: the service refuses it with 403 beyond."""
 _MARKS: Final = ("x-ms-request-id", "x-ms-version")
 """Headers that every answer of the service has."""
-_CODELESS: Final[Mapping[int, Meaning]] = {404: "missing", 409: "held"}
-"""What the service means by a status without an error code."""
-_IN_BETWEEN: Final = "(not the storage, but something in between answered: a proxy, an ingress or a firewall)"
 
 
-def refusal(status: int, code: str | None, headers: Mapping[str, str]) -> StoreFailure:
-    """Return what an answer with another status than the expected one means."""
+def refusal(
+    status: int, code: str | None, headers: Mapping[str, str], to: Destination = NOWHERE, *reasons: str
+) -> StoreFailure:
+    """Return what an answer with another status than the expected one means. ``reasons``: more words, or empty."""
     at = clock(headers)
-    detail, meaning = trouble(status, at), None
-    if not code and all(map(headers.get, _MARKS)):
-        meaning = _CODELESS.get(status)
-    elif not code:
-        detail = f"{detail} {_IN_BETWEEN}".strip()
-    return StoreFailure(status, code, detail, seconds(headers.get("Retry-After")), at, meaning)
+    name = to.name if status in (400, 401, 403) else ""
+    asides = (f"({aside})" for aside in (*reasons, to.doubt if status in (400, 404) else "") if aside)
+    said = name, trouble(status, at), *asides
+    source: Source = "service" if code or all(map(headers.get, _MARKS)) else "between"
+    return StoreFailure(status, code, " ".join(filter(None, said)), seconds(headers.get("Retry-After")), at, source)
 
 
 def clock(headers: Mapping[str, str]) -> float | None:

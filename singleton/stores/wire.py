@@ -20,6 +20,8 @@ from urllib.request import getproxies, proxy_bypass
 
 from singleton.base.tasks import from_outside
 from singleton.stores.access import Request
+from singleton.stores.denials import NOWHERE, reason_in
+from singleton.stores.http import NOT_SENT
 from singleton.stores.http.connections import Connections, Unanswered
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.reply_headers import refusal
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from singleton.stores.access import Access
+    from singleton.stores.denials import Destination
     from singleton.stores.http.answers import Answer
 
 VERSION: Final = "2021-12-02"
@@ -42,12 +45,13 @@ _ID: Final = "x-ms-client-request-id"
 class Wire:
     """Sends requests to one storage account, on one event loop."""
 
-    def __init__(self, endpoint: str, access: Access) -> None:
-        """``endpoint``: the blob service's URL, perhaps with a path, without a query."""
+    def __init__(self, endpoint: str, access: Access, to: Destination = NOWHERE) -> None:
+        """``endpoint``: the blob service's URL, perhaps with a path, without a query; ``to``: for messages."""
         parts = urlsplit(endpoint)
         self._host = parts.netloc.rpartition("@")[2]  # errors show it, and before the sign may be a password
         self.root = parts.path.rstrip("/")
         self._access = access
+        self._to = to
         self._way = Connections(parts.scheme, self._host, proxy_for(parts.scheme, self._host))
         self._prefix = f"{os.urandom(6).hex()}-"
         self._numbers = count(1)
@@ -85,18 +89,23 @@ class Wire:
                 _ID,
             )
         except Unanswered as error:
-            failure = StoreFailure(detail=f"{error}: {self._host}")
+            failure = StoreFailure(detail=f"{error}: {self._host}", source="unknown" if error.sent else "unsent")
         except StoreFailure as error:
-            failure = error.with_traceback(None)
+            detail = " ".join(filter(None, (error.detail, self._to.name)))
+            failure = StoreFailure(error.status, None, detail, source="unsent")
+            failure.__cause__ = error.__cause__
         except BaseException as error:  # the text may show the URL, or a secret of the credential
             if from_outside(error):
                 error.__traceback__ = None  # the frames beneath have the secrets
+                if not granted:
+                    error.add_note(NOT_SENT)
                 raise
-            source = f": {self._host}" if granted else " from the account's credential"
-            failure = StoreFailure(detail=f"{type(error).__name__}{source}")
+            whence = f": {self._host}" if granted else " from the account's credential"
+            failure = StoreFailure(detail=f"{type(error).__name__}{whence}", source="unknown" if granted else "unsent")
         else:
             if answer.status != status:
-                failure = _refusal(*answer)
+                late = self._access.untimely() if answer.status in (401, 403) else ""
+                failure = _refusal(*answer, self._to, late)
                 if answer.status == 401:
                     self._access.refused()
             elif most and len(answer.body) > most:  # half of a body is no use
@@ -126,8 +135,10 @@ def proxy_for(scheme: str, host: str) -> str | None:
     return found if "://" in found else f"http://{found}"
 
 
-def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> StoreFailure:
+def _refusal(
+    status: int, headers: Mapping[str, str], body: bytes, to: Destination = NOWHERE, late: str = ""
+) -> StoreFailure:
     code = headers.get("x-ms-error-code")
     if not code and (found := _CODE.search(body)) is not None:
         code = found[1].decode()
-    return refusal(status, code, headers)
+    return refusal(status, code, headers, to, late, reason_in(body) if status in (401, 403) else "")

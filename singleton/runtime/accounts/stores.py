@@ -17,6 +17,7 @@ from singleton.base.tasks import deciding
 from singleton.settings.accounts import GivenAccount, GivenClients
 from singleton.settings.connection import parse_connection_string
 from singleton.stores.access import Access, AccountKey, SharedAccessSignature
+from singleton.stores.denials import Destination
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.wire import Wire
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from singleton.settings.connection import StorageAccount
-    from singleton.stores.azure_blob import AzureBlobLeaseStore
+    from singleton.stores.azure_blob import AzureBlobLeaseStore, Judging
     from singleton.stores.azure_queue import AzureMessageStore
 
     Account: TypeAlias = StorageAccount | GivenAccount | GivenClients
@@ -48,64 +49,75 @@ def open_container(
         ConfigurationError: the account's key is none, or of which account it is can't be told.
     """
     if isinstance(account, GivenClients):
-        from singleton.stores.azure_blob import AzureBlobLeaseStore
+        from singleton.stores.azure_blob import AzureBlobLeaseStore, Judging
 
         _load_the_rest_of_the_sdk()
+        to = Destination.of(f"container {container!r}", "", "")
         with deciding("the function that makes clients"):
-            return AzureBlobLeaseStore(account.make(container))
+            return AzureBlobLeaseStore(account.make(container), judged=Judging(to))
     if http == "sdk":
         return open_through_sdk(account, container)
-    return DirectBlobStore(way_to(account), container)
+    return DirectBlobStore(way_to(account, f"container {container!r}"), container)
 
 
-def way_to(account: StorageAccount | GivenAccount) -> Wire:
-    """Return the way to an account's blobs.
+def way_to(account: StorageAccount | GivenAccount, what: str = "blobs") -> Wire:
+    """Return the way to an account's blobs; ``what`` of the account is asked for, for messages.
 
     Raises:
         ConfigurationError: the account's key is none, or of which account it is can't be told.
     """
     try:
+        to = Destination.of(what, account.endpoint, account.setting)
         with deciding("the account's credential"):
-            return (
-                Wire(account.endpoint, _given(account)) if isinstance(account, GivenAccount) else _configured(account)
-            )
+            return Wire(account.endpoint, _way_in(account), to)
     except ConfigurationError as error:
         error.__traceback__ = None  # frames beneath have the key among their locals
         raise
 
 
-def _configured(account: StorageAccount) -> Wire:
-    if account.connection_string is not None:
-        told = parse_connection_string(account.connection_string, "the connection string")
-        named_key = told.account, told.key
-        return Wire(
-            told.endpoint, AccountKey(lambda: named_key) if told.key else SharedAccessSignature(lambda: told.signature)
-        )
-    endpoint, _, signature = (account.account_url or "").partition("?")
-    if account.credential is not None:
+def _way_in(account: StorageAccount | GivenAccount) -> Access:
+    """Return the way in: by a credential of azure-core's, or by a key or signature as text."""
+    if isinstance(account, GivenAccount):
+        credential: Any = account.credential
+        if hasattr(credential, "get_token"):
+            from singleton.runtime.accounts.credentials import ThreadedCredential, blocks
+            from singleton.stores.bearer_token import Token
+
+            return Token(ThreadedCredential(credential), close=True) if blocks(credential) else Token(credential)
+        if hasattr(credential, "named_key"):
+            return AccountKey(lambda: (credential.named_key.name, credential.named_key.key))
+    elif account.credential is not None:
         from singleton.runtime.accounts.credentials import open_credential
         from singleton.stores.bearer_token import Token
 
-        return Wire(endpoint, Token(open_credential(account.credential), close=True))
-    return Wire(endpoint, SharedAccessSignature(lambda: signature))
-
-
-def _given(account: GivenAccount) -> Access:
-    """Return the way in by a credential of azure-core's, or by a key or signature as text."""
-    credential: Any = account.credential
-    if hasattr(credential, "get_token"):
-        from singleton.runtime.accounts.credentials import ThreadedCredential, blocks
-        from singleton.stores.bearer_token import Token
-
-        return Token(ThreadedCredential(credential), close=True) if blocks(credential) else Token(credential)
-    if hasattr(credential, "named_key"):
-        return AccountKey(lambda: (credential.named_key.name, credential.named_key.key))
-    if hasattr(credential, "signature"):
-        return SharedAccessSignature(lambda: str(credential.signature))
-    if "sig=" in credential:
-        return SharedAccessSignature(lambda: str(credential))
-    named_key = account_in(account.endpoint), str(credential)
+        return Token(open_credential(account.credential), close=True)
+    if (signed := _signature_of(account)) is not None:
+        return signed
+    if isinstance(account, GivenAccount):
+        named_key = account_in(account.endpoint), str(account.credential)
+    else:
+        told = parse_connection_string(account.connection_string or "", "the connection string")
+        named_key = told.account, told.key
     return AccountKey(lambda: named_key)
+
+
+def _signature_of(account: StorageAccount | GivenAccount) -> SharedAccessSignature | None:
+    """Return the shared access signature of an account; None: the account has another way in."""
+    if isinstance(account, GivenAccount):
+        credential: Any = account.credential
+        if hasattr(credential, "signature"):
+            return SharedAccessSignature(lambda: str(credential.signature))
+        signed = isinstance(credential, str) and "sig=" in credential
+        return SharedAccessSignature(lambda: str(credential)) if signed else None
+    if account.credential is not None:
+        return None
+    if account.connection_string is None:
+        signature = (account.account_url or "").partition("?")[2]
+    elif (told := parse_connection_string(account.connection_string, "the connection string")).key:
+        return None
+    else:
+        signature = told.signature
+    return SharedAccessSignature(lambda: signature)
 
 
 def account_in(endpoint: str) -> str:
@@ -138,7 +150,8 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
     from singleton.stores.azure_blob import AzureBlobLeaseStore
 
     service, own = _client_of_sdk(BlobServiceClient, account, (), transport)
-    return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service, *own))
+    judged = _judging(account, service, f"container {container!r}")
+    return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service, *own), judged=judged)
 
 
 def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMessageStore:
@@ -148,7 +161,15 @@ def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMe
     from singleton.stores.azure_queue import AzureMessageStore
 
     client, own = _client_of_sdk(QueueClient, account, (queue,), transport)
-    return AzureMessageStore(client, close_with=own)
+    return AzureMessageStore(client, close_with=own, judged=_judging(account, client, f"queue {queue!r}"))
+
+
+def _judging(account: StorageAccount | GivenAccount, client: Any, what: str) -> Judging:
+    """Return what judges the answers to a client of the SDK's."""
+    from singleton.stores.azure_blob import Judging
+
+    endpoint = f"{client.scheme}://{client.primary_hostname}"
+    return Judging(Destination.of(what, endpoint, account.setting), _signature_of(account))
 
 
 def _client_of_sdk(

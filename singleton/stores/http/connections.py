@@ -22,6 +22,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
+from singleton.stores.http import NOT_SENT
 from singleton.stores.http.answers import Nonsense, Reader
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 class Unanswered(Exception):
     """A request got no answer, or was not sent. The text shows nothing of the request."""
+
+    sent = True
+    """Whether the request may have left this process."""
 
 
 class _Proxy(NamedTuple):
@@ -100,9 +104,16 @@ class Connections:
         Raises:
             Unanswered: no answer came, or what came is no HTTP answer.
         """
-        data = self._written(method, target, headers, body)
-        kept = self._kept()
-        connection = kept or await self._connected()
+        try:
+            data = self._written(method, target, headers, body)
+            kept = self._kept()
+            connection = kept or await self._connected()
+        except Unanswered as error:
+            error.sent = False
+            raise
+        except asyncio.CancelledError as error:
+            error.add_note(NOT_SENT)
+            raise
         sent = connection.loop.time()
         reader = Reader(method, most)
         try:

@@ -11,6 +11,7 @@ import pytest
 
 from singleton.base.hold import LossSignal
 from singleton.base.kinds import LossReason
+from singleton.stores.denials import REMEDIES
 from singleton.testing import lose
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,6 +36,9 @@ JOINED = re.sub(r'"\s*\n\s*f?"', "", SOURCE)
         ": storage answers again",
         "the storage does not answer as it should",
         "the storage denies access: check the connection's key, SAS or role assignments",
+        "check that the key, SAS or token is of this account and still valid",
+        "something in between answered",
+        "no request was sent",
         "The wait ended here because ",
         "Raise functionTimeout, make the bodies that hold the lock shorter, or don't wait: ",
         "was not waited for: ",
@@ -46,6 +50,12 @@ JOINED = re.sub(r'"\s*\n\s*f?"', "", SOURCE)
 def test_a_line_that_the_page_quotes_is_one_of_the_product(quote: str) -> None:
     assert quote in PAGE
     assert quote in JOINED
+
+
+def test_the_page_has_the_usual_codes_of_a_denial() -> None:
+    codes = set(re.findall(r"\| `(A\w+|K\w+)` \|", PAGE))
+    assert len(codes) == 5
+    assert codes <= {*REMEDIES}
 
 
 def test_the_page_has_each_reason_of_a_loss() -> None:

@@ -1,0 +1,97 @@
+"""Refusals in words: what was denied, where, and what helps. No text has a key, a signature, or what was signed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from singleton.stores.protocol import StoreFailure
+
+_KEY: Final = (
+    "check that the key, SAS or token is of this account and still valid, and that this machine's clock is right"
+)
+_SAS: Final = "make a SAS with the permissions read, add, create, write, delete and list on containers and objects"
+REMEDIES: Final[Mapping[str | None, str]] = {
+    "AuthenticationFailed": _KEY,
+    "InvalidAuthenticationInfo": _KEY,
+    "AuthorizationFailure": (
+        "the account's network rules may keep this app out: allow its network, or reach the account by a private "
+        "endpoint in the app's virtual network; if they don't, check the key, SAS or role assignments"
+    ),
+    "AuthorizationSourceIPMismatch": "the SAS or the account's firewall does not allow this app's address: allow it",
+    "KeyBasedAuthenticationNotPermitted": (
+        "the account permits no access by key, nor by a SAS made with a key: use an identity (set __accountName in "
+        "place of the connection string), or allow storage account key access"
+    ),
+    "AuthorizationPermissionMismatch": (
+        "the identity or SAS lacks a permission: assign the identity the role Storage Blob Data Contributor (for "
+        f"queues Storage Queue Data Contributor), which takes minutes to count; or {_SAS}"
+    ),
+    "AuthorizationResourceTypeMismatch": _SAS,
+    "AuthorizationServiceMismatch": "the SAS is for another service: make a SAS for blobs, and for queues where needed",
+    "AuthorizationProtocolMismatch": "the SAS is for https only: use the https address of the account",
+    "InsufficientAccountPermissions": _SAS,
+    "AccountIsDisabled": "the account is disabled: look at the subscription's state and bill, then enable the account",
+    "NoAuthenticationInformation": "the request had no key, SAS or token: check the connection's setting",
+}
+"""What helps, by the service's error code."""
+_DETAIL: Final = re.compile(rb"<AuthenticationErrorDetail>([^<]{1,4000})", re.IGNORECASE)
+_SIGNED: Final = re.compile(r"\b(server used|string[- ]to[- ]sign|canonical).*", re.IGNORECASE | re.DOTALL)
+_SECRET: Final = re.compile(r"'[^']*'|\"[^\"]*\"|[\w+/=%.-]{24,}|\bsig=\S*")
+_LONGEST: Final = 300
+
+
+class Destination(NamedTuple):
+    """The container or queue that requests go to.
+
+    Attributes:
+        name: the container or queue with account and setting, for messages.
+        endpoint: the service's URL, without secrets.
+        doubt: what may be wrong with the URL; empty: nothing.
+    """
+
+    name: str = ""
+    endpoint: str = ""
+    doubt: str = ""
+
+    @classmethod
+    def of(cls, what: str, url: str, setting: str) -> Destination:
+        """Return the destination ``what`` of an account: its URL, and the name of its app setting, if known."""
+        endpoint = url.partition("?")[0]
+        parts = urlsplit(endpoint)
+        lacks = bool(endpoint) and not parts.path.strip("/") and ".blob." not in endpoint and ".queue." not in endpoint
+        doubt = f"the address {endpoint} has no account in its path: an emulator's is like {endpoint}/devstoreaccount1"
+        named = f"{what} at {endpoint}" if endpoint else f"{what} of the caller's client"
+        return cls(f"for {named}" + (f", setting {setting}" if setting else ""), endpoint, doubt if lacks else "")
+
+
+NOWHERE: Final = Destination()
+
+
+def denial(failure: StoreFailure, service: str = "storage") -> str:
+    """Return who denies access, and what helps."""
+    if failure.source == "unsent":
+        return "no request was sent, because the connection's key, SAS or identity can't be used"
+    if failure.source == "between":
+        return (
+            f"access is denied by something between this process and the {service}: check proxy, firewall and ingress"
+        )
+    if (remedy := REMEDIES.get(failure.code)) is None:
+        return "the storage denies access: check the connection's key, SAS or role assignments"
+    return f"the {service} denies access: {remedy}"
+
+
+def reason_in(body: bytes) -> str:
+    """Return the service's reason in the body of a refusal; empty: none."""
+    found = _DETAIL.search(body)
+    return "" if found is None else reason(found[1].decode("utf-8", "replace"))
+
+
+def reason(detail: str) -> str:
+    """Return the service's reason without signatures and what was signed."""
+    said = " ".join(_SECRET.sub("…", _SIGNED.sub("", detail)).split())[:_LONGEST].strip()
+    return said if said.isprintable() else ""
