@@ -13,7 +13,6 @@ from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.base.tasks import to_its_end
 from singleton.locking.campaign import Campaign
 from singleton.runtime.lock_thread import runtime
-from singleton.runtime.reentry import ask_for_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -158,7 +157,6 @@ class Leadership(Campaign):
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
     async def _begin(self, registry: Registry) -> None:
-        ask_for_nobody()
         self._address = self._find_address()
         self._registry = registry
         registry.accompany(self._begin_campaign())

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from singleton.base.caller import alone
 from singleton.base.errors import LockClosed
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
@@ -61,6 +62,7 @@ class Running:
         self.stop()
 
     def _main(self) -> None:
+        alone.set(True)
         try:
             asyncio.run(self._run())
         except LockClosed:

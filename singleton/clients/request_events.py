@@ -13,6 +13,7 @@ from singleton.base.errors import LockNotAcquired
 from singleton.base.events import Call, no_longer_going, tell, tell_failed
 from singleton.base.several import all_or_none
 from singleton.base.timespan import format_timespan
+from singleton.locking.line import ENDLESS
 from singleton.locking.section import Section
 from singleton.runtime.holders import name_holder, patience
 
@@ -113,6 +114,8 @@ async def acquire_all(
         async with all_or_none(in_order, ask, registry.release, timeout=timeout) as holds:
             return tuple(holds[address] for address in addresses)
     except LockNotAcquired as error:
+        if error.reason == ENDLESS:
+            raise
         address = next(each for each in addresses if each.name == error.lock)
         await name_holder(registry, address, error, patience(timeout))
         within = f"within {format_timespan(timeout)}" if timeout else "at once"

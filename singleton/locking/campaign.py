@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from singleton.base.caller import serve_nobody
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, text_of
 from singleton.base.invocation import log as _log
 
@@ -60,6 +61,7 @@ class Campaign(ABC):
         """Learn that no attempt follows, and the reason."""
 
     async def _run(self) -> None:
+        serve_nobody()
         over: SingletonError = LockClosed(f"leadership {self.name!r} is over", lock=self.name)
         try:
             while True:

@@ -106,7 +106,7 @@ class Lock:
             store, name, timing, rng=rng, fencing=self._fencing, guess=guess, renewals=renewals
         )
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
-        self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self.guard.holder)
+        self._line = Line("lock", name, taken="somebody else has it", timing=timing, sections=self.guard)
         self._phases = self._line.phases
         self._server: asyncio.Task[None] | None = None
         self._record: SectionRecord | None = None
@@ -279,6 +279,8 @@ class Lock:
                 record = self._record = self.guard.inside = hold.record
                 record.guard = self.guard
                 self._line.grant(waiter, hold)
+                for look in self.guard.watches:
+                    look()
                 del waiter, hold  # the caller has the hold now, and may drop it (M-37)
                 if last is None:
                     self._line.answer_single_attempts()
@@ -305,7 +307,7 @@ class Lock:
         """Make the hold of the waiter."""
         token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
         hold = Section(self.name, waiter.owner, token, lease, waiter.invocation)
-        hold.fencing = self._fencing
+        hold.fencing, hold.record.loop = self._fencing, waiter.caller and waiter.caller.loop
         lease.whose, lease.owner, lease.began = waiter.invocation, waiter.owner, self._phases.loop.time()
         return hold
 

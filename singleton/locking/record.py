@@ -43,6 +43,7 @@ class SectionRecord:
         given_up: time of the user's end of the section, by ``now``; None before.
         uses: number of requests under way by which the section uses the lock's blob.
         guard: the guard of the blob, while the section is the one ``inside``; None for a shared hold.
+        loop: the event loop of the section's caller, or None.
     """
 
     def __init__(self, lost: LossSignal, about: About) -> None:
@@ -57,6 +58,7 @@ class SectionRecord:
         self._told: list[EndCallback] = []
         self.uses = 0
         self.guard: BlobGuard | None = None
+        self.loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._unused: asyncio.Future[None] | None = None
 
     @property
@@ -67,6 +69,11 @@ class SectionRecord:
             if self.over:
                 self._ending.set_result(None)
         return self._ending
+
+    @property
+    def keeps_waiting(self) -> bool:
+        """Tell whether waiters wait for the caller's end of the section: False while ``at_least`` keeps the lock."""
+        return not self.over and (not self.lost.ended or self.lost.is_set())
 
     @property
     def holder(self) -> Holder:
@@ -171,15 +178,22 @@ class BlobGuard:
         asking: task of the present read, which stores the answer.
         highest: the highest epoch in which this process may have given tokens.
         inside: the record of the running section, or None.
+        watches: called when the lock changes hands in this process.
     """
 
-    __slots__ = ("__weakref__", "asking", "highest", "inside", "reading")
+    __slots__ = ("__weakref__", "asking", "highest", "inside", "reading", "watches")
 
     def __init__(self) -> None:
         self.reading: Reading | None = None
         self.asking: asyncio.Task[None] | None = None
         self.highest = Highest()
         self.inside: SectionRecord | None = None
+        self.watches: tuple[Callable[[], object], ...] = ()
+
+    @property
+    def records(self) -> tuple[SectionRecord, ...]:
+        """The record of the running section, if any."""
+        return () if self.inside is None else (self.inside,)
 
     def holder(self, since: float = math.inf) -> Holder | None:
         """Return the known holder, or None; a read before ``since`` counts only if it is recent."""

@@ -19,6 +19,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from singleton.base.caller import serve_nobody
 from singleton.base.errors import ConfigurationError, LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.invocation import log as _log
 from singleton.base.invocation import speak_of
@@ -28,7 +29,7 @@ from singleton.locking.section import Section
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from singleton.base.hold import Hold
     from singleton.locking.lock import Lock
@@ -96,7 +97,11 @@ _TOGETHER: Final = 8
 
 
 class Semaphore:
-    """The semaphore of a name and limit in this process. Every method runs on one event loop."""
+    """The semaphore of a name and limit in this process. Every method runs on one event loop.
+
+    Attributes:
+        watches: called when a slot changes hands in this process.
+    """
 
     def __init__(
         self, name: str, limit: int, slot: Callable[[int], Lock], *, timing: Timing, rng: random.Random
@@ -107,7 +112,8 @@ class Semaphore:
         self._timing = timing
         self._rng = rng
         taken = f"all of its {limit} slots are taken"
-        self._line = Line("semaphore", name, taken=taken, timing=timing, try_once=math.inf)
+        self.watches: tuple[Callable[[], object], ...] = ()
+        self._line = Line("semaphore", name, taken=taken, timing=timing, sections=self, slots=limit, try_once=math.inf)
         self._phases = self._line.phases
         self._server: asyncio.Task[None] | None = None
         self._stand_ins: dict[int, asyncio.Task[None]] = {}
@@ -124,6 +130,14 @@ class Semaphore:
     def forgettable(self) -> bool:
         """See ``idle``."""
         return self.idle
+
+    @property
+    def records(self) -> Iterable[SectionRecord]:
+        """The records of the slots' sections in this process."""
+        return self._records.values()
+
+    def holder(self, _: float) -> None:
+        """Return None: a semaphore has several holders."""
 
     async def at_rest(self) -> None:
         """Wait for the end of the present tasks."""
@@ -181,6 +195,7 @@ class Semaphore:
 
     async def _serve(self) -> None:
         """While the line has waiters, ask for slots: for every slot if a single attempt needs the answer."""
+        serve_nobody()  # neither a request for a slot nor a stand-in is the caller's own
         loop = asyncio.get_running_loop()
         pause = self._timing.poll_min
         self._phases.begin()
@@ -275,7 +290,7 @@ class Semaphore:
             hold.record.end()
             return
         self._records[number] = hold.record
-        hold.owner = first.owner
+        hold.owner, hold.record.loop = first.owner, first.caller and first.caller.loop
         if self.limit > 1:
             hold.fencing = None  # a semaphore keeps no state: it has several holders
         hold.lease.whose = first.invocation

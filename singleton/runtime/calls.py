@@ -76,7 +76,7 @@ class Calls:
             raise _waits_for_itself("acquire")
         answer: CallResult[_T] = CallResult()
         try:
-            self._ask(work, answer)
+            self._ask(work, answer, blocks=True)
             result: _T = self._wait(answer)
             return self._remember(result)
         except BaseException:
@@ -89,7 +89,7 @@ class Calls:
         """Run ``work`` on the lock thread, and await its result; holds without a taker are released."""
         answer: CallResult[_T] = CallResult()
         try:
-            self._ask(work, answer)
+            self._ask(work, answer, blocks=False)
             return self._remember(await answer.awaited())
         except BaseException:
             self._abandon(answer)
@@ -133,9 +133,9 @@ class Calls:
             hold.own_lost.forget()
             hold.lost.forget()
 
-    def _ask(self, work: Work[_T], answer: CallResult[_T]) -> None:
+    def _ask(self, work: Work[_T], answer: CallResult[_T], *, blocks: bool) -> None:
         """Start the work of a caller. Cancelling the answer cancels the work; holds of a late result are released."""
-        coro, context = work(self.registry), asking_context()
+        coro, context = work(self.registry), asking_context(blocks=blocks)
         with self._door:
             if self.phase is Lifetime.OPEN:
                 self._soon(partial(self._begin, coro, answer, undo=self._give_back), context)

@@ -11,13 +11,12 @@ without a block may be released by any thread or task.
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import weakref
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from singleton.base.caller import Caller, serving, this_caller
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import JointSignal, raise_the_lost, shown_hold, single_holds
 from singleton.base.invocation import speak_in
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold, LossSignal
     from singleton.locking.record import SectionRecord
-
-Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
-"""A thread, and its running task."""
 
 
 class Nesting:
@@ -82,7 +78,6 @@ class SharedBlock:
 
 
 _nesting: ContextVar[Nesting | None] = ContextVar("singleton_nesting", default=None)
-_asker: ContextVar[Caller | None] = ContextVar("singleton_asker", default=None)
 
 
 class BodyContext:
@@ -169,7 +164,12 @@ def enter_again(lock: Hashable) -> tuple[Hold, SharedBlock] | None:
     caller, each = this_caller(), _nesting.get()
     while each is not None:
         joined = each.shared
-        if joined is not None and joined.lock == lock and each.caller == caller and (hold := each.section) is not None:
+        if (
+            joined is not None
+            and joined.lock == lock
+            and caller.is_inside(each.caller)
+            and (hold := each.section) is not None
+        ):
             hold.own_lost.raise_if_over()
             entry = SharedBlock(lock, joined.blocks)
             joined.blocks.add(entry)
@@ -178,18 +178,13 @@ def enter_again(lock: Hashable) -> tuple[Hold, SharedBlock] | None:
     return None
 
 
-def asking_context() -> Context:
+def asking_context(*, blocks: bool) -> Context:
     """Return a context for work on the lock thread: the work knows its caller and the caller's invocation."""
     context = copy_context()
-    context.run(_asker.set, this_caller())
+    context.run(serving.set, this_caller(blocks=blocks))
     context.run(shown_hold.set, None)  # the caller's hold, if dropped, must not wait for the end of this work (M-37)
     speak_in(context)
     return context
-
-
-def ask_for_nobody() -> None:
-    """Note on the lock thread that no caller waits for the present task, which outlives the caller's call."""
-    _asker.set(None)
 
 
 def refuse_reentry(name: str, owner: str, record: SectionRecord) -> None:
@@ -198,10 +193,10 @@ def refuse_reentry(name: str, owner: str, record: SectionRecord) -> None:
     Raises:
         LockNotAcquired: the caller certainly would wait for a block of its own.
     """
-    each, caller = _nesting.get(), _asker.get()
-    while each is not None:
+    each, caller = _nesting.get(), serving.get()
+    while each is not None and caller is not None:
         hold = each.section
-        if hold is not None and hold.record is record and each.caller == caller:
+        if hold is not None and hold.record is record and caller.is_inside(each.caller):
             mine = f" as {hold.owner!r}" if hold.owner else ""
             raise LockNotAcquired(
                 f"lock {name!r} was not acquired: its caller holds it already{mine}, and would wait for itself for "
@@ -213,12 +208,3 @@ def refuse_reentry(name: str, owner: str, record: SectionRecord) -> None:
                 holder=hold.record.holder,
             )
         each = each.around
-
-
-def this_caller() -> Caller:
-    """Return the running thread and task."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no loop runs on this thread
-        task = None
-    return threading.get_ident(), None if task is None else weakref.ref(task)

@@ -89,8 +89,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="re-entry is not seen where the lock was tried first",
         file="singleton/runtime/reentry.py",
-        old="        if hold is not None and hold.record is record and each.caller == caller:\n",
-        new="        if hold is not None and hold.record is record and each.caller != caller:\n",
+        old="        if hold is not None and hold.record is record and caller.is_inside(each.caller):\n",
+        new="        if hold is not None and hold.record is record and not caller.is_inside(each.caller):\n",
         breaks="a caller that asks again for its own lock waits for itself",
     ),
     Mutant(
