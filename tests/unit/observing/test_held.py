@@ -93,7 +93,7 @@ async def test_of_the_holds_of_a_function_the_longest_is_told(gauge: Gauge) -> N
 
 @virtual_time
 async def test_a_hold_that_was_lost_goes_on_no_more(gauge: Gauge) -> None:
-    async with AsyncLockClient().lock("a") as hold:
+    async with AsyncLockClient().lock("a", on_loss="tell") as hold:
         await asyncio.sleep(4.0)
         assert gauge.points() == {("lock",): pytest.approx(4, abs=0.1)}
         await asyncio.to_thread(lose, hold, "stolen")
