@@ -15,6 +15,7 @@ from singleton.base.timespan import FOREVER, parse_timespan
 from singleton.base.words import as_json
 from singleton.settings.hostid import on_flex_consumption
 from singleton.settings.hostjson import given_timeout, on_consumption, read_object
+from singleton.settings.misspelt import misspelt_sections
 from singleton.settings.options import load_options
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def check_host(app: AppSettings) -> Iterator[Finding]:
             f'host.json: "version" is {said}: it must be "2.0", or the host does not start', place=Place(_FILE, 1)
         )
     yield from _options(app)
+    yield from _misspelt(app)
     yield from _function_timeout(app)
     yield from check_queue_options(app)
     yield from _host_id(app)
@@ -72,6 +74,13 @@ def _options(app: AppSettings) -> Iterator[Finding]:
             if where.startswith(_FILE)
             else _place_of_setting(app, where),
         )
+
+
+def _misspelt(app: AppSettings) -> Iterator[Finding]:
+    for said in misspelt_sections(app.folder, app.values):
+        key = re.search(r'has the section "([^"]+)"', said)
+        place = place_in_host(app.folder, key[1]) if key else _place_of_setting(app, said)
+        yield RULES["section-misspelt"].broken(_from_folder(said, app), place=place)
 
 
 def _function_timeout(app: AppSettings) -> Iterator[Finding]:

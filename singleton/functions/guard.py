@@ -23,12 +23,15 @@ from singleton.base.invocation import log as _log
 from singleton.functions.body_result import finished, refuse_unanswered
 from singleton.functions.declaration import Declaration
 from singleton.functions.triggers import refuse_policy
+from singleton.functions.wait_limit import WaitLimit
 from singleton.locking.section import Section
 from singleton.runtime import holders
 from singleton.runtime.calls import unless_lost
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.reentry import BodyContext
 from singleton.runtime.waiter_count import WaitReport, is_full
+from singleton.settings.hostjson import wants_opentelemetry
+from singleton.settings.misspelt import warn_of_misspelt_sections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from singleton.functions.contention import Policy
     from singleton.functions.message_deferral import Deferring
     from singleton.functions.triggers import Trigger
-    from singleton.functions.wait_limit import Acquire, WaitLimit
+    from singleton.functions.wait_limit import Acquire
     from singleton.runtime.address import Address
     from singleton.runtime.calls import Locks, Work
     from singleton.runtime.registry import Registry
@@ -295,6 +298,7 @@ class Guard(Declaration):
     @cached_property
     def _told(self) -> bool:
         """Whether it was told what is to be said of the declaration: not at import, whose log lines get lost."""
+        warn_of_misspelt_sections(self.app_dir, os.environ)
         for notice in self._notices():
             _log.warning("%s on %s: %s", self.decorator, self.function, notice)
         return True
@@ -302,8 +306,6 @@ class Guard(Declaration):
     @cached_property
     def _observed(self) -> bool:
         """Observe its locks at the first invocation, if host.json says so; always true."""
-        from singleton.settings.hostjson import wants_opentelemetry
-
         if wants_opentelemetry(self.app_dir, os.environ):
             from singleton.observing.observe import observe_by_default
 
@@ -317,6 +319,4 @@ class Guard(Declaration):
 
     @cached_property
     def _limit(self) -> WaitLimit:
-        from singleton.functions.wait_limit import WaitLimit
-
         return WaitLimit.of(self.app_dir, os.environ)

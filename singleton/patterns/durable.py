@@ -31,6 +31,7 @@ from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
 from singleton.settings.hostid import host_id
 from singleton.settings.localrun import warn_of_local_run
+from singleton.settings.misspelt import warn_of_misspelt_sections
 from singleton.settings.options import find_app_dir, load_options
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def _check_text(name: str, value: object) -> None:
 async def _held(instance_id: str, timeout: float | None, connection: str) -> AsyncIterator[Hold]:
     app_dir = find_app_dir(Path.cwd(), os.environ)
     options = load_options(app_dir, os.environ)
+    warn_of_misspelt_sections(app_dir, os.environ)
     app = options.host_id or host_id(os.environ, app_dir)
     # No function is called ~durable, and no lock of level "host" begins with an encoded tilde.
     name = lock_name(app, "~durable", [instance_id])

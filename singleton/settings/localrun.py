@@ -87,9 +87,9 @@ def warn_of_local_run(
 
 
 def excludes_nobody(settings: Mapping[str, str], endpoint: str) -> bool:
-    """Tell whether these are the settings of a pod that other pods of its app would not wait for.
+    """Tell whether these are the settings of a pod whose locks exclude no other pod of the app.
 
-    With an emulator, or where a setting tells of development or tests, one pod may be all that there is.
+    With an emulator, or where a setting says development, a single pod may be meant.
     """
     said = (filled(settings, name) or "0" for name in _DEVELOPERS)
     developers = in_development(settings) or any(text.lower() not in ("0", "false") for text in said)

@@ -445,6 +445,21 @@ def nightly(clock: func.TimerRequest) -> None: ...
         host={"extensions": _options(lockPeriod="00:00:30")},
     ),
     Planted(
+        name="a section with a misspelt name",
+        finds=("section-misspelt",),
+        code=_queue(""),
+        host={"extensions": {"queues": {}}, "singelton": {"lockPeriod": "00:00:30"}},
+        says="did you mean 'singleton'?",
+        line='"singelton"',
+    ),
+    Planted(
+        name="an app setting of a section with a misspelt name",
+        finds=("section-misspelt",),
+        code=_queue(""),
+        settings={"AzureFunctionsJobHost__singelton__lockPeriod": "00:00:30"},
+        says="did you mean 'AzureFunctionsJobHost__singleton__lockPeriod'?",
+    ),
+    Planted(
         name="an app setting that is no option",
         finds=("option-refused",),
         code=_queue(""),
