@@ -13,7 +13,7 @@ from singleton.locking.failover import Touches
 from singleton.locking.lease import Lease, as_failure
 from singleton.locking.renewals import Renewals
 from singleton.stores.denials import denial
-from singleton.stores.protocol import LeaseStore, StoreFailure, too_late, within
+from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
 if TYPE_CHECKING:
     import random
@@ -106,11 +106,8 @@ class Acquisition:
             while True:
                 sent = loop.time()  # the lease's clock starts before the sending (B4)
                 try:
-                    async with asyncio.timeout_at(sent + _CALL):
-                        etag = await self._store.acquire(self._name, self._id, round(self._period))
-                        break
-                except TimeoutError as late:
-                    raise too_late(_CALL, late) from None
+                    etag = await within(_CALL, self._store.acquire(self._name, self._id, round(self._period)))
+                    break
                 except StoreFailure as failure:
                     if created or failure.meaning != "missing":
                         raise

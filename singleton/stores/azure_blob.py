@@ -247,9 +247,7 @@ class Judging:
             failure = self._failure(error)
             failure.__cause__ = Said(error)
             connects = failure.source == "unsent"
-        except (
-            BaseException
-        ) as error:  # of the SDK: an OSError, a ValueError; of the app's credential or transport: any
+        except BaseException as error:  # of the SDK an OSError, a ValueError; of the app's credential or transport any
             if from_outside(error):
                 raise
             what = type(error).__name__

@@ -11,16 +11,13 @@ if TYPE_CHECKING:
 
     from singleton.stores.protocol import StoreFailure
 
-_KEY: Final = (
-    "check that the key, SAS or token is of this account and still valid, and that this machine's clock is right"
-)
+_CREDENTIALS: Final = "check the connection's key, SAS or role assignments"
 _SAS: Final = "make a SAS with the permissions read, add, create, write, delete and list on containers and objects"
 REMEDIES: Final[Mapping[str | None, str]] = {
-    "AuthenticationFailed": _KEY,
-    "InvalidAuthenticationInfo": _KEY,
+    "AuthenticationFailed": f"{_CREDENTIALS}: are they of this account, and still valid? And is the clock right?",
     "AuthorizationFailure": (
         "the account's network rules may keep this app out: allow its network, or reach the account by a private "
-        "endpoint in the app's virtual network; if they don't, check the key, SAS or role assignments"
+        f"endpoint in the app's virtual network; if they don't, {_CREDENTIALS}"
     ),
     "AuthorizationSourceIPMismatch": "the SAS or the account's firewall does not allow this app's address: allow it",
     "KeyBasedAuthenticationNotPermitted": (
@@ -28,15 +25,11 @@ REMEDIES: Final[Mapping[str | None, str]] = {
         "place of the connection string), or allow storage account key access"
     ),
     "AuthorizationPermissionMismatch": (
-        "the identity or SAS lacks a permission: assign the identity the role Storage Blob Data Contributor (for "
+        f"{_CREDENTIALS}: a permission is missing. Assign the identity the role Storage Blob Data Contributor (for "
         f"queues Storage Queue Data Contributor), which takes minutes to count; or {_SAS}"
     ),
     "AuthorizationResourceTypeMismatch": _SAS,
-    "AuthorizationServiceMismatch": "the SAS is for another service: make a SAS for blobs, and for queues where needed",
-    "AuthorizationProtocolMismatch": "the SAS is for https only: use the https address of the account",
-    "InsufficientAccountPermissions": _SAS,
     "AccountIsDisabled": "the account is disabled: look at the subscription's state and bill, then enable the account",
-    "NoAuthenticationInformation": "the request had no key, SAS or token: check the connection's setting",
 }
 """What helps, by the service's error code."""
 _DETAIL: Final = re.compile(rb"<AuthenticationErrorDetail>([^<]{1,4000})", re.IGNORECASE)
@@ -77,12 +70,8 @@ def denial(failure: StoreFailure, service: str = "storage") -> str:
     if failure.source == "unsent":
         return "no request was sent, because the connection's key, SAS or identity can't be used"
     if failure.source == "between":
-        return (
-            f"access is denied by something between this process and the {service}: check proxy, firewall and ingress"
-        )
-    if (remedy := REMEDIES.get(failure.code)) is None:
-        return "the storage denies access: check the connection's key, SAS or role assignments"
-    return f"the {service} denies access: {remedy}"
+        return f"access is denied between this process and the {service}, by a proxy, an ingress or a firewall"
+    return f"the {service} denies access: {REMEDIES.get(failure.code, _CREDENTIALS)}"
 
 
 def reason_in(body: bytes) -> str:

@@ -106,13 +106,9 @@ async def within(seconds: float, request: Awaitable[_T]) -> _T:
         async with asyncio.timeout(seconds):
             return await request
     except TimeoutError as late:
-        raise too_late(seconds, late) from None
-
-
-def too_late(seconds: float, late: TimeoutError) -> StoreFailure:
-    """Return the failure of a request that got no answer within so many seconds."""
-    unsent = NOT_SENT in getattr(late.__cause__, "__notes__", ())
-    return StoreFailure(detail=f"no answer within {seconds:g} s", source="unsent" if unsent else "unknown")
+        unsent = NOT_SENT in getattr(late.__cause__, "__notes__", ())
+        source: Source = "unsent" if unsent else "unknown"
+        raise StoreFailure(detail=f"no answer within {seconds:g} s", source=source) from None
 
 
 def _by_status(status: int | None, code: str | None, source: Source) -> Meaning:
