@@ -126,7 +126,7 @@ class Candidacy(Campaign):
         self._seats[record] = current()
         seat.lease.whose = self._seats[record]
         record.ended.add_done_callback(lambda _: self._vacate(record))
-        seat.dropped = partial(release_dropped, asyncio.get_running_loop(), copy_context())
+        seat.dropped = partial(release_dropped, copy_context())
         return seat
 
     def _leads(self) -> Hold | None:

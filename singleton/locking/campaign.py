@@ -40,7 +40,7 @@ class Campaign(ABC):
 
     async def _end_campaign(self) -> None:
         """Stop asking; give the lock back, if the candidate has the lock."""
-        if self._task is not None:
+        if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait({self._task})
 

@@ -39,6 +39,7 @@ class SectionRecord:
 
     Attributes:
         lost: the loss signal of the hold.
+        lock_loop: the loop of the lock.
         over, settled: whether the section has reached its two ends.
         given_up: time of the user's end of the section, by ``now``; None before.
         uses: number of requests under way by which the section uses the lock's blob.
@@ -47,7 +48,7 @@ class SectionRecord:
     """
 
     def __init__(self, lost: LossSignal, about: About) -> None:
-        self._loop = loop = asyncio.get_running_loop()
+        self.lock_loop = loop = asyncio.get_running_loop()
         self.lost = lost
         self._began = loop.time()
         self._about = about
@@ -65,7 +66,7 @@ class SectionRecord:
     def ended(self) -> asyncio.Future[None]:
         """Done at the caller's end of the section; created on first use."""
         if self._ending is None:
-            self._ending = self._loop.create_future()
+            self._ending = self.lock_loop.create_future()
             if self.over:
                 self._ending.set_result(None)
         return self._ending
@@ -79,7 +80,7 @@ class SectionRecord:
     def holder(self) -> Holder:
         """The holder of the lock, in this process."""
         lock, owner, token, function = self._about
-        since = datetime.now(UTC) - timedelta(seconds=self._loop.time() - self._began)
+        since = datetime.now(UTC) - timedelta(seconds=self.lock_loop.time() - self._began)
         return Holder(
             lock=lock,
             owner=owner or None,
@@ -102,9 +103,22 @@ class SectionRecord:
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
 
+    def end_soon(self) -> None:
+        """End the section from any thread; at once if the loop is closed."""
+        try:
+            self.lock_loop.call_soon_threadsafe(self.end)
+        except RuntimeError:
+            self.move(self.lock_loop)
+            self.end()
+
+    def move(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Belong to another loop: the loop of the lock has ended, and nobody waits there."""
+        self.lock_loop = loop
+        self._waiting = self._ending = self._unused = None
+
     def until_ended(self) -> asyncio.Future[None]:
         """Return a future of the caller's end, for one wait. A cancellation of the wait does not touch ``ended``."""
-        self._waiting = self._loop.create_future()
+        self._waiting = self.lock_loop.create_future()
         if self.over:
             self._waiting.set_result(None)
         return self._waiting
@@ -126,7 +140,7 @@ class SectionRecord:
 
     async def until_unused(self) -> None:
         """Wait until the ended section uses the blob no longer."""
-        self._unused = self._loop.create_future()
+        self._unused = self.lock_loop.create_future()
         await self._unused
 
     def when_settled(self, call: Callable[[], object]) -> None:
@@ -138,7 +152,7 @@ class SectionRecord:
     async def until_settled(self) -> None:
         """Wait until the section is settled."""
         if not self.settled:
-            waiting: asyncio.Future[None] = self._loop.create_future()
+            waiting: asyncio.Future[None] = self.lock_loop.create_future()
             self.when_settled(lambda: None if waiting.done() else waiting.set_result(None))
             await waiting
 
@@ -217,3 +231,12 @@ class BlobGuards(Generic[_Blob]):
         """Return the guard of the blob."""
         self._last.append(guard := self._guards.setdefault(blob, BlobGuard()))
         return guard
+
+    def move(self, loop: asyncio.AbstractEventLoop, running: set[SectionRecord]) -> None:
+        """Belong to another loop, with these running sections only."""
+        for guard in self._guards.values():
+            guard.asking = None
+            if guard.inside in running:
+                guard.inside.move(loop)
+            else:
+                guard.inside = None

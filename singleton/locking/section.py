@@ -45,7 +45,7 @@ class Section(Hold):
 
     def __del__(self) -> None:
         """Report a dropped hold (M-37). The collector runs on any thread: take no mutex."""
-        if self.dropped is not None and not self.record.over and self.own_lost.reason != "closed":
+        if self.dropped is not None and not self.record.over:
             self.dropped(self.lock, self.record)
 
     def keeper(self) -> Keeper:

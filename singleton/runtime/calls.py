@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
-from singleton.base.hold import holds_in, raise_the_lost
-from singleton.locking.section import CLOSED
+from singleton.base.hold import holds_in, raise_the_lost, single_holds
+from singleton.locking.section import CLOSED, Section
 from singleton.runtime.call_result import CallResult
 from singleton.runtime.reentry import asking_context, outer_signals
 
@@ -39,7 +39,7 @@ class Lifetime(enum.Enum):
     """The life of the lock thread.
 
     open ── close ──► closing ── leases are released, or time is up ──► over
-      └────────────────┴─────── the thread could not be prepared ───────┘
+      └────────────────┴─ the thread could not be prepared, or has died ─┘
     """
 
     OPEN = "calls are served"
@@ -64,11 +64,12 @@ class Calls:
     ) -> None:
         """``wait``: blocks the calling thread until there is a result, and returns the value or raises the error."""
         self.phase = Lifetime.OPEN
-        self._failure: SingletonError | None = None
+        self.failure: SingletonError | None = None
         self.registry = registry
         self._loop = loop
         self._wait = wait
         self._door = threading.RLock()
+        self._waits: set[CallResult[Any]] = set()
 
     def call(self, work: Work[_T]) -> _T:
         """Run ``work`` on the lock thread, and block until its result; holds without a taker are released."""
@@ -83,6 +84,7 @@ class Calls:
             self._abandon(answer)
             raise
         finally:
+            self._waits.discard(answer)
             del answer  # the error's traceback has this frame: a circle of references otherwise
 
     async def call_async(self, work: Work[_T]) -> _T:
@@ -95,6 +97,7 @@ class Calls:
             self._abandon(answer)
             raise
         finally:
+            self._waits.discard(answer)
             del answer
 
     def release(self, hold: Hold) -> None:
@@ -102,18 +105,25 @@ class Calls:
         if threading.get_ident() == self._thread_id:
             raise _waits_for_itself("release")
         if (given_back := self._release(hold)) is not None:
-            with contextlib.suppress(LockClosed):
-                self._wait(given_back)
+            try:
+                with contextlib.suppress(SingletonError):  # of a lock thread that has ended
+                    self._wait(given_back)
+            finally:
+                self._waits.discard(given_back)
 
     async def release_async(self, hold: Hold) -> None:
         """Release in a coroutine. The caller's cancellation does not stop the release."""
         if (given_back := self._release(hold)) is not None:
-            with contextlib.suppress(LockClosed):
-                await given_back.awaited()
+            try:
+                with contextlib.suppress(SingletonError):
+                    await given_back.awaited()
+            finally:
+                self._waits.discard(given_back)
 
     def begin_closing(self) -> CallResult[None] | None:
         """Refuse new calls and close the registry; the result is given afterwards. None: closing has begun before."""
         closed: CallResult[None] = CallResult()
+        self._waits.add(closed)
         begun = self._move(
             Lifetime.OPEN,
             Lifetime.CLOSING,
@@ -132,10 +142,30 @@ class Calls:
         for hold in (*self.registry.acquired,):
             hold.own_lost.forget()
             hold.lost.forget()
+            if isinstance(hold, Section):
+                hold.record.over = True
+
+    def lose_all(self) -> None:
+        """Declare every hold lost (``closed``): the loop has died. No call is served from now on."""
+        while True:
+            with contextlib.suppress(RuntimeError):  # a caller has just got a hold: the set changed
+                holds = [*self.registry.acquired]
+                break
+        for hold in holds:
+            hold.own_lost.fire("closed")
+
+    def end_waits(self) -> None:
+        """Be over: who still waits for the loop gets the refusal."""
+        with self._door:
+            self.phase = Lifetime.OVER
+        for answer in (*self._waits,):
+            if answer.claim():
+                answer.fail(self._refusal())
 
     def _ask(self, work: Work[_T], answer: CallResult[_T], *, blocks: bool) -> None:
         """Start the work of a caller. Cancelling the answer cancels the work; holds of a late result are released."""
         coro, context = work(self.registry), asking_context(blocks=blocks)
+        self._waits.add(answer)
         with self._door:
             if self.phase is Lifetime.OPEN:
                 self._soon(partial(self._begin, coro, answer, undo=self._give_back), context)
@@ -154,19 +184,23 @@ class Calls:
 
     def _release(self, hold: Hold, *, dropped: bool = False) -> CallResult[None] | None:
         """Start the release; None: nothing to release. ``dropped``: the caller never got the hold."""
-        if hold.own_lost.reason == "closed":
-            return None
         given_back: CallResult[None] = CallResult()
 
         def begin() -> None:
             if dropped or not self.registry.end(hold, partial(given_back.give, None)):
                 self._begin((self.registry.drop if dropped else self.registry.release)(hold), given_back)
 
+        ended = hold.own_lost.reason == "closed"
         with self._door:
-            if self.phase is Lifetime.OVER:
-                return None
-            self._soon(partial(self._loop.call_soon, begin))  # after the first step of the work of earlier calls
-        return given_back
+            if not (ended or self.phase is Lifetime.OVER or self.failure is not None):
+                if not dropped:
+                    self._waits.add(given_back)
+                self._soon(partial(self._loop.call_soon, begin))  # after the first step of the work of earlier calls
+                return given_back
+        for part in single_holds(hold):  # no lease is to be released, but a later section may wait for the end
+            if isinstance(part, Section):
+                part.record.end_soon()
+        return None
 
     def _move(self, before: Lifetime, after: Lifetime, then: Callable[[], None] = lambda: None) -> bool:
         """Go from phase ``before`` to ``after`` and call ``then``, atomically; False: the phase was another."""
@@ -178,12 +212,14 @@ class Calls:
             return True
 
     def _refusal(self) -> SingletonError:
-        return LockClosed(CLOSED) if self._failure is None else self._failure.another()
+        return LockClosed(CLOSED) if self.failure is None else self.failure.another()
 
     def _remember(self, answer: _T) -> _T:
         for hold in holds_in(answer):
             hold.crossing = self
             self.registry.acquired.add(hold)
+        if self.failure is not None:
+            raise self._refusal()
         return answer
 
     async def _give_back(self, answer: object) -> None:

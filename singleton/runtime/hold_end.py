@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from singleton.locking.record import SectionRecord
 
 
-def release_dropped(loop: asyncio.AbstractEventLoop, context: Context, lock: str, record: SectionRecord) -> None:
-    """Release the lock of a dropped hold, on the lock's loop. Call on any thread. In a fork the loop does not run."""
+def release_dropped(context: Context, lock: str, record: SectionRecord) -> None:
+    """Release the lock of a dropped hold, on the lock's loop. Call on any thread."""
     with suppress(RuntimeError):  # the loop is closed: the lease expires
-        loop.call_soon_threadsafe(_end, lock, record, context=context)
+        record.lock_loop.call_soon_threadsafe(_end, lock, record, context=context)
 
 
 def _end(lock: str, record: SectionRecord) -> None:
     """End the section of a collected hold, unless the section has ended. Call on the lock's loop."""
     if not record.over:
-        _log.warning(
-            *("lock %s: its hold was garbage-collected without a release, and is released now", lock),
-            extra={"lock": lock},
-        )
+        if record.lost.reason != "closed":
+            _log.warning(
+                *("lock %s: its hold was garbage-collected without a release, and is released now", lock),
+                extra={"lock": lock},
+            )
         record.end()
 
 

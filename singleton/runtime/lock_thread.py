@@ -21,9 +21,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from singleton.base.clock import suspend_aware_clock
-from singleton.base.errors import SingletonError
+from singleton.base.errors import SingletonError, text_of
 from singleton.base.events import forget_going
 from singleton.base.invocation import catch_by, caught_here, print_unlogged, say, say_by
+from singleton.base.invocation import log as _log
 from singleton.runtime.calls import CLOSING, Calls, Lifetime
 from singleton.runtime.registry import Registry
 from singleton.stores.request_count import counted
@@ -145,6 +146,7 @@ class LockLoop(asyncio.SelectorEventLoop):
 
 _LAST_CALLS = 1.0
 _LAST_LINES = 1.0
+_TRIES: Final = 3
 
 
 class Runtime(Calls):
@@ -153,27 +155,43 @@ class Runtime(Calls):
     _loop: LockLoop
 
     def __init__(
-        self, registry: Registry, *, prepare: Callable[[], None] = lambda: None, log: LogThread | None = None
+        self,
+        registry: Registry,
+        *,
+        prepare: Callable[[], None] = lambda: None,
+        log: LogThread | None = None,
+        before: Runtime | None = None,
     ) -> None:
-        """Start the thread, which calls ``prepare`` before its loop runs. ``log``: the thread for its log lines."""
+        """Start the thread, which calls ``prepare`` before its loop runs.
+
+        ``log``: the thread for its log lines; ``before``: a lock thread that has died, and is replaced.
+        """
         super().__init__(registry, contextvars.Context().run(LockLoop))  # the loop's pipe keeps its maker's context
         self._log = log
         self._prepare = prepare
+        if before is not None:
+            registry.take_over(before.registry, self._loop)
         self._thread = threading.Thread(target=self._run, name="singleton-locks", daemon=True)
         self._thread.start()
-        self._thread_id = self._thread.ident
 
     def close(self) -> None:
         """Close locks and stores and end the thread. Waiting calls and later calls get ``LockClosed``."""
         if (closed := self.begin_closing()) is not None:
             closed.wait(CLOSING)
             if self.end():
-                self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CLOSING)
+                with contextlib.suppress(RuntimeError):  # the thread has died meanwhile
+                    self._loop.call_soon_threadsafe(self._loop.stop)
+        self.join()
+
+    def join(self) -> None:
+        """Wait for the end of the thread, except on the thread itself."""
+        if threading.get_ident() != self._thread_id:
+            self._thread.join(CLOSING)
 
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        self._thread_id = threading.get_ident()
         catch_by(_everything)
         asyncio.set_event_loop(self._loop)
         if self._log is not None:
@@ -181,8 +199,14 @@ class Runtime(Calls):
         try:
             if self._prepared():
                 self._loop.run_forever()
+                if self.phase is not Lifetime.OVER:
+                    self._die(RuntimeError("its loop was stopped"))
             self._loop.run_until_complete(self._drain())
+        except BaseException as error:  # noqa: BLE001 - nobody may wait for a thread that has died
+            self._die(error)
         finally:
+            self.end_waits()
+            self._thread_id = None
             self._loop.close()
             if self._log is not None:
                 self._log.close(_LAST_LINES)
@@ -192,23 +216,38 @@ class Runtime(Calls):
         try:
             self._prepare()
         except Exception as error:  # noqa: BLE001 - an import may raise anything
-            self._failure = SingletonError(f"the lock thread could not start: {error!r}")
-            self._failure.__cause__ = error
-            with self._door:
-                self.phase = Lifetime.OVER
+            self._fail(f"the lock thread could not start: {error!r}", error, Lifetime.OVER)
             return False
         return True
+
+    def _fail(self, text: str, error: BaseException, phase: Lifetime) -> None:
+        with self._door:
+            self.failure = SingletonError(text)
+            self.failure.__cause__ = error
+            self.phase = phase
+
+    def _die(self, error: BaseException) -> None:
+        """Tell holders and callers that no lease is renewed any more. The next call starts another thread."""
+        text = f"the lock thread of this process has ended by {text_of(error, repr)}: its holds are lost"
+        self._fail(text, error, Lifetime.CLOSING)
+        self.lose_all()
+        _log.critical("%s, and its waits end. The next call starts another lock thread", text, exc_info=error)
+        for _ in range(_TRIES):
+            with contextlib.suppress(BaseException):  # what has ended the loop may come once more
+                self._loop.run_until_complete(self._drain())
+                break
 
     async def _drain(self) -> None:
         """Let the last calls end; cancel the rest."""
         await asyncio.sleep(0)  # calls of the last moment start
         left = asyncio.all_tasks() - {asyncio.current_task()}
-        if left and self._failure is None:
+        if left and self.failure is None:
             _, left = await asyncio.wait(left, timeout=_LAST_CALLS)
         for task in left:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=_LAST_CALLS)
+        await self.registry.close_stores()
 
 
 _guard = threading.Lock()
@@ -271,11 +310,14 @@ def runtime() -> LockRuntime:
     global _current  # noqa: PLW0603 - one per process
     if _provider is not None:
         return _provider()
+    if (ending := _current) is not None and ending.failure is not None:
+        ending.join()
     with _guard:
-        if _current is None or _current.phase is Lifetime.OVER:  # a failed start is repeated
+        if _current is None or _current.phase is Lifetime.OVER:  # a failed start is repeated, a dead thread replaced
             with _loading:
                 importlib.import_module("singleton.runtime.accounts.stores")
-            _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_http, log=LogThread())
+            registry = Registry(_open_store, open_queue=_open_queue)
+            _current = Runtime(registry, prepare=_load_http, log=LogThread(), before=_current)
         return _current
 
 

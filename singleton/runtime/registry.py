@@ -185,6 +185,17 @@ class Registry:
         self.keepers: dict[Address, ListenerLock] = {}
         self._closed = False
 
+    def take_over(self, dead: Registry, loop: asyncio.AbstractEventLoop) -> None:
+        """Go on, on another loop, with the guards of a lock thread that has died.
+
+        Tokens still increase, and bodies that have not ended exclude later sections. That goes for holds which a caller
+        has: a hold that is kept for ``at_least``, or a listener's, has no caller who would end the section.
+        """
+        self.acquired, self._guards = dead.acquired, dead._guards
+        holds = [hold for hold in (*self.acquired,) if hold.crossing is not None and hold not in dead._tails]
+        parts = [part for hold in holds for part in single_holds(hold)]
+        self._guards.move(loop, {part.record for part in parts if isinstance(part, Section)})
+
     async def acquire(
         self,
         address: Address,
@@ -218,7 +229,7 @@ class Registry:
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
         if isinstance(hold, Section):
-            hold.dropped = partial(release_dropped, asyncio.get_running_loop(), copy_context())
+            hold.dropped = partial(release_dropped, copy_context())
         return self.kept(hold, at_least, max_hold) if at_least or max_hold is not None else hold
 
     def kept(self, hold: Hold, at_least: float, max_hold: float | None) -> Hold:
@@ -316,8 +327,12 @@ class Registry:
         await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
         await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))
         await self._end_companions()
-        await closed([*self._stores.values(), *self._queues.values()])
+        await self.close_stores()
         self._locks.clear()
+
+    async def close_stores(self) -> None:
+        """Close stores and queues."""
+        await closed([*self._stores.values(), *self._queues.values()])
         self._stores.clear()
         self._queues.clear()
 

@@ -84,6 +84,7 @@ class InboxWorker(Running):
         self._every = every
         self._is_async = is_async
         self._busy: set[asyncio.Task[None]] = set()
+        self._locks: LockRuntime
 
     def stop(self, timeout: float | None = None) -> bool:
         """Begin no more messages; wait at most ``timeout`` seconds for the current ones. Return whether they ended."""
@@ -94,26 +95,26 @@ class InboxWorker(Running):
         await super().run()
 
     async def _run(self) -> None:
-        locks, stopped = runtime(), self._prepare()
+        self._locks, stopped = runtime(), self._prepare()
         if self._stopping.is_set():
             return
 
         async def look(hold: Hold) -> None:
-            await locks.call_async(partial(self._service.look_if_due, hold, self._every))
+            await self._locks.call_async(partial(self._service.look_if_due, hold, self._every))
 
         name = f"inbox/{self._service.names.inbox}/look"
         looking = self._service.client.periodic(name, look, every=self._every)
         with ThreadPoolExecutor(self._keys, thread_name_prefix=name) as pool:
             async with looking:
                 try:
-                    await self._receive(locks, pool, stopped)
+                    await self._receive(pool, stopped)
                 finally:
                     for task in self._busy if not self._stopping.is_set() else ():
                         task.cancel()
                     if self._busy:
                         await asyncio.wait(self._busy)
 
-    async def _receive(self, locks: LockRuntime, pool: ThreadPoolExecutor, stops: asyncio.Event) -> None:
+    async def _receive(self, pool: ThreadPoolExecutor, stops: asyncio.Event) -> None:
         stopped = asyncio.ensure_future(stops.wait())
         pause = _SHORTEST
         try:
@@ -121,15 +122,15 @@ class InboxWorker(Running):
                 free, bells = min(self._keys - len(self._busy), _MOST), list["Taken"]()
                 if free:
                     try:
-                        bells = await locks.call_async(lambda registry: self._taken(registry, free))  # noqa: B023
+                        bells = await self._locks.call_async(lambda registry: self._taken(registry, free))  # noqa: B023
                         pause = _SHORTEST if bells else min(2 * pause, _LONGEST)
                     except LockClosed:
                         raise
                     except SingletonError:
                         _log.exception("inbox %s: nothing could be received from its queue", self._service.names.inbox)
-                        pause = _AFTER_TROUBLE
+                        pause, self._locks = _AFTER_TROUBLE, runtime()  # the lock thread may have died
                 for taken in bells:
-                    task = asyncio.get_running_loop().create_task(self._one(locks, pool, taken))
+                    task = asyncio.get_running_loop().create_task(self._one(self._locks, pool, taken))
                     self._busy.add(task)
                     task.add_done_callback(self._busy.discard)
                 if free and len(bells) == free:

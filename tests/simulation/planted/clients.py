@@ -82,7 +82,7 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="dropped holds are kept",
         file="singleton/runtime/hold_end.py",
-        old="        loop.call_soon_threadsafe(_end, lock, record, context=context)",
+        old="        record.lock_loop.call_soon_threadsafe(_end, lock, record, context=context)",
         new="        pass",
         breaks="a hold that was dropped without a release keeps its lock",
     ),
