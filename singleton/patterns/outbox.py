@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class StaleClaim(SingletonError):
-    """A later claim or a greater fencing token exists: nothing was written (S-12, S-13)."""
+    """A later claim, a greater token, or an earlier write of the claim exists: this call wrote nothing (S-12, S-13)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,6 +187,12 @@ OTHERS: list[Killed] = [
         partial(release.test_a_lease_whose_stamp_failed_is_given_back, "write", answered(403)),
     ),
     acquisition(
+        "a lease kept whose stamp was cut off by a close",
+        "        except BaseException:\n            self.unusable",
+        "        except Exception:\n            self.unusable",
+        partial(close.test_closing_at_any_moment_of_a_slow_acquisition_leaves_no_lease, 1.0),
+    ),
+    acquisition(
         "a stolen lease released",
         'if lease.lost in (None, "expired", "broken", "too long"):',
         "if lease is not None:",

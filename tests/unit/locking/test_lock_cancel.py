@@ -201,6 +201,38 @@ def test_a_cancellation_at_any_step_leaves_no_lease_and_forgets_no_waiter(
     assert at_every_step(scenario) > 2, "there was nothing to cancel"
 
 
+@pytest.mark.parametrize("stamped", ["by others", "by this process", "never"])
+@pytest.mark.parametrize("fate", [Fate(), Fate(up=0.5, down=0.5)], ids=["fast", "slow"])
+def test_a_cut_of_the_task_behind_the_line_at_any_await_leaves_nothing_leased(stamped: str, fate: Fate) -> None:
+    """A close cuts it, after its patience: also in the middle of a stamp."""
+
+    async def cut(loop: SteppedLoop) -> None:
+        network = Network()
+        lock, other = lock_on(network), lock_on(Network(network.service), 2)
+        if stamped != "never":
+            await section(lock)
+        if stamped == "by others":
+            await section(other)
+        await settled(network.service, lock, other)
+        network.fail_all(fate)
+        begin = lock._ensure_server
+
+        def begun() -> None:
+            lock._ensure_server = begin  # type: ignore[method-assign]
+            lock._server = loop.victim(lock._serve())
+
+        lock._ensure_server = begun  # type: ignore[method-assign]
+        waiting = asyncio.create_task(lock.acquire(timeout=20.0))
+        await asyncio.wait({waiting})
+        if waiting.exception() is None:
+            await release(waiting.result())
+            await asyncio.sleep(16.0 if waiting.result().lost.reason == "closed" else 0.0)  # its lease lapses
+        await asyncio.sleep(1.0)  # the last request arrives
+        await still_good(network, lock, other)
+
+    assert at_every_step(cut) > 10
+
+
 @pytest.mark.parametrize("again", [1, 5])
 @pytest.mark.parametrize("scenario", [alone, while_replies_get_lost, in_a_release], ids=lambda one: one.__name__)
 def test_a_second_cancellation_soon_after_changes_nothing(

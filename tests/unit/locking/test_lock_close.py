@@ -65,6 +65,24 @@ async def test_closing_at_any_moment_of_an_acquisition_leaves_no_lease(moment: f
     assert network.service.leased() == {}
 
 
+@pytest.mark.parametrize("moment", [step / 4 for step in range(32)])
+@virtual
+async def test_closing_at_any_moment_of_a_slow_acquisition_leaves_no_lease(moment: float) -> None:
+    network = Network()
+    await network.service.create(NAME)
+    network.fail_all(Fate(up=1.2, down=1.2))
+    lock = lock_on(network)
+    waiting = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(moment)
+    await lock.aclose()
+    assert lock.idle
+    if waiting.exception() is None:
+        await release(waiting.result())
+        await asyncio.sleep(15.0)
+    await asyncio.sleep(1.2)  # the last request arrives
+    assert network.service.leased() == {}
+
+
 @pytest.mark.parametrize("call", ["acquire", "create", "read", "write"])
 @pytest.mark.parametrize("fate", [LOST_REQUEST, Fate(up=2.0, down=2.0), answered(500)])
 @virtual
