@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import os
 from pathlib import Path
@@ -103,7 +104,8 @@ class Session:
         )
         check(self._account, "--account")  # under the option's name
         settings = {**os.environ, f"{_BY_IDENTITY}__{key}": self._account}
-        return LockContainer(resolve_blob_account(_BY_IDENTITY, settings), self.container, self.options.http)
+        account = dataclasses.replace(resolve_blob_account(_BY_IDENTITY, settings), setting="")
+        return LockContainer(account, self.container, self.options.http)
 
     @property
     def container(self) -> str:

@@ -402,7 +402,7 @@ class Lift(ContainerPass[Lifted]):
         try:
             epoch = await lift_epoch(self._store, blob.name, str(uuid.uuid4()))
         except StorageError as error:
-            if error.status == 404:
+            if isinstance(error.__cause__, StoreFailure) and error.__cause__.meaning == "missing":
                 return "gone"
             raise
         return "held" if epoch is None else "lifted"

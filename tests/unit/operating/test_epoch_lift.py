@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulator.conformance.lease_table import written
-from singleton.base.errors import StorageDenied, StorageError
+from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.operating.container_pass import Lift, Lifted, has_tokens
 from singleton.stores.lock_keeping import Listed
 from tests.support.network import LOST_REPLY, Fate, Network, answered
@@ -102,6 +102,15 @@ async def test_what_is_taken_or_deleted_between_listing_and_lifting_is_told_apar
     network.service.delete("deleted")
     await network.service.acquire("taken", foreign_id(), 15)
     assert await lifting == Lifted(held=1, gone=1)
+
+
+@virtual
+async def test_a_page_of_something_in_between_does_not_make_a_lock_one_that_is_gone() -> None:
+    network = Network()
+    await used(network, "a")
+    network.always("acquire", answered(404))
+    with pytest.raises(StorageUnavailable):
+        await a_lift(network)
 
 
 @virtual
