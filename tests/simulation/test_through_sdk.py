@@ -35,7 +35,7 @@ REFUSED: Final = "invocation: StorageError"
 """The service refused a request as senseless: no fault does that, so it is the store's."""
 
 MUTANTS: Final = [
-    Mutant("a release is never sent", STORE, "await judged(lease.release())", "return"),
+    Mutant("a release is never sent", STORE, "await self.judged(lease.release())", "return"),
     Mutant(
         "a release breaks whoever has the lease",
         STORE,
@@ -45,14 +45,14 @@ MUTANTS: Final = [
     Mutant("error codes are not read", STORE, 'str(getattr(code, "value", code)) if code else None', "None"),
     Mutant("leases last a minute", STORE, "lease_duration=duration", "lease_duration=60"),
     Mutant("the ETag of an acquire is not returned", STORE, "return _etag(lease.etag)", 'return ""'),
-    Mutant("the SDK's errors come through", STORE, "failure = _failure(error)\n", "raise\n"),
+    Mutant("the SDK's errors come through", STORE, "failure = self._failure(error)\n", "raise\n"),
     Mutant("writes are sent without the lease", STORE, "dict(metadata), lease=lease_id,", "dict(metadata),"),
     Mutant("metadata is not written", STORE, "dict(metadata), lease=lease_id,", "{}, lease=lease_id,"),
     Mutant(
         "the SDK makes up the lease id",
         STORE,
-        "lease = self._lease(name, lease_id)\n        await judged(lease.acquire",
-        "lease = self._lease(name, None)\n        await judged(lease.acquire",
+        "lease = self._lease(name, lease_id)\n        await self.judged(lease.acquire",
+        "lease = self._lease(name, None)\n        await self.judged(lease.acquire",
     ),
     Mutant("a blob that is there is an error", STORE, '("BlobAlreadyExists", "LeaseIdMissing")', '("LeaseIdMissing",)'),
     Mutant("a container that is there is an error", STORE, '"ContainerAlreadyExists"', '"NeverMind"'),
