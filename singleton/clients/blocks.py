@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import weakref
 from contextlib import AsyncContextDecorator, ContextDecorator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -15,6 +16,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold, holds_in
 from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
+from singleton.locking.section import claims
 from singleton.runtime.calls import SyncLocks, at_once, unless_lost
 from singleton.runtime.cancellation import LossWatch, fail
 from singleton.runtime.lock_thread import runtime
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from singleton.base.kinds import OnLoss
+    from singleton.locking.section import SectionClaim
     from singleton.runtime.calls import Locks, Work
     from singleton.runtime.reentry import Nesting
     from singleton.runtime.registry import Registry
@@ -106,6 +109,7 @@ def _refused(lock: str, function: object, why: str) -> ConfigurationError:
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _P = ParamSpec("_P")
+_ExitT = TypeVar("_ExitT", bound="Callable[..., Any]")
 
 
 class Again(NamedTuple):
@@ -118,6 +122,46 @@ class Again(NamedTuple):
     def lock(self) -> Hashable:
         """The lock's place and name, looked up when the block is entered."""
         return self.find_lock()
+
+
+class _Exit:
+    """The ``__exit__`` of a block, as a ``with`` statement looks it up before the block begins.
+
+    The exit has the claims of the block. The statement drops its exit at its end, however it ends: an interrupt may
+    come before the first line of ``__exit__``, and a variable may keep the hold.
+    """
+
+    __slots__ = ("__weakref__", "_block", "_function", "claims")
+
+    def __init__(self, block: _BaseBlock[Any], function: Callable[..., Any]) -> None:
+        self._block = block
+        self._function = function
+        self.claims: list[SectionClaim] = []
+
+    def __call__(self, *how: Any) -> Any:
+        return self._awaited(*how) if inspect.iscoroutinefunction(self._function) else self._function(self._block, *how)
+
+    async def _awaited(self, *how: Any) -> Any:
+        return await self._function(self._block, *how)  # the claims are kept until the end
+
+
+class _ExitMethod:
+    """A method that is looked up as ``_Exit``, of the class as a plain function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __get__(self, block: _BaseBlock[Any] | None, _: object = None) -> Callable[..., Any]:
+        if block is None:
+            return self._function
+        leaving = _Exit(block, self._function)
+        block._begins_with(leaving)  # noqa: SLF001 - of our own kind
+        return leaving
+
+
+def _dropped_at_the_end(function: _ExitT) -> _ExitT:
+    """Have a ``with`` statement drop the claims of its block at its end. See ``_Exit``."""
+    return cast("_ExitT", _ExitMethod(function))
 
 
 class _BaseBlock(Generic[_T]):
@@ -141,6 +185,12 @@ class _BaseBlock(Generic[_T]):
         self._locks: Locks
         self._holds: tuple[Hold, ...] = ()
         self._entered: tuple[Nesting, ...] = ()
+        self._leaving: weakref.ref[_Exit] | None = None
+
+    def _begins_with(self, leaving: _Exit) -> None:
+        """Note the exit of the statement which is about to enter the block; a later look-up enters nothing."""
+        if self._work is not None:
+            self._leaving = weakref.ref(leaving)
 
     def another(self) -> Self:
         """Return a new block for the same request, around a body."""
@@ -207,6 +257,9 @@ class _BaseBlock(Generic[_T]):
             self._entry = SharedBlock(self._again.lock, set())
             self._entry.blocks.add(self._entry)
         self._entered = enter(*self._holds, shared=self._entry)
+        leaving = None if self._leaving is None else self._leaving()
+        if leaving is not None:  # None: entered by hand, and the hold keeps its claim
+            leaving.claims += [claim for hold in self._holds for claim in claims(hold)]
         return got
 
     def _end(self) -> tuple[Hold, ...]:
@@ -229,6 +282,7 @@ class Block(_BaseBlock[_T]):
     def __enter__(self) -> _T:
         return at_once(self._acquired(SyncLocks(runtime())))
 
+    @_dropped_at_the_end
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -270,6 +324,7 @@ class AsyncBlock(_BaseBlock[_T]):
             self._watch = LossWatch(self._holds, task)
         return got
 
+    @_dropped_at_the_end
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

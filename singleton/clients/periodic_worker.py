@@ -19,6 +19,7 @@ from singleton.base.caller import alone
 from singleton.base.errors import LockClosed
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
+from singleton.locking.section import claims
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.lock_thread import runtime
 from singleton.runtime.reentry import BodyContext
@@ -209,12 +210,14 @@ class PeriodicWorker(Running):
             self._skips = True
             return
         self._skips = False
+        kept = claims(hold)  # by this frame, which an interrupt ends, and not by a variable that has the hold
         try:
             if not self._stopping.is_set():
                 with BodyContext(hold, shown=False):
                     await self._do(hold)
         finally:
             await locks.release_async(hold)
+            kept.clear()
 
     async def _do(self, hold: Hold) -> None:
         hold.raise_if_lost()  # this process may have stood still since it got the lock

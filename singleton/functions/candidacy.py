@@ -20,7 +20,7 @@ from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 from singleton.locking.campaign import Campaign
 from singleton.locking.line import HERE
-from singleton.locking.section import Section
+from singleton.locking.section import Section, SectionClaim
 from singleton.runtime.hold_end import release_dropped
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Candidacy(Campaign):
         self._seats[record] = current()
         seat.lease.whose = self._seats[record]
         record.ended.add_done_callback(lambda _: self._vacate(record))
-        seat.dropped = partial(release_dropped, copy_context())
+        seat.claim = SectionClaim(seat.lock, record, partial(release_dropped, copy_context()))
         return seat
 
     def _leads(self) -> Hold | None:

@@ -24,7 +24,7 @@ from singleton.functions.body_result import finished, refuse_unanswered
 from singleton.functions.declaration import Declaration
 from singleton.functions.triggers import refuse_policy
 from singleton.functions.wait_limit import WaitLimit
-from singleton.locking.section import Section
+from singleton.locking.section import Section, claims
 from singleton.runtime import holders
 from singleton.runtime.calls import unless_lost
 from singleton.runtime.cancellation import cancelled_when_lost
@@ -138,6 +138,7 @@ class Guard(Declaration):
     ) -> Any:
         if self.limit is not None:  # a slot's token fences no holder of another slot
             hold.token, hold.stateless = None, f"with limit={self.limit}, several have it at a time"
+        kept = claims(hold)  # by this frame, which an interrupt ends, and not by a variable that has the hold
         try:
             self._report("acquired", call, hold)
             known = weakref.ref(hold)  # the lock keeps its callbacks, and must not keep the hold (M-37)
@@ -151,6 +152,7 @@ class Guard(Declaration):
         finally:
             try:
                 await locks.release_async(hold)
+                kept.clear()
             finally:  # also after an interrupt or a cancellation, which does not stop the release
                 self._report("released", call, hold)
                 if isinstance(part := single_holds(hold)[0], Section) and not part.record.settled:

@@ -1,7 +1,8 @@
-"""A section: a hold in use."""
+"""A section: a hold in use, and the claim which keeps the section from its release."""
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, TypeAlias
 
 from singleton.base.errors import LockClosed
@@ -23,6 +24,23 @@ Dropped: TypeAlias = "Callable[[str, SectionRecord], object]"
 """Callback for a dropped hold: name of the lock, record of the section."""
 
 
+class SectionClaim:
+    """The claim to a section. A claim collected before the end of the section has the section released (M-37)."""
+
+    __slots__ = ("__weakref__", "_dropped", "_lock", "_record")
+
+    def __init__(self, lock: str, record: SectionRecord, dropped: Dropped) -> None:
+        """``dropped``: called, on any thread, if the claim is collected before the end of the section."""
+        self._lock = lock
+        self._record = record
+        self._dropped = dropped
+
+    def __del__(self) -> None:
+        """Report a dropped claim. The collector runs on any thread: take no mutex."""
+        if not self._record.over:
+            self._dropped(self._lock, self._record)
+
+
 class Section(Hold):
     """A hold with the record of its section.
 
@@ -30,23 +48,18 @@ class Section(Hold):
         record: the lock's record of the section.
         lease: the lease of the section.
         fencing: writer of the lock's blob; None for a shared hold, which may not write.
-        dropped: called, on any thread, if the hold is collected before the end of its section.
+        claim: the claim to the section, or a reference to the claim after a block took it.
     """
 
-    __slots__ = ("dropped", "fencing", "lease", "record")
+    __slots__ = ("claim", "fencing", "lease", "record")
 
     def __init__(self, lock: str, owner: str, token: int | None, lease: Lease, asking: Invocation | None) -> None:
         """``asking``: the invocation of the caller; its function is the holder's. None outside a guarded function."""
-        self.dropped: Dropped | None = None
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self.lease = lease
         self.record = SectionRecord(self.own_lost, (lock, owner, token, "" if asking is None else asking.function))
         self.fencing: FencingCounter | None = None
-
-    def __del__(self) -> None:
-        """Report a dropped hold (M-37). The collector runs on any thread: take no mutex."""
-        if self.dropped is not None and not self.record.over:
-            self.dropped(self.lock, self.record)
+        self.claim: SectionClaim | weakref.ref[SectionClaim] | None = None
 
     def keeper(self) -> Keeper:
         """See ``Hold.keeper``."""
@@ -65,6 +78,23 @@ class Section(Hold):
     def released(self) -> LockLost:
         """Make the error for a use of the hold after its end."""
         return self.own_lost.error("was released", "released")
+
+
+def claims(hold: Hold) -> list[SectionClaim]:
+    """Take the claims to the sections of a hold: from now on the caller keeps the lock, and not the hold.
+
+    A block keeps the claims in its own frame or object. A variable of the user's which has the hold then keeps no lock
+    whose block an interrupt has ended before the release. Blocks which share a hold share its claim.
+    """
+    taken = []
+    for part in hold._parts or (hold,):  # noqa: SLF001 - ``single_holds`` would be one more call, twice a section
+        if not isinstance(part, Section) or part.claim is None:
+            continue
+        claim = part.claim() if isinstance(part.claim, weakref.ref) else part.claim
+        if claim is not None:
+            part.claim = weakref.ref(claim)
+            taken.append(claim)
+    return taken
 
 
 CLOSED = "the locks of this process are closed, because the process ends"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in, raise_the_lost, single_holds
-from singleton.locking.section import CLOSED, Section
+from singleton.locking.section import CLOSED, Section, claims
 from singleton.runtime.call_result import CallResult
 from singleton.runtime.reentry import asking_context, outer_signals
 
@@ -185,10 +185,15 @@ class Calls:
     def _release(self, hold: Hold, *, dropped: bool = False) -> CallResult[None] | None:
         """Start the release; None: nothing to release. ``dropped``: the caller never got the hold."""
         given_back: CallResult[None] = CallResult()
+        kept = claims(hold)  # by the release, until its end: from now on no interrupt of the caller matters
+
+        async def release() -> None:
+            await (self.registry.drop if dropped else self.registry.release)(hold)
+            kept.clear()
 
         def begin() -> None:
             if dropped or not self.registry.end(hold, partial(given_back.give, None)):
-                self._begin((self.registry.drop if dropped else self.registry.release)(hold), given_back)
+                self._begin(release(), given_back)
 
         ended = hold.own_lost.reason == "closed"
         with self._door:

@@ -21,7 +21,7 @@ from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
 from singleton.locking.record import BlobGuards
 from singleton.locking.renewals import Renewals
-from singleton.locking.section import Section, closed_error
+from singleton.locking.section import Section, SectionClaim, claims, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
 from singleton.runtime.hold_end import give_back, lose_after, release_dropped, until_lost
 from singleton.runtime.holders import LongWait, WhoHas
@@ -178,7 +178,7 @@ class Registry:
         self._semaphores: Remembered[tuple[Address, int], Semaphore] = Remembered(keep)
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
-        self._tails: set[Hold] = set()
+        self._tails: dict[Hold, list[SectionClaim]] = {}
         self.waiters = WaiterCount()
         self._companions: dict[asyncio.Task[None], None] = {}  # in the order of arrival, as in ``Closing``
         self._lent: dict[LockContainer, set[Closing]] = {}
@@ -229,7 +229,7 @@ class Registry:
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
         if isinstance(hold, Section):
-            hold.dropped = partial(release_dropped, copy_context())
+            hold.claim = SectionClaim(hold.lock, hold.record, partial(release_dropped, copy_context()))
         return self.kept(hold, at_least, max_hold) if at_least or max_hold is not None else hold
 
     def kept(self, hold: Hold, at_least: float, max_hold: float | None) -> Hold:
@@ -278,7 +278,7 @@ class Registry:
             await give_back(hold)
         elif hold not in self._tails:
             hold.own_lost.freeze(kept=True)
-            self._tails.add(hold)
+            self._tails[hold] = claims(hold)
             self.accompany(asyncio.get_running_loop().create_task(self._release_at(due, hold)))
 
     def end(self, hold: Hold, then: Callable[[], object]) -> bool:
@@ -307,8 +307,8 @@ class Registry:
         with suppress(TimeoutError):  # without its lease the kept lock would exclude this process only
             async with asyncio.timeout_at(due):
                 await until_lost(hold)
-        self._tails.discard(hold)
         await self.drop(hold)
+        del self._tails[hold]
 
     def accompany(self, task: asyncio.Task[None]) -> None:
         """Keep a task until its end, or the closing of the registry."""

@@ -631,7 +631,6 @@ async def _(host: Host) -> None:
     Hold.__init__(hold, LOCK, token=1, lease=belief)
     await host.until(2.0)
     hold.lease, hold.record = cast("Lease", belief), SectionRecord(hold.lost, (LOCK, "me", 1, ""))
-    hold.dropped = lambda *_: None
     crowd.got(first, (hold,))
 
 
@@ -673,6 +672,13 @@ async def _(host: Host) -> None:
 async def _(host: Host) -> None:
     user, use = _user(host, "lock")
     user.blame_itself(use)
+
+
+@of("success without its lock")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    use.lost = True
+    user.must_have_failed(use, None)
 
 
 @of("worked after its stop")

@@ -15,6 +15,7 @@ from singleton.base import clock
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.invocation import log as _log
 from singleton.functions.body_result import refuse_unanswered
+from singleton.locking.section import claims
 from singleton.patterns.handler_call import call, call_async, told
 from singleton.patterns.ordered.aside_messages import put_aside
 from singleton.patterns.ordered.log_reader import LogReader, Position
@@ -142,11 +143,13 @@ class Visit:
         if hold is None:
             return VisitOutcome(again=self.bell.pause)
         hold.stateless = _TAKEN
+        kept = claims(hold)  # by this frame, which an interrupt ends, and not by a variable that has the hold
         try:
             with BodyContext(hold):
                 return await self._under(hold)
         finally:
             await self.locks.release_async(hold)
+            kept.clear()
 
     async def _under(self, hold: Hold) -> VisitOutcome:
         keeper = hold.keeper()

@@ -77,6 +77,11 @@ class User:
         text = f"{use.owner} asked again for {use.locks[0]}, and was not told at once"
         self.world.oracle.blame("waits for itself", text)
 
+    def must_have_failed(self, use: Use, error: BaseException | None) -> None:
+        """Judge the end of a block whose body returned under a lost hold."""
+        if error is None and use.lost:
+            self.world.oracle.blame("success without its lock", f"{use.owner} ended well, and its hold was lost")
+
     def blame_stopped(self, use: Use) -> None:
         """Judge the work of a worker that was stopped."""
         self.world.oracle.blame("worked after its stop", f"{use.owner} was stopped, and works once more")
@@ -108,8 +113,7 @@ class User:
         kept = use.doing != "waits" or use.kind == "worker"
         rest = plan.at_least * self.world.oracle.bounds.drift if kept else 0.0
         self.world.oracle.reached[f"use: {'ok' if error is None else type(error).__name__}"] += 1
-        if error is None and use.lost:
-            self.world.oracle.blame("success without its lock", f"{use.owner} ended well, and its hold was lost")
+        self.must_have_failed(use, error)
         if task.cancelled() and not use.cut:
             self.world.oracle.blame("cancelled by nobody", f"{use.owner} ended with a cancellation")
         self.book.over(use, error, rest=rest)
