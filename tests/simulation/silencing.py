@@ -20,7 +20,7 @@ F: Final = 2.0
 
 
 def _scene(scene: Scene) -> None:
-    guards = {name: guards_of(function)[0] for name, function in failovers._functions().items()}
+    guards = {name: guards_of(function)[0] for name, function in failovers.failover_functions().items()}
     scene.world.oracle.callers.know(guards)
     scene.world.oracle.silence.declared = {host.machine: {F} for host in (scene.a, scene.b)}
 

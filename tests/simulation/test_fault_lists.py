@@ -20,7 +20,7 @@ from simulator.virtual.faults.host_faults import (
     ShortPause,
     ShutDown,
 )
-from simulator.virtual.faults.network_faults import Fading, Failing, Lossy, Partition, Slow
+from simulator.virtual.faults.network_faults import Fading, Failing, ForgottenConnections, Lossy, Partition, Slow
 from simulator.virtual.faults.request_faults import (
     OF_MESSAGES,
     BreaksInVain,
@@ -66,6 +66,7 @@ BY_KIND: dict[type[WorldFault], st.SearchStrategy[Any]] = {
     Slow: st.builds(Slow, **NETWORK, delay=tenths(0.1, 8)),
     Failing: st.builds(Failing, **NETWORK, status=st.sampled_from([500, 503, 429, 408, 403, 404, 409])),
     Fading: st.builds(Fading, **NETWORK, slow_for=tenths(1, 9)),
+    ForgottenConnections: st.builds(ForgottenConnections, **WHEN),
     OneQueueRequest: st.builds(
         OneQueueRequest,
         **LASTING,
@@ -137,6 +138,7 @@ WORKLOADS = (
     "failover",
     "state",
     "once",
+    "wires",
 )
 
 

@@ -73,6 +73,7 @@ register(
             through_sdk=False,
         ),
         "images": _named("images", "start_images"),
+        "wires": _named("wires", "start_wires", through_sdk=False),
     },
 )
 

@@ -42,7 +42,7 @@ def start_failovers(world: World) -> None:
     """Let some hosts work under one or two locks, and now and then be candidates for a leadership."""
     rng = world.rng_work
     _let_clocks_drift(world)
-    declare(world, _functions())
+    declare(world, failover_functions())
     world.oracle.conduct.asked_by = lambda _: _ASKED
     fleet = rng.choice(_VALUES)
     mixed = rng.random() < 0.5
@@ -70,7 +70,7 @@ def _let_clocks_drift(world: World) -> None:
 
 
 @cache
-def _functions() -> dict[str, Callable[..., Any]]:
+def failover_functions() -> dict[str, Callable[..., Any]]:
     """Declare each function with each value: all of one key share a lock."""
 
     async def work(msg: str, job: Job) -> None:
@@ -117,7 +117,9 @@ async def _work(world: World, machine: Machine, worker: int, plan: list[tuple[fl
     for number, (pause, kind, key, job) in enumerate(plan):
         await asyncio.sleep(pause)
         invocation = f"{machine.name}/{worker}/{number}"
-        outcome = await invoke_one(world, machine, _functions(), kind, invocation, key=key, msg=message(key), job=job)
+        outcome = await invoke_one(
+            world, machine, failover_functions(), kind, invocation, key=key, msg=message(key), job=job
+        )
         world.oracle.reached[f"invocation: {outcome}"] += 1
 
 

@@ -28,6 +28,7 @@ ORDER: Final = (
     *("queue request", "strange error", "failing credentials", "blocked log"),
     *("silenced", "holder dies", "breaks in vain", "short pause"),
     *("state disturbed", "logs disturbed", "log request"),
+    *("forgotten connections",),
 )
 """The order of `KINDS`: it decides the meaning of a seed."""
 

@@ -83,6 +83,10 @@ class OpenStores:
         self._open_store = open_store
         self._open: dict[Machine, list[str]] = defaultdict(list)
 
+    def open_by(self, open_store: OpenStore) -> None:
+        """Open later stores in another way."""
+        self._open_store = open_store
+
     def store(self, machine: Machine, place: LockContainer) -> LeaseStore:
         """Open a machine's store."""
         return self._open_store(machine, place, self._opened(machine, store_of(place)))

@@ -85,6 +85,8 @@ class World:
         self.note, self.records = self._chronicle.note, self._chronicle.records
         for machine in self.machines:
             machine.tell = partial(self.note, machine.name)
+        self.forgets: dict[Machine, Callable[[], int]] = {}
+        """For hosts that ask through the shipped HTTP client: has the network forget their idle connections."""
         self.openings = OpenStores(stores(self.network, self.service, sdk=sdk))
         self.work = 0.0
         self.gives_up_at = math.inf
@@ -177,6 +179,12 @@ class World:
             lock = names[number % len(names)]
             self.note("world", "operator", action=action, lock=lock)
             self.service.operate(action, lock)
+
+    def forget_connections(self, index: int) -> None:
+        """Have the network forget the idle connections of a host."""
+        forget = self.forgets.get(self.machines[index])
+        if forget is not None and forget():
+            self.oracle.reached["idle connections forgotten"] += 1
 
     def spoil_log(self, index: int, seconds: float, *, raises: bool) -> None:
         """Let a host's log handler block whoever logs, or raise."""

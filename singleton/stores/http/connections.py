@@ -132,7 +132,7 @@ class Connections:
             loop = connection.loop
             self._idle.append((loop.time(), connection))
             if self._timer is None:
-                self._timer = loop.call_later(_IDLE, self._tidy, loop)
+                self._tidy(loop, loop.time())
         else:
             connection.abort()
         return answer
@@ -222,11 +222,13 @@ class Connections:
                 self._silence = max(self._silence, sent)
         self._cancelled.clear()
 
-    def _tidy(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _tidy(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         """Close connections that are idle for too long."""
-        while self._idle and loop.time() - self._idle[0][0] >= _IDLE:
+        now = max(loop.time(), due)  # asyncio's timers may come a hair too early
+        while self._idle and self._idle[0][0] + _IDLE <= now:
             self._idle.popleft()[1].abort()
-        self._timer = loop.call_at(self._idle[0][0] + _IDLE, self._tidy, loop) if self._idle else None
+        ends = self._idle[0][0] + _IDLE if self._idle else 0.0
+        self._timer = loop.call_at(ends, self._tidy, loop, ends) if self._idle else None
 
     async def _connected(self) -> _Connection:
         proxy = self._proxy
