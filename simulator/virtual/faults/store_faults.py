@@ -73,8 +73,8 @@ class StrangeError(StoreFault, kind="strange error"):
 
 _REFUSALS: Final[dict[str, Callable[[], Exception]]] = {
     "invalid tenant": lambda: ValueError("simulated: invalid tenant"),
-    "401": lambda: StoreFailure(401, None, "simulated: authentication failed"),
-    "no answer": lambda: StoreFailure(detail="simulated: no token"),
+    "401": lambda: StoreFailure(401, None, "simulated: authentication failed", source="unsent"),
+    "no answer": lambda: StoreFailure(detail="simulated: no token", source="unsent"),
 }
 
 
