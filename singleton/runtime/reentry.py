@@ -119,7 +119,9 @@ def outer_signals() -> tuple[LossSignal, ...]:
     signals: tuple[LossSignal, ...] = ()
     each = _nesting.get()
     while each is not None:
-        if (hold := each.hold) is not None:
+        hold = each.hold
+        given_up = isinstance(hold, Section) and hold.record.given_up is not None  # an interrupt ended the block
+        if hold is not None and not given_up:
             signals += (hold.own_lost,)
         each = each.around
     return signals

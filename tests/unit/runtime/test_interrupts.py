@@ -6,6 +6,7 @@ An interrupt is raised as a Python function is entered, which is where CPython l
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import sys
@@ -164,6 +165,23 @@ def test_wherever_an_interrupt_comes_the_lock_is_free_though_a_variable_has_the_
         gc.enable()
     assert 5 < came < MANY
     gc.collect()
+
+
+def test_a_lost_hold_whose_block_an_interrupt_ended_fails_no_later_call(thread: LockThread) -> None:
+    interrupts, locks = Interrupts(0), LockClient(options=OPTIONS)
+
+    @singleton
+    def later() -> str:
+        return "done"
+
+    def work() -> str:
+        with contextlib.suppress(Interrupt), locks.lock("job") as hold:
+            hold.lost.fire("expired")
+            interrupts.begin(hold)
+        eventually(lambda: hold.record.over)  # type: ignore[attr-defined]
+        return later()
+
+    assert contextvars.copy_context().run(work) == "done"
 
 
 def test_a_hold_that_was_entered_by_hand_is_kept_without_its_block(thread: LockThread) -> None:
