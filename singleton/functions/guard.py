@@ -144,6 +144,7 @@ class Guard(Declaration):
             known = weakref.ref(hold)  # the lock keeps its callbacks, and must not keep the hold (M-37)
             remove = hold.lost.add_callback(lambda reason: self._report("lost", call, known(), reason))
             try:
+                hold.raise_if_lost()
                 result = await self._inside(call, hold, body, cancel=cancel)
                 hold.raise_if_lost()
                 return result
@@ -165,7 +166,6 @@ class Guard(Declaration):
         """Make the hold current, and bracket the body with events: what a verdict judges."""
         outcome = "error"
         with BodyContext(hold):
-            hold.raise_if_lost()  # a thread that waited can't be cancelled
             tell("body_started", call, hold)
             try:
                 with cancelled_when_lost(hold) if cancel else contextlib.nullcontext():

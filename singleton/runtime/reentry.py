@@ -99,7 +99,7 @@ class BodyContext:
             mine = [hold.own_lost for hold in self._holds]
             outer = tuple(each for each in outer if each not in mine)
         if outer:
-            raise_the_lost(outer)
+            raise_the_lost(outer)  # a thread that waited can't be cancelled
             for hold in self._holds:
                 self._before.append((hold, hold.lost))
                 hold.lost = JointSignal(hold.own_lost, *outer)

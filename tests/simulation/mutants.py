@@ -12,6 +12,7 @@ from tests.simulation.planted.inboxes import INBOXES
 from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
+from tests.simulation.planted.nested import NESTED
 from tests.simulation.planted.once import ONCE
 from tests.simulation.planted.patterns import PATTERNS
 from tests.simulation.planted.remembered import REMEMBERED
@@ -226,6 +227,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *RENEWALS,
     *STATES,
+    *NESTED,
     # --- asking for it and giving it back ---
     Mutant(
         name="lost reply not asked again",
@@ -655,8 +657,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="entered after a loss",
         file=GUARD,
-        old="            hold.raise_if_lost()  # a thread",
-        new="            # a thread",
+        old="                hold.raise_if_lost()\n                result = ",
+        new="                result = ",
         breaks="a body begins although the lock was lost before it",
     ),
     Mutant(

@@ -31,6 +31,7 @@ from singleton.stores.stamps import EPOCH_KEY, HELD_KEY
 from tests.simulation.inbox_scenes import INBOXES, all_is_well, an_empty_log, counted_twice
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
+from tests.simulation.nested_scenes import NESTED
 from tests.simulation.pattern_scenes import PATTERNS
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
 from tests.simulation.silencing import SILENCING
@@ -854,6 +855,7 @@ SITUATIONS.update(MISDELIVERIES)
 SITUATIONS.update(STATES)
 SITUATIONS.update(PATTERNS)
 SITUATIONS.update(INBOXES)
+SITUATIONS.update(NESTED)
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------

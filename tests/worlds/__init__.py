@@ -74,6 +74,7 @@ register(
         ),
         "images": _named("images", "start_images"),
         "wires": _named("wires", "start_wires", through_sdk=False),
+        "nested": _named("nested", "start_nested", "nested"),
     },
 )
 

@@ -169,7 +169,7 @@ def inside(
         world.note(machine.name, "lock", kind=kind, lock=hold.lock, owner=hold.owner, token=hold.token, reason=reason)
 
     told("acquired")
-    forget = hold.lost.add_callback(lost)
+    forget = hold.own_lost.add_callback(lost)
     told("body_started")
     oracle.enter(body)
     try:
@@ -177,7 +177,7 @@ def inside(
     finally:
         oracle.leave(hold)
         forget()
-        told("body_ended", "lost" if hold.lost.is_set() else "ok")
+        told("body_ended", "lost" if hold.own_lost.is_set() else "ok")
         told("released")
 
 

@@ -219,7 +219,7 @@ class CallerChecks(Checks):
     def _released(self, invocation: _LockInvocation) -> None:
         machine = invocation.machine
         self._gave_back[machine.name, invocation.lock] = self.evidence.loop.now
-        if self.evidence.listens_no_longer(machine, invocation.owner):
+        if self.evidence.listens_no_longer(machine, invocation.owner) or self.evidence.runs_under_a_loss():
             return
         if not invocation.entered and not machine.stopped_since(self.evidence.bounds.period):
             self._blame("handed a lost lease", f"{invocation.owner} got {invocation.lock} when it was lost already")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -99,6 +100,10 @@ class RunningBody:
         return now if lease is None else self.machine.when(lease.deadline, now)
 
 
+AROUND: Final[ContextVar[tuple[RunningBody, ...]]] = ContextVar("simulator_bodies_around", default=())
+"""The guarded bodies around the running code, as their events tell: the lock's own list is not asked."""
+
+
 @dataclass(slots=True)
 class Bounds:
     """What the checks need to know of the locks' options, in seconds, and by how much clocks may be off."""
@@ -161,6 +166,10 @@ class Evidence:
         """Tell whether an invocation has a listener's seat that is lost: it runs no body under another lock either."""
         seats = [body for bodies in self._bodies.values() for body in bodies if body.shared and body.machine is machine]
         return any(seat.hold.owner == owner and seat.knows() for seat in seats)
+
+    def runs_under_a_loss(self) -> bool:
+        """Tell whether a guarded body around the running code has lost its hold: no body begins there."""
+        return any(body.knows() for body in AROUND.get() if body in self._bodies[body.lock])
 
     def inside(self, tenure: Tenure) -> list[RunningBody]:
         """Return the bodies that run under a lease."""

@@ -6,7 +6,7 @@ in the first run; "a stale token acted" does not in thousands.
 
     two inside         two bodies of one lock at once, neither of them paused, dead, or told that its hold is lost
     without lease      a body began although the service had not given its lease
-    entered lost       a body began although its hold was lost, or that of the listener around it
+    entered lost       a body began although its hold was lost, or that of a listener or body around it
     believes           by its owner's clock a lease is held for longer than it is, or is held although it has ended
     inside after end   a lease ended and a running async body is inside
     cancellation ignored  a lease ended, and the user's body, which was cancelled before that, goes on
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.virtual.oracle.blob_records import BlobRecordChecks
 from simulator.virtual.oracle.callers import CallerChecks
 from simulator.virtual.oracle.conduct import Conduct
-from simulator.virtual.oracle.evidence import Evidence, Moments, RunningBody
+from simulator.virtual.oracle.evidence import AROUND, Evidence, Moments, RunningBody
 from simulator.virtual.oracle.listeners import ListenerChecks
 from simulator.virtual.oracle.takeovers import TakeoverChecks
 from simulator.virtual.time.machine import Baton, here
@@ -98,12 +98,16 @@ class Oracle(Evidence):
                 sync = Baton.held() or not self.callers.are_cancelled(event.function)
                 if not shared and self.listens_no_longer(machine, event.owner):
                     self.blame("entered lost", f"{event.owner} began a body, and its process listens no longer")
+                if self.runs_under_a_loss():
+                    self.blame("entered lost", f"{event.owner} began a body of {event.lock} inside one of a lost hold")
                 body = RunningBody(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared)
                 body.failover = self.callers.failover_of(event.function)
                 self.enter(body)
+                AROUND.set((*AROUND.get(), body))
             case "body_ended":
                 self._must_call_back(hold := self._current_hold())
                 self.leave(hold)
+                AROUND.set(tuple(body for body in AROUND.get() if body.hold is not hold))
                 if event.mode == "listener":
                     self.listening.left(machine, event, hold)
 

@@ -15,6 +15,7 @@ from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 from singleton.patterns.once.results import kept_as, look
+from singleton.runtime.calls import unless_lost
 from singleton.runtime.cancellation import cancelled_when_lost
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class OnceGuard(Guard):
         async def looked(registry: Registry) -> Look:  # the store is opened where locks live, and not by who asks
             return await look(registry.store(place), call.lock)
 
-        found = await locks.call_async(looked)
+        found = await locks.call_async(unless_lost(looked))
         if found.outcome is not None:
             return _replayed(call, found.outcome)
 
@@ -118,7 +119,7 @@ class OnceGuard(Guard):
         hold = current_hold()
         hold.stateless = _TAKEN
         keeper = hold.keeper()
-        outcome = found.outcome_in(call.lock, await locks.call_async(lambda _: keeper.glance()))
+        outcome = found.outcome_in(call.lock, await locks.call_async(unless_lost(lambda _: keeper.glance())))
         if outcome is not None:
             return _replayed(call, outcome)
         hold.raise_if_lost()  # the look may have taken long

@@ -214,15 +214,6 @@ LISTENERS: tuple[Mutant, ...] = (
         breaks="somebody cancels an invocation, and is told that it failed",
     ),
     Mutant(
-        name="a body begins as its process listens no longer",
-        file=GUARD,
-        old="            hold.raise_if_lost()  # a thread",
-        new="            hold.own_lost.raise_if_over()  # a thread",
-        breaks="a thread that waited for its lock runs its body beside the next listener's",
-        by=("tests/unit/functions/test_listener_trouble.py",),
-        why="it takes a thread that waits for its own lock as its listener's lease runs out: five worlds in 3,000",
-    ),
-    Mutant(
         name="asked twice under a user's credential",
         file=OPENING,
         old="credential=own or account.credential, **options)\n    elif",

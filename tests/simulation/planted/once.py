@@ -81,7 +81,7 @@ ONCE: tuple[Mutant, ...] = (
     Mutant(
         name="functions don't look for what was done meanwhile",
         file=GUARD,
-        old="outcome = found.outcome_in(call.lock, await locks.call_async(lambda _: keeper.glance()))",
+        old="outcome = found.outcome_in(call.lock, await locks.call_async(unless_lost(lambda _: keeper.glance())))",
         new="outcome = None",
         breaks="an invocation that waited does again what it waited for",
         among="once",
