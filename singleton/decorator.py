@@ -199,6 +199,8 @@ def is_wrapper(function: object) -> bool:
 
 
 def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
+    if not inspect.iscoroutinefunction(target):
+        guard.refuse_blocking(target)
     _declared.append(guard)
     guards = tuple(sorted((guard, *guards_of(target)), key=lambda each: each.mode, reverse=True))
     # Of two declarations in a row, whichever comes first, the one wrapper asks who listens before it takes a lock.

@@ -39,7 +39,7 @@ def check_policy(subject: Subject, guard: Guard) -> Iterator[Finding]:
     if refused is not None:
         rule = RULES.get(refused.reason or "", RULES["declaration-refused"])
         # A finding has the function's name already.
-        yield rule.broken(re.sub(r"\A@singleton on \S+: ", "", str(refused)))
+        yield rule.broken(re.sub(r"\A@\w+ on \S+: ", "", str(refused)))
         return
     if _may_defer(guard):
         yield from _deferring(subject, guard)
@@ -58,6 +58,7 @@ def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:
     asked: list[Callable[[], None]] = [
         lambda: check_guardable(inspect.unwrap(subject.call), trigger.type),
         lambda: refuse_policy(name, guard.on_contention, trigger, {}),
+        guard.refuse_blocking,
     ]
     if guard.when_full == "defer":
         asked.append(lambda: refuse_none(name, "when_full='defer'", trigger, "when_full='raise'"))

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
 import os
+import re
 import sys
 from contextvars import ContextVar
+from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from singleton.base.errors import ConfigurationError
@@ -34,6 +37,9 @@ NAMED: Final = {
 NEVER_NONE: Final = frozenset({"blob", "cosmosDB", "eventGrid", "http", "kafka", "mysql", "queue", "serviceBus", "sql"})
 """Types of output bindings that the worker can't encode None for: as ``$return`` they make a function answer (H-87)."""
 _HTTP = "httptrigger"
+_MCP_TOOL = "mcpToolTrigger"
+_ON_LOOP = re.compile(r"\s*@[\w.]+\.mcp_tool\(")
+_BETWEEN = re.compile(r"\s*@([\w.]+\.)?(mcp_tool_property|once|singleton)\b")
 _RETURN = "$return"
 _CONTEXT = "context"
 _REPLAYED = ("orchestrationTrigger", "entityTrigger")
@@ -71,6 +77,7 @@ class Trigger(NamedTuple):
         settings: such as ``queueName``.
         function: the function's name to the Functions host, as far as it is known.
         returns: the type of the output that takes the function's return value, such as ``queue``; None: there is none.
+        on_loop: whether a coroutine of azure-functions calls the function, a plain ``def``, on the event loop.
     """
 
     type: str
@@ -78,6 +85,7 @@ class Trigger(NamedTuple):
     settings: Mapping[str, Any]
     function: str = ""
     returns: str | None = None
+    on_loop: bool = False
 
     @property
     def is_replayed(self) -> bool:
@@ -102,9 +110,13 @@ def trigger_of_function(function: Any) -> Trigger | None:
         return None
     name = str(function.get_function_name() or "")
     outputs = (str(binding.type) for binding in function.get_bindings() if binding.name == _RETURN)
-    return Trigger(
-        str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()), name, returns=next(outputs, None)
+    called = function.get_user_function()
+    inner = getattr(called, "__wrapped__", called)
+    on_loop = (
+        trigger.type == _MCP_TOOL and inspect.iscoroutinefunction(called) and not inspect.iscoroutinefunction(inner)
     )
+    settings = dict(trigger.get_dict_repr())
+    return Trigger(str(trigger.type), str(trigger.name), settings, name, next(outputs, None), on_loop)
 
 
 def find_trigger(function: Callable[..., Any]) -> Trigger | None:
@@ -216,6 +228,25 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
             f"returning; or use {otherwise}",
             reason="none-for-output",
         )
+
+
+def is_under_mcp_tool(function: Callable[..., Any]) -> bool:
+    """Tell by the source whether ``@app.mcp_tool()`` will wrap the function: the decorator has left no trace yet."""
+    code = users_code(function)
+    above = takewhile(lambda line: "def " not in line, linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :])
+    decorators = [line for line in above if line.lstrip().startswith("@")]
+    first = next(dropwhile(_BETWEEN.match, reversed(decorators)), "")
+    return _ON_LOOP.match(first) is not None
+
+
+def blocking(function: str, decorator: str) -> ConfigurationError:
+    """Make the error of a plain function that waits for its lock where a coroutine calls the function."""
+    return ConfigurationError(
+        f"{decorator} on {function}: @app.mcp_tool() calls a plain def on the event loop of the worker, and a wait for "
+        f"the lock would block the loop, with the holder of the lock. Write `async def`; or put {decorator} above "
+        "@app.mcp_tool(); or don't wait: on_contention='raise'",
+        reason="blocks-event-loop",
+    )
 
 
 def is_http(trigger: Trigger | None, arguments: Mapping[str, Any]) -> bool:

@@ -54,6 +54,8 @@ def declaring(
             answers=on_contention == "conflict",
         )
         run = guard.run_async if inspect.iscoroutinefunction(target) else guard.run
+        if run == guard.run:
+            guard.refuse_blocking(target)
         signature = Signature(target)
 
         def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:

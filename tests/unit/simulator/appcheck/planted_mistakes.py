@@ -51,6 +51,19 @@ _DEFER: Final = 'scope="Id", on_contention="defer"'
 _OTHERS: Final = "on_contention='skip'"
 
 PLANTED: Final = (
+    Planted(
+        name="a def that waits below mcp_tool",
+        finds=("blocks-event-loop",),
+        code="@app.mcp_tool()\n@singleton\ndef greet(name: str) -> str: return name\n",
+        says="@app.mcp_tool() calls a plain def on the event loop",
+        line="@singleton",
+    ),
+    Planted(
+        name="a def that waits and is made a tool by a call",
+        finds=("blocks-event-loop",),
+        code="@once(key='{name}')\ndef greet(name: str) -> str: return name\ntool = app.mcp_tool()(greet)\n",
+        says="Write `async def`",
+    ),
     Planted(name="skip on HTTP, below", finds=("skip-on-http",), code=_http(_OTHERS), line="@singleton"),
     Planted(
         name="skip on HTTP, above",
