@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_overloads, overload
 
 from singleton.functions.misdeclaration import declare, no_such_argument
-from singleton.functions.triggers import Signature, refuse_replayed
+from singleton.functions.triggers import Signature, is_under_mcp_tool, refuse_replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,8 +199,7 @@ def is_wrapper(function: object) -> bool:
 
 
 def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
-    if not inspect.iscoroutinefunction(target):
-        guard.refuse_blocking(target)
+    guard.refuse_blocking(on_loop=is_under_mcp_tool(target))
     _declared.append(guard)
     guards = tuple(sorted((guard, *guards_of(target)), key=lambda each: each.mode, reverse=True))
     # Of two declarations in a row, whichever comes first, the one wrapper asks who listens before it takes a lock.

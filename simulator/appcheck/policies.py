@@ -58,7 +58,7 @@ def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:
     asked: list[Callable[[], None]] = [
         lambda: check_guardable(inspect.unwrap(subject.call), trigger.type),
         lambda: refuse_policy(name, guard.on_contention, trigger, {}),
-        guard.refuse_blocking,
+        lambda: guard.refuse_blocking(on_loop=trigger.on_loop),
     ]
     if guard.when_full == "defer":
         asked.append(lambda: refuse_none(name, "when_full='defer'", trigger, "when_full='raise'"))

@@ -8,9 +8,12 @@ import threading
 import weakref
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 _PACKAGE: Final = str(Path(__file__).parents[1])
+
+
+LoopRef: TypeAlias = "weakref.ref[asyncio.AbstractEventLoop]"
 
 
 class Caller(NamedTuple):
@@ -26,7 +29,7 @@ class Caller(NamedTuple):
 
     thread: int
     task: weakref.ref[asyncio.Task[object]] | None = None
-    loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+    loop: LoopRef | None = None
     blocks_at: str | None = None
 
     def is_inside(self, block: Caller) -> bool:

@@ -193,6 +193,8 @@ class Declaration:
     code: CodeType | None = field(default=None, repr=False, compare=False)
     own: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
+    decorator: ClassVar[str] = "@singleton"
+    """By which users know it."""
     mode: ClassVar[Mode] = "function"
     switched_off: ClassVar[bool] = False
     """Whether tests have switched every guard off."""
@@ -217,6 +219,21 @@ class Declaration:
         """The longest time in seconds until a waiter asks for the lock again."""
         return self.options.lock_acquisition_polling_interval
 
+    def refuse_blocking(self, *, on_loop: bool) -> None:
+        """Refuse a policy that waits, for a plain ``def`` which a coroutine calls on the event loop (``on_loop``).
+
+        Raises:
+            ConfigurationError: the wait would block the loop, with the holder of the lock.
+        """
+        waits = self.on_contention == "wait" or (self.timeout is not None and not callable(self.on_contention))
+        if on_loop and waits and self.mode == "function":
+            raise ConfigurationError(
+                f"{self.decorator} on {self.function}: @app.mcp_tool() calls a plain def on the event loop of the "
+                "worker, and a wait for the lock would block the loop, with the holder of the lock. Write `async def`; "
+                f"or put {self.decorator} above @app.mcp_tool(); or don't wait: on_contention='raise'",
+                reason="blocks-event-loop",
+            )
+
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """Work out the lock of an invocation from its arguments and the worker's context.
 
@@ -226,6 +243,8 @@ class Declaration:
         known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
         function = str(known or self.function)
         refuse_policy(function, self.on_contention, self.trigger, arguments)
+        if self.trigger is not None and self.trigger.on_loop:
+            self.refuse_blocking(on_loop=True)
         if self.when_full == "defer":
             refuse_none(function, "when_full='defer'", self.trigger, "when_full='raise'")
         if "defer" in (self.on_contention, self.when_full) and self.enabled:

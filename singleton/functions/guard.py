@@ -22,7 +22,7 @@ from singleton.base.invocation import Invocation, current
 from singleton.base.invocation import log as _log
 from singleton.functions.body_result import finished, refuse_unanswered
 from singleton.functions.declaration import Declaration
-from singleton.functions.triggers import blocking, is_under_mcp_tool, refuse_policy
+from singleton.functions.triggers import refuse_policy
 from singleton.functions.wait_limit import WaitLimit
 from singleton.locking.section import Section, claims
 from singleton.runtime import holders
@@ -51,13 +51,8 @@ ONCE_MARK: Final = "__once__"
 
 @dataclass(frozen=True, kw_only=True)
 class Guard(Declaration):
-    """A declaration with mode ``function``: the lock is held around each invocation.
+    """A declaration with mode ``function``: the lock is held around each invocation."""
 
-    Attributes:
-        decorator: by which users know it.
-    """
-
-    decorator: ClassVar[str] = "@singleton"
     _report: ClassVar[Callable[..., None]] = staticmethod(tell)
     """Tells of acquisition, loss and release."""
 
@@ -84,20 +79,8 @@ class Guard(Declaration):
         """Seconds for which ``wait`` waits."""
         return self.options.lock_acquisition_timeout if self.timeout is None else self.timeout
 
-    def refuse_blocking(self, function: Callable[..., Any] | None = None) -> None:
-        """Refuse a function that would wait on an event loop; None: the trigger knows of the function's caller.
-
-        Raises:
-            ConfigurationError: ``@app.mcp_tool()`` calls the function, a plain ``def``.
-        """
-        if self.mode != "function" or self.waits == 0:
-            return
-        if (self.trigger and self.trigger.on_loop) if function is None else is_under_mcp_tool(function):
-            raise blocking(self.function, self.decorator)
-
     def run(self, call: Call, body: Callable[[], Any]) -> Any:
         """Run a sync body under the lock, on the caller's thread."""
-        self.refuse_blocking()
         from singleton.runtime.calls import SyncLocks, at_once
         from singleton.runtime.lock_thread import runtime
 

@@ -231,22 +231,14 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
 
 
 def is_under_mcp_tool(function: Callable[..., Any]) -> bool:
-    """Tell by the source whether ``@app.mcp_tool()`` will wrap the function: the decorator has left no trace yet."""
+    """Tell by the source whether ``@app.mcp_tool()`` will call this ``def``: the decorator has left no trace yet."""
+    if inspect.iscoroutinefunction(function):
+        return False
     code = users_code(function)
     above = takewhile(lambda line: "def " not in line, linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :])
     decorators = [line for line in above if line.lstrip().startswith("@")]
     first = next(dropwhile(_BETWEEN.match, reversed(decorators)), "")
     return _ON_LOOP.match(first) is not None
-
-
-def blocking(function: str, decorator: str) -> ConfigurationError:
-    """Make the error of a plain function that waits for its lock where a coroutine calls the function."""
-    return ConfigurationError(
-        f"{decorator} on {function}: @app.mcp_tool() calls a plain def on the event loop of the worker, and a wait for "
-        f"the lock would block the loop, with the holder of the lock. Write `async def`; or put {decorator} above "
-        "@app.mcp_tool(); or don't wait: on_contention='raise'",
-        reason="blocks-event-loop",
-    )
 
 
 def is_http(trigger: Trigger | None, arguments: Mapping[str, Any]) -> bool:

@@ -16,12 +16,11 @@ import asyncio
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.caller import serving
 from singleton.base.errors import LockNotAcquired, SingletonError, as_told
 from singleton.base.invocation import current
-from singleton.base.invocation import log as _log
 from singleton.base.timespan import format_timespan
 from singleton.locking.acquisition import storage_error
 from singleton.locking.phase import Phase, PhaseMachine
@@ -29,7 +28,7 @@ from singleton.locking.section import closed_error
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from singleton.base.caller import Caller
     from singleton.base.errors import SingletonError
@@ -37,25 +36,7 @@ if TYPE_CHECKING:
     from singleton.base.holder_record import Holder
     from singleton.base.invocation import Invocation
     from singleton.locking.phase import Timing
-    from singleton.locking.record import SectionRecord
     from singleton.locking.section import Section
-
-
-class Sections(Protocol):
-    """The sections of this process under a lock or a semaphore.
-
-    Attributes:
-        watches: called when the lock changes hands in this process.
-    """
-
-    watches: tuple[Callable[[], object], ...]
-
-    @property
-    def records(self) -> Iterable[SectionRecord]:
-        """The records of running sections."""
-
-    def holder(self, since: float) -> Holder | None:
-        """Return the known holder; a read before ``since`` counts only if it is recent."""
 
 
 @dataclass(slots=True, eq=False)
@@ -78,11 +59,6 @@ class Waiter:
         """The time-out in WebJobs' words: ``within 0:00:05`` (W-65)."""
         return "at once" if self.once else f"within {format_timespan(self.deadline - self.since)}"
 
-    @property
-    def blocks_at(self) -> str | None:
-        """The place of a call whose wait blocks an event loop, or None. A single attempt does not wait."""
-        return None if self.once or self.caller is None else self.caller.blocks_at
-
     def refuse(self, error: SingletonError) -> None:
         """End the wait with a copy of the error, unless the wait has ended."""
         if not self.granted.done():
@@ -97,13 +73,6 @@ HERE: Final = "in use here"
 """``reason`` of a ``LockNotAcquired`` whose holder is this process."""
 ENDLESS: Final = "event loop"
 """``reason`` of a ``LockNotAcquired`` whose wait would block the event loop of the holder."""
-_REMEDY: Final = (
-    "On an event loop, use AsyncLockClient with `async with` and `await`; make a guarded function `async def`; or call "
-    "the sync code by asyncio.to_thread"
-)
-_BLOCKING: Final = f"blocks the event loop of its thread: nothing else on the loop goes on meanwhile. {_REMEDY}"
-_warned: Final[set[str]] = set()
-"""Places in the code of which a warning has told."""
 _OURS: Final = "it is in use by this process"
 _SILENCE: Final = StoreFailure(detail="no answer yet")
 
@@ -116,9 +85,8 @@ class Line:
         name: name of the lock or semaphore.
         taken: words of an error for a holder in another process.
         timing: the lock's timing.
-        sections: the sections of this process.
+        holder: returns the known holder; a read before the given time counts only if it is recent.
         try_once: seconds for which a single attempt stands in line, at most; infinite: until an answer.
-        slots: greatest number of holders.
     """
 
     def __init__(
@@ -128,18 +96,16 @@ class Line:
         *,
         taken: str,
         timing: Timing,
-        sections: Sections,
+        holder: Callable[[float], Holder | None] = lambda _: None,
         try_once: float = _TRY_ONCE,
-        slots: int = 1,
     ) -> None:
         self.phases = PhaseMachine(f"{kind} {name}", timing)
         self.closed = False
         self._kind = kind
         self._name = name
         self._taken = taken
-        self._sections = sections
+        self._holder = holder
         self._try_once = try_once
-        self._slots = slots
         self._waiters: OrderedDict[Waiter, None] = OrderedDict()
         self._waking: asyncio.Future[bool] | None = None
 
@@ -163,9 +129,6 @@ class Line:
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
         alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)
         self._waiters[waiter] = None
-        if waiter.blocks_at is not None:
-            self._sections.watches = (*self._sections.watches, self.look_at_loops)
-            self.look_at_loops()
         serve()
         try:
             await waiter.granted
@@ -180,10 +143,6 @@ class Line:
             if alarm is not None:
                 alarm.cancel()
             self._waiters.pop(waiter, None)
-            if waiter.blocks_at is not None:
-                watches = [*self._sections.watches]
-                watches.remove(self.look_at_loops)
-                self._sections.watches = tuple(watches)
             if self._waking is not None:
                 self._wake()
             del waiter  # the error's traceback has this frame: a circle of references otherwise
@@ -246,32 +205,6 @@ class Line:
         """Note a holder elsewhere: the answer of single attempts."""
         self.phases.refuse()
         self.answer_single_attempts(self._taken)
-        for look in self._sections.watches:
-            look()
-
-    def look_at_loops(self) -> None:
-        """Refuse waits which block the event loop of the holders, and have no end; warn of further waits which block.
-
-        A wait has no end if as many sections and earlier waiters as there are slots belong to the loop which it blocks.
-        """
-        ahead = [record.loop for record in self._sections.records if record.keeps_waiting]
-        for waiter in tuple(self):
-            loop = None if waiter.caller is None else waiter.caller.loop
-            if (place := waiter.blocks_at) is not None:
-                if ahead.count(loop) >= self._slots:
-                    waiter.refuse(self._endless(place))
-                elif (ahead or self.phases.in_use) and place and place not in _warned:
-                    _warned.add(place)
-                    _log.warning("%s: %s %r is in use, and a wait here %s", place, self._kind, self._name, _BLOCKING)
-            if not waiter.once:
-                ahead.append(loop)
-
-    def _endless(self, place: str) -> LockNotAcquired:
-        text = (
-            f"{self._kind} {self._name!r} was not acquired{f' at {place}' if place else ''}: its holder, or a waiter "
-            f"before, runs on the event loop that this wait would block: the wait would have no end. {_REMEDY}"
-        )
-        return LockNotAcquired(text, lock=self._name, reason=ENDLESS, holder=self._sections.holder(math.inf))
 
     def failed(self, trouble: SingletonError) -> None:
         """Note an answer which is not usable; after too long a time of such answers the waits end."""
@@ -338,4 +271,4 @@ class Line:
     ) -> LockNotAcquired:
         text = f"{self._kind} {self._name!r} was not acquired {within}: {why}"
         here = HERE if why == _OURS else None
-        return LockNotAcquired(text, lock=self._name, owner=owner, reason=here, holder=self._sections.holder(since))
+        return LockNotAcquired(text, lock=self._name, owner=owner, reason=here, holder=self._holder(since))

@@ -41,7 +41,7 @@ from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
@@ -77,6 +77,7 @@ class Lock:
 
     Attributes:
         guard: the guard of the blob, shared by the locks of this process on the blob.
+        waiters: the waiters of this process, in line.
     """
 
     def __init__(
@@ -106,7 +107,8 @@ class Lock:
             store, name, timing, rng=rng, fencing=self._fencing, guess=guess, renewals=renewals
         )
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
-        self._line = Line("lock", name, taken="somebody else has it", timing=timing, sections=self.guard)
+        self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self.guard.holder)
+        self.waiters: Iterable[Waiter] = self._line
         self._phases = self._line.phases
         self._server: asyncio.Task[None] | None = None
         self._record: SectionRecord | None = None
@@ -237,6 +239,8 @@ class Lock:
                     if (unusable := self._acquisition.unusable) is not None:
                         self._phases.granted_unusable(*unusable)
                     self._line.judge(failure)
+                    if failure.meaning == "held":
+                        self.guard.tell_watches()
                     asked_to_wait = min(failure.retry_after, self._timing.poll_max) if failure.retry_after else 0.0
                 else:
                     self._phases.win()
@@ -279,8 +283,7 @@ class Lock:
                 record = self._record = self.guard.inside = hold.record
                 record.guard = self.guard
                 self._line.grant(waiter, hold)
-                for look in self.guard.watches:
-                    look()
+                self.guard.tell_watches()
                 del waiter, hold  # the caller has the hold now, and may drop it (M-37)
                 if last is None:
                     self._line.answer_single_attempts()

@@ -19,6 +19,7 @@ from singleton.stores.stamps import Highest, this_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from singleton.base.caller import LoopRef
     from singleton.base.hold import LossSignal
     from singleton.stores.protocol import StoreFailure
 
@@ -59,7 +60,7 @@ class SectionRecord:
         self._told: list[EndCallback] = []
         self.uses = 0
         self.guard: BlobGuard | None = None
-        self.loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self.loop: LoopRef | None = None
         self._unused: asyncio.Future[None] | None = None
 
     @property
@@ -70,11 +71,6 @@ class SectionRecord:
             if self.over:
                 self._ending.set_result(None)
         return self._ending
-
-    @property
-    def keeps_waiting(self) -> bool:
-        """Tell whether waiters wait for the caller's end of the section: False while ``at_least`` keeps the lock."""
-        return not self.over and (not self.lost.ended or self.lost.is_set())
 
     @property
     def holder(self) -> Holder:
@@ -192,7 +188,7 @@ class BlobGuard:
         asking: task of the present read, which stores the answer.
         highest: the highest epoch in which this process may have given tokens.
         inside: the record of the running section, or None.
-        watches: called when the lock changes hands in this process.
+        watches: called when the lock changes hands in this process, or is found to be in use.
     """
 
     __slots__ = ("__weakref__", "asking", "highest", "inside", "reading", "watches")
@@ -204,10 +200,10 @@ class BlobGuard:
         self.inside: SectionRecord | None = None
         self.watches: tuple[Callable[[], object], ...] = ()
 
-    @property
-    def records(self) -> tuple[SectionRecord, ...]:
-        """The record of the running section, if any."""
-        return () if self.inside is None else (self.inside,)
+    def tell_watches(self) -> None:
+        """Tell that the lock has changed hands, or is in use."""
+        for look in self.watches:
+            look()
 
     def holder(self, since: float = math.inf) -> Holder | None:
         """Return the known holder, or None; a read before ``since`` counts only if it is recent."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from singleton.base.hold import Hold
+    from singleton.locking.line import Waiter
     from singleton.locking.lock import Lock
     from singleton.locking.phase import Timing
     from singleton.locking.record import SectionRecord
@@ -100,7 +101,8 @@ class Semaphore:
     """The semaphore of a name and limit in this process. Every method runs on one event loop.
 
     Attributes:
-        watches: called when a slot changes hands in this process.
+        waiters: the waiters of this process, in line.
+        watches: called when every slot is found to be in use.
     """
 
     def __init__(
@@ -113,7 +115,8 @@ class Semaphore:
         self._rng = rng
         taken = f"all of its {limit} slots are taken"
         self.watches: tuple[Callable[[], object], ...] = ()
-        self._line = Line("semaphore", name, taken=taken, timing=timing, sections=self, slots=limit, try_once=math.inf)
+        self._line = Line("semaphore", name, taken=taken, timing=timing, try_once=math.inf)
+        self.waiters: Iterable[Waiter] = self._line
         self._phases = self._line.phases
         self._server: asyncio.Task[None] | None = None
         self._stand_ins: dict[int, asyncio.Task[None]] = {}
@@ -135,9 +138,6 @@ class Semaphore:
     def records(self) -> Iterable[SectionRecord]:
         """The records of the slots' sections in this process."""
         return self._records.values()
-
-    def holder(self, _: float) -> None:
-        """Return None: a semaphore has several holders."""
 
     async def at_rest(self) -> None:
         """Wait for the end of the present tasks."""
@@ -207,6 +207,8 @@ class Semaphore:
                 all_taken = await self._go_over(self._slots.all() if everything else self._slots.some())
                 if all_taken and everything:
                     self._line.refused()
+                    for look in self.watches:
+                        look()
                 await self._line.sleep_until(loop.time() + pause * self._rng.uniform(0.5, 1.0))
                 pause = min(pause * 2, self._timing.poll_max)
                 everything = any(waiter.once for waiter in self._line)

@@ -23,6 +23,7 @@ from singleton.locking.record import BlobGuards
 from singleton.locking.renewals import Renewals
 from singleton.locking.section import Section, SectionClaim, claims, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
+from singleton.runtime.blocked_loops import Contended, unless_endless
 from singleton.runtime.hold_end import give_back, lose_after, release_dropped, until_lost
 from singleton.runtime.holders import LongWait, WhoHas
 from singleton.runtime.reentry import refuse_reentry
@@ -223,7 +224,9 @@ class Registry:
                 refuse_reentry(address.name, owner, record)
             waiting = LongWait(self, address, owner)
             try:
-                hold = await lock.acquire(timeout=timeout, owner=owner)
+                wait = lock.acquire(timeout=timeout, owner=owner)
+                what = Contended(address.name, 1, lock.waiters, lambda: (lock.guard.inside,), lock.guard)
+                hold = await unless_endless(wait, what, owner)
             finally:
                 waiting.end()
         self.acquired.add(hold)
@@ -253,7 +256,9 @@ class Registry:
             return await semaphore.acquire(timeout=timeout, owner=owner)
         waiting = LongWait(self, address, owner, limit)
         try:
-            return await semaphore.acquire(timeout=timeout, owner=owner)
+            wait = semaphore.acquire(timeout=timeout, owner=owner)
+            what = Contended(address.name, limit, semaphore.waiters, lambda: semaphore.records, semaphore)
+            return await unless_endless(wait, what, owner)
         finally:
             waiting.end()
 

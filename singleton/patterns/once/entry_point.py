@@ -12,7 +12,14 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
 from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclaration import declare, options_of_app
-from singleton.functions.triggers import Signature, check_guardable, is_http, refuse_replayed, users_code
+from singleton.functions.triggers import (
+    Signature,
+    check_guardable,
+    is_http,
+    is_under_mcp_tool,
+    refuse_replayed,
+    users_code,
+)
 from singleton.patterns.once.keys import Key
 from singleton.patterns.once.once_guard import OnceGuard, OnceLayout
 from singleton.scopes.template import ScopeTemplate
@@ -54,8 +61,7 @@ def declaring(
             answers=on_contention == "conflict",
         )
         run = guard.run_async if inspect.iscoroutinefunction(target) else guard.run
-        if run == guard.run:
-            guard.refuse_blocking(target)
+        guard.refuse_blocking(on_loop=is_under_mcp_tool(target))
         signature = Signature(target)
 
         def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:

@@ -6,12 +6,11 @@ import asyncio
 
 from singleton.locking.line import Line
 from singleton.locking.phase import Timing
-from singleton.locking.record import BlobGuard
 from tests.support.world import NAME, now, virtual
 
 
 def a_line() -> Line:
-    return Line("lock", NAME, taken="somebody else has it", timing=Timing(), sections=BlobGuard())
+    return Line("lock", NAME, taken="somebody else has it", timing=Timing())
 
 
 @virtual

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, LockClient, LockNotAcquired, SingletonOptions, singleton
-from singleton.locking import line
+from singleton.runtime import blocked_loops
 from singleton.testing import held_elsewhere, memory, memory_locks
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LOCK = "job"
 
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(line, "_warned", set())
+    monkeypatch.setattr(blocked_loops, "_warned", set())
     with memory_locks():
         yield
 
