@@ -231,7 +231,7 @@ class BlobGuards(Generic[_Blob]):
     def move(self, loop: asyncio.AbstractEventLoop, running: set[SectionRecord]) -> None:
         """Belong to another loop, with these running sections only."""
         for guard in self._guards.values():
-            guard.asking = None
+            guard.asking, guard.watches = None, ()
             if guard.inside in running:
                 guard.inside.move(loop)
             else:
