@@ -41,6 +41,8 @@ _IDLE: Final = 15.0
 """Seconds for which an idle connection is kept. Services and firewalls close idle connections later, silently."""
 _SLOW: Final = 0.5
 """Seconds after which a further lookup of the host begins; with each lookup that is stuck so many more."""
+_RECENT: Final = 60.0
+"""Seconds from the last answer for which the host's known addresses serve while its lookups are stuck."""
 _HEAD_START: Final = 0.25
 """Seconds after which a host's next address is tried beside the address before, as in aiohttp."""
 _BUFFER: Final = 65_536
@@ -78,6 +80,8 @@ class Connections:
         self._tls = _tls() if scheme == "https" else None
         self._proxy_url = proxy
         self._lookups: dict[asyncio.Task[list[str]], float] = {}  # since when
+        self._known: list[str] = []  # the addresses that the last lookup found
+        self._answered = -math.inf  # when the last answer came
         self._connecting: set[Connecting] = set()
         self._open: set[_Connection] = set()
         self._idle: deque[tuple[float, _Connection]] = deque()  # since when; the last was used last
@@ -130,9 +134,10 @@ class Connections:
         refused = body and answer.status >= 300  # perhaps before the whole body was sent: over TLS nothing tells
         if reader.lasts and connection.usable and not refused:
             loop = connection.loop
-            self._idle.append((loop.time(), connection))
+            self._answered = loop.time()
+            self._idle.append((self._answered, connection))
             if self._timer is None:
-                self._tidy(loop, loop.time())
+                self._tidy(loop, self._answered)
         else:
             connection.abort()
         return answer
@@ -303,7 +308,8 @@ class Connections:
     async def _looked_up(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
         """Look the host up, once for all requests that wait. A further lookup begins beside a lookup that is stuck.
 
-        A request that gives up does not end a lookup for other requests.
+        A request that gives up does not end a lookup for other requests. While lookups are stuck, addresses serve from
+        which answers came of late, as they do on kept connections.
         """
         while True:
             wait = max(self._lookups.values(), default=-math.inf) + _SLOW * len(self._lookups) - loop.time()
@@ -317,11 +323,13 @@ class Connections:
                 if lookup.cancelled():
                     raise Unanswered("closed")
                 return lookup.result()
+            if self._known and loop.time() - self._answered < _RECENT:
+                return self._known
 
     def _looked(self, lookup: asyncio.Task[list[str]]) -> None:
         del self._lookups[lookup]
-        if not lookup.cancelled():
-            lookup.exception()  # marks the error as seen: perhaps no request waits any more
+        if not lookup.cancelled() and lookup.exception() is None:  # the look marks an error as seen
+            self._known = lookup.result()
 
     def _attended(self, attempt: Connecting) -> Connecting:
         """Have ``aclose`` cancel this attempt and wait for its end."""

@@ -386,3 +386,33 @@ async def test_the_more_lookups_are_stuck_the_later_the_next_one_begins(
         for task in asking:
             task.cancel()
         await asyncio.wait(asking)
+
+
+@pytest.mark.parametrize("recent", [True, False])
+async def test_while_lookups_are_stuck_addresses_serve_that_answered_of_late(
+    recent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept connections go to the same addresses all the while."""
+    lookups = 0
+
+    async def once(*_: object, **__: object) -> Any:
+        nonlocal lookups
+        lookups += 1
+        if lookups > 1:
+            await asyncio.Event().wait()
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", server.port))]
+
+    monkeypatch.setattr(connections, "_SLOW", 0.01)
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", once)
+    async with RawServer(Peer.serve) as server, aclosing(Connections("http", f"blob.example:{server.port}")) as client:
+        await ask(client)
+        client._idle.pop()[1].abort()
+        if recent:
+            assert (await ask(client)).status == 200
+            return
+        client._answered -= 60
+        asking = asyncio.create_task(ask(client))
+        await asyncio.wait({asking}, timeout=0.1)
+        assert not asking.done()
+        asking.cancel()
+        await asyncio.wait({asking})
