@@ -265,8 +265,7 @@ class Judging:
         url = str(getattr(getattr(response, "request", None), "url", ""))
         elsewhere = bool(url) and not url.startswith(self._to.endpoint)  # the answer is of whoever gives tokens
         if isinstance(error, ClientAuthenticationError) and (status is None or elsewhere):
-            detail = f"the credential gave no token: {type(error).__name__} {self._to.name}".strip()
-            return StoreFailure(401, None, detail, source="unsent")
+            return StoreFailure(401, None, f"{type(error).__name__} {self._to.name}".strip(), source="unsent")
         if status is None:
             connecting = hasattr(getattr(error, "inner_exception", None), "os_error")
             source: Source = "unsent" if connecting and not self._answered else "unknown"
