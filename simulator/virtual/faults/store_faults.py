@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from simulator.faults.fault_record import drawn
 from simulator.virtual.faults.network_faults import NetworkFault
 from simulator.virtual.faults.world_fault import Lasting, about, sometimes
+from singleton.stores.azure_blob import Judging
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -71,10 +74,27 @@ class StrangeError(StoreFault, kind="strange error"):
         return f"{share}the requests of {self.whose} {how} ({self.error}) for {self.seconds:g} s"
 
 
+def _heard(error: type[BaseException]) -> StoreFailure:
+    """Return what a request hears, by the shipped code, of a credential that raises this error."""
+
+    async def token() -> None:
+        raise error("simulated: no token")
+
+    try:
+        Judging()(token()).send(None)
+    except StoreFailure as failure:
+        return StoreFailure(detail=str(failure), source="unsent")
+    raise AssertionError("a credential that raises has given a token")
+
+
 _REFUSALS: Final[dict[str, Callable[[], Exception]]] = {
     "invalid tenant": lambda: ValueError("simulated: invalid tenant"),
     "401": lambda: StoreFailure(401, None, "simulated: authentication failed", source="unsent"),
     "no answer": lambda: StoreFailure(detail="simulated: no token", source="unsent"),
+    **{
+        error.__name__: partial(_heard, error)
+        for error in (SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit)
+    },
 }
 
 
@@ -93,15 +113,19 @@ class FailingCredentials(StoreFault, kind="failing credentials"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedLog(Lasting, kind="blocked log"):
-    """A log handler blocks the code that logs, or raises on the thread that logs for the locks."""
+    """A log handler blocks the code that logs. Or it raises, as listeners of events and callbacks on a loss do.
 
-    said: ClassVar[str] = "the log handler of host-{0.host} {0.what} for {0.seconds:g} s"
+    On the lock thread and the log thread each kind of error is raised in turn, ``SystemExit`` and its like too.
+    """
+
+    said: ClassVar[str] = "{0.what} for {0.seconds:g} s"
     raises: bool = sometimes(0.3)
 
     @property
     def what(self) -> str:
-        """Say what the handler does."""
-        return "raises" if self.raises else "blocks"
+        """Say what the watchers do."""
+        of = f"of host-{self.host}"
+        return f"log handler, listeners and callbacks {of} raise" if self.raises else f"the log handler {of} blocks"
 
     def strike(self, world: Target) -> None:
         world.spoil_log(self.host, self.seconds, raises=self.raises)

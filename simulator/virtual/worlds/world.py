@@ -33,7 +33,7 @@ from simulator.virtual.storage.network import Network, NetworkRequest, Passage
 from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, Stuck, VirtualLoop, watched
 from simulator.virtual.time.machine import Machine, here
-from simulator.virtual.worlds.logs import Logs
+from simulator.virtual.worlds.logs import RAISED, Logs
 from simulator.virtual.worlds.outcome import Chronicle, Resource, Run, broken_promises
 from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
 from singleton.base.events import LockEvent, subscribe
@@ -187,7 +187,7 @@ class World:
             self.oracle.reached["idle connections forgotten"] += 1
 
     def spoil_log(self, index: int, seconds: float, *, raises: bool) -> None:
-        """Let a host's log handler block whoever logs, or raise."""
+        """Let a host's log handler block whoever logs, or raise: then listeners and callbacks raise, too."""
         self._logs.spoil(self.machines[index], seconds, raises=raises)
 
     # --- running ------------------------------------------------------------------------------------------------------
@@ -208,7 +208,15 @@ class World:
             except (Deadlock, Stuck) as deadlock:
                 self.oracle.blame("deadlock", str(deadlock))
                 return self._result()
+            except (SystemExit, KeyboardInterrupt) as error:
+                if RAISED not in error.args:
+                    raise
+                self.oracle.blame(
+                    "lock thread ended", f"a {type(error).__name__} of a watcher has ended the lock thread"
+                )
+                return self._result()
             finally:
+                self._logs.calm()
                 self._bury()
                 self._logs.close()
                 logging.disable(logging.NOTSET)
@@ -324,9 +332,13 @@ class World:
         self.network.rules = [_no_network]
         for machine in self.machines:
             machine.revive()
-        with suppress(Stuck, Deadlock), watched(_BURIAL):
-            self.loop.run_until_complete(self._end_tasks())
-            self.loop.close_tasks()
+        try:
+            with suppress(Stuck, Deadlock), watched(_BURIAL):
+                self.loop.run_until_complete(self._end_tasks())
+                self.loop.close_tasks()
+        except (SystemExit, KeyboardInterrupt) as error:  # a task that ended so is awaited by another one
+            if RAISED not in error.args:
+                raise
 
     async def _end_tasks(self) -> None:
         this = asyncio.current_task()
