@@ -19,6 +19,7 @@ from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
 from simulator.virtual.workloads import guarded_calls, leaders, semaphores
 from simulator.virtual.workloads.leaders import LeaderWaiter
+from simulator.virtual.worlds.logs import RAISED
 from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold, LossSignal
@@ -744,6 +745,11 @@ async def _(host: Host) -> None:
     host.scene.world.spoil_log(host.machine.index, 5.0, raises=False)
     record = logging.makeLogRecord({"msg": "a line", "levelno": logging.WARNING})
     host.machine.context("locks").run(logging.getLogger("singleton").handle, record)
+
+
+@of("lock thread ended")
+async def _(_: Host) -> None:
+    raise SystemExit(RAISED)
 
 
 # --- the world, at its end --------------------------------------------------------------------------------------------
