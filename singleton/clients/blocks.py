@@ -139,10 +139,16 @@ class _Exit:
         self.claims: list[SectionClaim] = []
 
     def __call__(self, *how: Any) -> Any:
-        return self._awaited(*how) if inspect.iscoroutinefunction(self._function) else self._function(self._block, *how)
+        return self._function(self._block, *how)
 
-    async def _awaited(self, *how: Any) -> Any:
-        return await self._function(self._block, *how)  # the claims are kept until the end
+
+class _AsyncExit(_Exit):
+    """As ``_Exit``, for ``async with``: the coroutine keeps the claims to its end."""
+
+    __slots__ = ()
+
+    async def __call__(self, *how: Any) -> Any:
+        return await self._function(self._block, *how)
 
 
 class _ExitMethod:
@@ -150,11 +156,12 @@ class _ExitMethod:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self._exit = _AsyncExit if inspect.iscoroutinefunction(function) else _Exit
 
     def __get__(self, block: _BaseBlock[Any] | None, _: object = None) -> Callable[..., Any]:
         if block is None:
             return self._function
-        leaving = _Exit(block, self._function)
+        leaving = self._exit(block, self._function)
         block._begins_with(leaving)  # noqa: SLF001 - of our own kind
         return leaving
 

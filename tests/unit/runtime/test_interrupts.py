@@ -64,6 +64,13 @@ def in_lock(interrupts: Interrupts) -> None:
         interrupts.begin(hold)
 
 
+def in_a_kept_block(interrupts: Interrupts) -> None:
+    block = LockClient(options=OPTIONS).lock("job")
+    interrupts.kept.append(block)
+    with block as hold:
+        interrupts.begin(hold)
+
+
 def in_try_lock(interrupts: Interrupts) -> None:
     with LockClient(options=OPTIONS).try_lock("job") as hold:
         interrupts.begin(hold)
@@ -129,6 +136,7 @@ def in_a_guarded_coroutine(interrupts: Interrupts) -> None:
     "work",
     [
         in_lock,
+        in_a_kept_block,
         in_try_lock,
         in_semaphore,
         in_lock_all,
