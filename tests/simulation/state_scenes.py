@@ -54,6 +54,13 @@ async def _overwritten(host: Host) -> None:
     ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
 
 
+async def _written_after_all(host: Host) -> None:
+    ledger = _Ledger(host.scene.world)
+    ledger._refused.add((LOCK, (3, 1)))
+    args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
+    ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
+
+
 async def _lost(host: Host) -> None:
     ledger = _Ledger(host.scene.world)
     ledger._known[LOCK] = (5, 1)
@@ -67,6 +74,7 @@ def _of(part: Callable[[Host], Coroutine[Any, Any, None]]) -> Callable[[Scene], 
 STATES: Final[dict[str, Callable[[Scene], None]]] = {
     "state went back": _of(_went_back),
     "refused without a loss": _of(_refused),
+    "written after all": _of(_written_after_all),
     "overwritten": _of(_overwritten),
     "state lost": _of(_lost),
 }

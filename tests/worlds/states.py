@@ -3,6 +3,7 @@
 state went back         a holder read what is older than something that was acknowledged, or read, before he asked
 overwritten             the service carried out a write of a section, and a later one had read or written before
 refused without a loss  a holder was told that his lock is lost, and his hold is good
+written after all       a holder was told that his lock is lost, so nothing was written, and his write is carried out
 state lost              at the end the blob has what is older than something that was acknowledged or read
 false alarm             a holder was told of trouble with the storage, and there was none
 """
@@ -152,6 +153,8 @@ class _Ledger(Judge):
     """The greatest token of who has read or written."""
     _made: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How often an operator deleted the blob."""
+    _carried_out: set[tuple[str, _Value]] = field(default_factory=set)
+    _refused: set[tuple[str, _Value]] = field(default_factory=set)
 
     async def read(self, machine: Machine, hold: Hold) -> None:
         """Read, and compare with what must at least be there."""
@@ -169,7 +172,12 @@ class _Ledger(Judge):
     async def write(self, machine: Machine, hold: Hold, value: _Value) -> None:
         """Write, and note what was acknowledged."""
         made = self._made[hold.lock]
-        await self._used(machine, hold, hold.state.awrite(value))
+        try:
+            await self._used(machine, hold, hold.state.awrite(value))
+        except LockLost:
+            self._refused.add((hold.lock, value))
+            self._compare()
+            raise
         if made == self._made[hold.lock]:
             self._learn(hold.lock, value)
         self.world.oracle.reached["state written"] += 1
@@ -192,7 +200,9 @@ class _Ledger(Judge):
         """Take what the service has carried out."""
         if request.call != "put" or failure is not None:
             return
-        token = json.loads(request.args[3])[0]
+        token, number = json.loads(request.args[3])
+        self._carried_out.add((request.name, (token, number)))
+        self._compare()
         if token < self._latest[request.name]:
             self._blame(
                 "overwritten",
@@ -200,6 +210,11 @@ class _Ledger(Judge):
                 f"{self._latest[request.name]} has used it",
             )
         self._latest[request.name] = token
+
+    def _compare(self) -> None:
+        """Find a write that was refused, as its holder was told, and that was carried out."""
+        for lock, value in self._carried_out & self._refused:
+            self._blame("written after all", f"a holder was told that {lock} is lost, and {value} was written")
 
     def deleted(self, lock: str) -> None:
         """Take a blob that an operator deleted: what was kept is gone."""
