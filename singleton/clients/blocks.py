@@ -10,7 +10,7 @@ import functools
 import inspect
 import weakref
 from contextlib import AsyncContextDecorator, ContextDecorator
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold, holds_in
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from singleton.base.kinds import OnLoss
-    from singleton.locking.section import SectionClaim
     from singleton.runtime.calls import Locks, Work
     from singleton.runtime.reentry import Nesting
     from singleton.runtime.registry import Registry
@@ -124,7 +123,14 @@ class Again(NamedTuple):
         return self.find_lock()
 
 
-class _Exit:
+class Entered(Protocol):
+    """A block which a ``with`` statement enters."""
+
+    def begins_with(self, leaving: Exit) -> None:
+        """Note the exit of the statement which is about to enter the block; a later look-up enters nothing."""
+
+
+class Exit:
     """The ``__exit__`` of a block, as a ``with`` statement looks it up before the block begins.
 
     The exit has the claims of the block. The statement drops its exit at its end, however it ends: an interrupt may
@@ -133,41 +139,43 @@ class _Exit:
 
     __slots__ = ("__weakref__", "_block", "_function", "claims")
 
-    def __init__(self, block: _BaseBlock[Any], function: Callable[..., Any]) -> None:
+    def __init__(self, block: Entered, function: Callable[..., Any]) -> None:
         self._block = block
         self._function = function
-        self.claims: list[SectionClaim] = []
+        self.claims: list[object] = []
 
     def __call__(self, *how: Any) -> Any:
+        """Leave the block."""
         return self._function(self._block, *how)
 
 
-class _AsyncExit(_Exit):
-    """As ``_Exit``, for ``async with``: the coroutine keeps the claims to its end."""
+class _AsyncExit(Exit):
+    """As ``Exit``, for ``async with``: the coroutine keeps the claims to its end."""
 
     __slots__ = ()
 
     async def __call__(self, *how: Any) -> Any:
+        """Leave the block."""
         return await self._function(self._block, *how)
 
 
 class _ExitMethod:
-    """A method that is looked up as ``_Exit``, of the class as a plain function."""
+    """A method that is looked up as ``Exit``, of the class as a plain function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._exit = _AsyncExit if inspect.iscoroutinefunction(function) else _Exit
+        self._exit = _AsyncExit if inspect.iscoroutinefunction(function) else Exit
 
-    def __get__(self, block: _BaseBlock[Any] | None, _: object = None) -> Callable[..., Any]:
+    def __get__(self, block: Entered | None, _: object = None) -> Callable[..., Any]:
         if block is None:
             return self._function
         leaving = self._exit(block, self._function)
-        block._begins_with(leaving)  # noqa: SLF001 - of our own kind
+        block.begins_with(leaving)
         return leaving
 
 
-def _dropped_at_the_end(function: _ExitT) -> _ExitT:
-    """Have a ``with`` statement drop the claims of its block at its end. See ``_Exit``."""
+def dropped_at_the_end(function: _ExitT) -> _ExitT:
+    """Have a ``with`` statement drop the claims of its block at its end. See ``Exit``."""
     return cast("_ExitT", _ExitMethod(function))
 
 
@@ -192,10 +200,10 @@ class _BaseBlock(Generic[_T]):
         self._locks: Locks
         self._holds: tuple[Hold, ...] = ()
         self._entered: tuple[Nesting, ...] = ()
-        self._leaving: weakref.ref[_Exit] | None = None
+        self._leaving: weakref.ref[Exit] | None = None
 
-    def _begins_with(self, leaving: _Exit) -> None:
-        """Note the exit of the statement which is about to enter the block; a later look-up enters nothing."""
+    def begins_with(self, leaving: Exit) -> None:
+        """See ``Entered.begins_with``."""
         if self._work is not None:
             self._leaving = weakref.ref(leaving)
 
@@ -289,7 +297,7 @@ class Block(_BaseBlock[_T]):
     def __enter__(self) -> _T:
         return at_once(self._acquired(SyncLocks(runtime())))
 
-    @_dropped_at_the_end
+    @dropped_at_the_end
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -331,7 +339,7 @@ class AsyncBlock(_BaseBlock[_T]):
             self._watch = LossWatch(self._holds, task)
         return got
 
-    @_dropped_at_the_end
+    @dropped_at_the_end
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

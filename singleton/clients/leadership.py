@@ -6,11 +6,13 @@ import asyncio
 import concurrent.futures
 import os
 import threading
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.base.tasks import to_its_end
+from singleton.clients.blocks import dropped_at_the_end
 from singleton.locking.campaign import Campaign
 from singleton.runtime.lock_thread import runtime
 
@@ -19,9 +21,25 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing
+    from singleton.clients.blocks import Exit
     from singleton.clients.request_events import CandidateRequests
     from singleton.runtime.address import Address
     from singleton.runtime.registry import Registry
+
+
+class LeadershipClaim:
+    """The claim of a ``with`` block to its candidacy. A claim collected before the end of the campaign ends it."""
+
+    _campaign: asyncio.Task[None] | None = None
+
+    def __init__(self, campaign: asyncio.Task[None]) -> None:
+        self._campaign = campaign
+
+    def __del__(self) -> None:
+        """End the campaign, unless the campaign has ended. The collector runs on any thread."""
+        if self._campaign is not None and not self._campaign.done():
+            with suppress(RuntimeError):  # the loop is closed
+                self._campaign.get_loop().call_soon_threadsafe(self._campaign.cancel)
 
 
 class Leadership(Campaign):
@@ -52,6 +70,7 @@ class Leadership(Campaign):
         self._over: SingletonError | None = None
         self._waiting: dict[concurrent.futures.Future[Hold], None] = {}  # in the order in which they came
         self._process = 0
+        self._leaving: weakref.ref[Exit] | None = None
         self._crossing: Crossing | None = None
         self._address: Address
         self._registry: Registry
@@ -103,18 +122,22 @@ class Leadership(Campaign):
         self._enter()
         try:
             runtime().call(self._begin)
+            if self._leaving is not None and (leaving := self._leaving()) is not None and self._task is not None:
+                leaving.claims.append(LeadershipClaim(self._task))
             return self
         except BaseException:  # the block is not entered, and nobody else would end it
             with suppress(SingletonError):
                 self.stop()
             raise
 
+    @dropped_at_the_end
     def __exit__(self, *_: object) -> None:
-        try:
-            self.stop()
-        except BaseException:  # perhaps an interrupt before the end began
-            self.stop()
-            raise
+        self.stop()
+
+    def begins_with(self, leaving: Exit) -> None:
+        """See ``Entered.begins_with``."""
+        if not self._process:
+            self._leaving = weakref.ref(leaving)
 
     async def __aenter__(self) -> Self:
         self._enter()

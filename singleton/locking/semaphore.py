@@ -19,7 +19,6 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.caller import serve_nobody
 from singleton.base.errors import ConfigurationError, LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.invocation import log as _log
 from singleton.base.invocation import speak_of
@@ -195,7 +194,6 @@ class Semaphore:
 
     async def _serve(self) -> None:
         """While the line has waiters, ask for slots: for every slot if a single attempt needs the answer."""
-        serve_nobody()  # neither a request for a slot nor a stand-in is the caller's own
         loop = asyncio.get_running_loop()
         pause = self._timing.poll_min
         self._phases.begin()
