@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import weakref
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -47,6 +48,13 @@ if TYPE_CHECKING:
 
 ONCE_MARK: Final = "__once__"
 """The attribute of a function with ``@once``: the guard."""
+left_out: Final[ContextVar[list[Call] | None]] = ContextVar("singleton_left_out", default=None)
+"""For a guard above: the calls of the guards below that ended without their body, or with a body that is repeated."""
+
+
+def _leave_out(call: Call) -> None:
+    if (above := left_out.get()) is not None:
+        above.append(call)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,13 +127,13 @@ class Guard(Declaration):
             tell_failed(call, error)
             raise
         if hold is None:
-            return None
+            return _leave_out(call)
         try:
             return await self._held(locks, hold, call, body, cancel=cancel)
         except Exception as error:
             # The host does not count for messages that were put back. The lock is given back by now.
             if self._puts_back(self.trigger) and await self._deferring.failed(call, error, locks):
-                return None
+                return _leave_out(call)
             raise
 
     async def _held(
@@ -159,7 +167,7 @@ class Guard(Declaration):
         self, call: Call, hold: Hold, body: Callable[[], Coroutine[Any, Any, Any]], *, cancel: bool
     ) -> Any:
         """Make the hold current, and bracket the body with events: what a verdict judges."""
-        outcome = "error"
+        outcome, above = "error", left_out.set(None)
         with BodyContext(hold):
             tell("body_started", call, hold)
             try:
@@ -171,6 +179,7 @@ class Guard(Declaration):
                 tell("body_ended", call, hold, outcome if hold.own_lost.reason is None else "lost")
                 if hold.lease_id is None:
                     hold.own_lost.freeze()
+                left_out.reset(above)
 
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
         """Acquire the lock; under contention do as the policy says. None: the body is not to run."""

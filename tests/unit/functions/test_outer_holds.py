@@ -478,6 +478,40 @@ def test_a_result_is_kept_under_its_own_lock_and_a_lock_for_its_time() -> None:
     assert ran == ["m"]
 
 
+@pytest.mark.parametrize(
+    "arguments", [{"on_contention": "skip"}, {"on_contention": lambda _: "skip"}], ids=["skip", "policy"]
+)
+@both
+@in_threads
+def test_a_call_that_a_guard_below_skipped_is_not_done(sync: bool, arguments: Any) -> None:
+    """Nor is its None kept: the next call with the key does the work."""
+    ran = []
+
+    def charge(msg: str) -> str:
+        ran.append(msg)
+        skipped_too()
+        return "charged"
+
+    async def charge_async(msg: str) -> str:
+        return charge(msg)
+
+    @singleton(scope_id="helper", on_contention="skip")
+    def skipped_too() -> None:
+        raise AssertionError
+
+    below: Any = singleton(scope_id="x", **arguments)(charge if sync else charge_async)
+    call: Any = once(key=lambda msg: msg)(below)
+
+    def made() -> Any:
+        return call("m") if sync else asyncio.run(call("m"))
+
+    with held_elsewhere(skipped_too):
+        with held_elsewhere(below, "m"):
+            assert made() is None
+        assert [made(), made()] == ["charged", "charged"]
+    assert ran == ["m"]
+
+
 @virtual_time
 async def test_a_task_that_outlives_the_outer_block_runs_under_its_own_lock() -> None:
     began, started = [], list[asyncio.Task[None]]()
