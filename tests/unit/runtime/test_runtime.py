@@ -7,6 +7,8 @@ import contextlib
 import random
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -134,6 +136,18 @@ def test_work_that_is_stuck_takes_no_thread_from_other_work_and_does_not_keep_th
     finally:
         go.set()
         loop.close()
+
+
+@pytest.mark.process
+def test_a_process_ends_while_a_lookup_is_stuck() -> None:
+    code = (
+        "import threading\n"
+        "from singleton.runtime.lock_thread import LockLoop\n"
+        "loop = LockLoop()\n"
+        "loop.run_in_executor(None, threading.Event().wait)\n"
+        "loop.close()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_where_no_more_threads_are_started_the_loop_looks_up_itself(monkeypatch: pytest.MonkeyPatch) -> None:
