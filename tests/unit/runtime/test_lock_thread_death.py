@@ -253,3 +253,32 @@ def test_a_worker_goes_on_after_the_death(memory: MemoryLeaseStore) -> None:
         lapse(memory, "job")
         for _ in range(3):
             assert worked.acquire(timeout=60)
+
+
+def test_a_listener_s_process_listens_again_after_its_lease_although_a_body_of_before_runs_on(
+    memory: MemoryLeaseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after any loss: the bodies were told, and the lease has lapsed."""
+    an_app(tmp_path, monkeypatch)
+    inside, may_end = threading.Event(), threading.Event()
+
+    @singleton(mode="listener", on_contention="raise")
+    def job(msg: str = "") -> str:
+        if msg == "first":
+            inside.set()
+            may_end.wait(60)
+        return msg
+
+    def invoke(name: str) -> Any:
+        return cast("Any", job)(msg=name, context=Context(name))
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(invoke, "first")
+        assert inside.wait(60)
+        die()
+        lapse(memory, memory.names()[0])
+        assert invoke("second") == "second"
+        may_end.set()
+        with pytest.raises(LockLost, match="closed"):
+            first.result(60)
+    assert invoke("third") == "third"
