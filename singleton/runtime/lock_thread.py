@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures.thread  # its own hook for forks must come before ours
+import concurrent.futures.thread  # noqa: F401 - its own hook for forks must come before ours
 import contextlib
 import contextvars
 import importlib
 import os
-import queue
 import sys
 import threading
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Final
 
-from singleton.base.clock import suspend_aware_clock
 from singleton.base.errors import SingletonError, text_of
 from singleton.base.events import forget_going
-from singleton.base.invocation import catch_by, caught_here, print_unlogged, say, say_by
+from singleton.base.invocation import catch_by
 from singleton.base.invocation import log as _log
 from singleton.runtime.calls import CLOSING, Calls, Lifetime
+from singleton.runtime.lock_loop import LockLoop
+from singleton.runtime.log_thread import LogThread
 from singleton.runtime.registry import Registry
 from singleton.stores.request_count import counted
 
@@ -37,112 +36,6 @@ if TYPE_CHECKING:
     from singleton.settings.connection import StorageAccount
     from singleton.stores.message_store import MessageStore
     from singleton.stores.protocol import LeaseStore
-
-_MOST: Final = 10_000
-"""Number of waiting log lines; further lines are dropped."""
-
-
-def _everything() -> type[BaseException]:
-    return BaseException
-
-
-class LogThread:
-    """A daemon thread for the log lines of the lock thread; started by the first line."""
-
-    def __init__(self) -> None:
-        self._lines: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-
-    def serve(self) -> None:
-        """Log the lines of the calling thread on the log thread."""
-        say_by(self._put)
-
-    def close(self, within: float) -> None:
-        """Log the waiting lines, for at most ``within`` seconds."""
-        if self._thread is not None:
-            self._lines.put(None)
-            self._thread.join(within)
-
-    def _put(self, say: Callable[[], None]) -> None:
-        if not self._begun():
-            say()
-            return
-        if self._lines.qsize() < _MOST:
-            self._lines.put(say)
-
-    def _begun(self) -> bool:
-        """Start the thread, unless it runs; False: the interpreter ends and starts no more threads."""
-        if self._thread is None:
-            thread = threading.Thread(target=self._run, name="singleton-log", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:
-                return False
-            self._thread = thread
-        return True
-
-    def _run(self) -> None:
-        catch_by(_everything)
-        while (say := self._lines.get()) is not None:
-            self._say(say)
-
-    def _say(self, say: Callable[[], None]) -> None:
-        try:
-            say()
-        except caught_here() as error:
-            print_unlogged(error)
-
-
-_T = TypeVar("_T")
-_Args = TypeVarTuple("_Args")
-
-_LOOK_UP = 1.0
-"""Longest sleep, seconds: select() does not count the time that a machine is suspended."""
-
-
-class LockLoop(asyncio.SelectorEventLoop):
-    """An asyncio loop on a clock that counts suspended time."""
-
-    def __init__(self) -> None:
-        # An attribute in place of a method: read dozens of times for a lock, on any thread.
-        self.time = suspend_aware_clock()  # type: ignore[method-assign]
-        super().__init__()
-        # In an empty context: the timer lasts as long as the process, and keeps no caller's context alive.
-        self.call_later(_LOOK_UP, self._look_up, context=contextvars.Context())
-
-    def _look_up(self) -> None:
-        """Wake the loop again after ``_LOOK_UP``. In the round without this timer asyncio drops cancelled timers."""
-        self.call_soon(self.call_later, _LOOK_UP, self._look_up)
-
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Log the error of a task or callback, on the log thread."""
-        say(partial(super().call_exception_handler, context))
-
-    def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
-        """Run ``func`` without an executor on a daemon thread of its own, or on this thread if no thread can start.
-
-        A host's lookup that is stuck takes no thread from another lookup, and does not delay the end of the process.
-        A request with a new connection needs a lookup, and the last request of an interpreter that ends, and starts no
-        more threads, releases a lease.
-        """
-        if executor is not None:
-            return super().run_in_executor(executor, func, *args)
-        future: concurrent.futures.Future[_T] = concurrent.futures.Future()
-
-        def work() -> None:
-            try:
-                future.set_result(func(*args))
-            except BaseException as error:  # noqa: BLE001 - raised where the answer is awaited
-                future.set_exception(error)
-
-        future.set_running_or_notify_cancel()
-        answer = asyncio.wrap_future(future, loop=self)
-        try:
-            threading.Thread(target=work, name="singleton-lookup", daemon=True).start()
-        except RuntimeError:
-            work()
-        return answer
-
 
 _LAST_CALLS = 1.0
 _LAST_LINES = 1.0
@@ -192,7 +85,7 @@ class Runtime(Calls):
 
     def _run(self) -> None:
         self._thread_id = threading.get_ident()
-        catch_by(_everything)
+        catch_by(lambda: BaseException)
         asyncio.set_event_loop(self._loop)
         if self._log is not None:
             self._log.serve()

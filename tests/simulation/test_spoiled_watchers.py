@@ -40,7 +40,7 @@ def test_a_watcher_that_ends_the_lock_thread_is_found(monkeypatch: pytest.Monkey
 
 
 def test_a_log_handler_that_ends_the_log_thread_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singleton.runtime.lock_thread.caught_here", lambda: Exception)
+    monkeypatch.setattr("singleton.runtime.log_thread.caught_here", lambda: Exception)
     monkeypatch.setattr(invocation, "caught_here", lambda: Exception)
     monkeypatch.setattr(Logs, "_hear", lambda *_: None)
     assert {each.check for each in a_world(0).run().violations} == {"lock thread ended"}

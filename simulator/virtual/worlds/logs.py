@@ -18,7 +18,7 @@ from simulator.virtual.time.machine import HOST, PART
 from singleton.base.events import subscribe
 from singleton.base.hold import current_hold
 from singleton.base.invocation import catch_by, say_by
-from singleton.runtime.lock_thread import LogThread
+from singleton.runtime.log_thread import LogThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -193,7 +193,7 @@ CLIENTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="lines are logged where they come up",
-        file="singleton/runtime/lock_thread.py",
+        file="singleton/runtime/log_thread.py",
         old="            self._lines.put(say)\n\n",
         new="            say()\n\n",
         breaks="a log handler that blocks stops every lock of the process",

@@ -11,7 +11,8 @@ import pytest
 from singleton import LockClient
 from singleton.base.invocation import log
 from singleton.locking.lease import Lease
-from singleton.runtime.lock_thread import LogThread, Runtime, provide_runtime
+from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.log_thread import LogThread
 from singleton.runtime.registry import Registry
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import Network
@@ -89,7 +90,7 @@ def test_a_handler_that_never_ends_does_not_keep_the_process_from_its_end(
     handler: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("singleton.runtime.lock_thread._LAST_LINES", 0.05)
-    monkeypatch.setattr("singleton.runtime.lock_thread._MOST", 10)
+    monkeypatch.setattr("singleton.runtime.log_thread._MOST", 10)
     runtime = Runtime(Registry(lambda _: MemoryLeaseStore()), log=(thread := LogThread()))
 
     async def say(__: Registry) -> None:

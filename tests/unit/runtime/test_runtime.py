@@ -21,7 +21,8 @@ from singleton.runtime import lock_thread
 from singleton.runtime.address import Address
 from singleton.runtime.call_result import CallResult
 from singleton.runtime.calls import Lifetime
-from singleton.runtime.lock_thread import LockLoop, Runtime
+from singleton.runtime.lock_loop import LockLoop
+from singleton.runtime.lock_thread import Runtime
 from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
@@ -548,7 +549,7 @@ def test_a_loop_that_was_woken_often_sleeps_again(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_idle_loop_wakes_once_in_its_time_and_keeps_no_cancelled_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_thread, "_LOOK_UP", 0.05)
+    monkeypatch.setattr("singleton.runtime.lock_loop._LOOK_UP", 0.05)
     loop = LockLoop()
     selector: Any = vars(loop)["_selector"]
     select, looks = selector.select, list[float | None]()
