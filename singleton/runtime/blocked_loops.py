@@ -8,7 +8,7 @@ names the place of the call, once.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from singleton.base.caller import serving
 from singleton.base.errors import LockNotAcquired
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from singleton.base.caller import Caller, LoopRef
     from singleton.base.hold import Hold
     from singleton.locking.line import Waiter
-    from singleton.locking.record import SectionRecord
+    from singleton.locking.record import BlobGuard, SectionRecord
+    from singleton.locking.semaphore import Semaphore
 
 _REMEDY: Final = (
     "On an event loop, use AsyncLockClient with `async with` and `await`; make a guarded function `async def`; or call "
@@ -31,32 +32,14 @@ _warned: Final[set[str]] = set()
 """Places of which a warning has told."""
 
 
-class Watched(Protocol):
-    """The guard of a lock's blob, or a semaphore.
-
-    Attributes:
-        watches: called when the lock changes hands in this process, or is found to be in use.
-    """
-
-    watches: tuple[Callable[[], object], ...]
-
-
 class Contended(NamedTuple):
-    """What a caller waits for, as far as this process has it.
-
-    Attributes:
-        name: name of the lock or semaphore.
-        slots: greatest number of holders.
-        waiters: the callers in line.
-        records: returns the records of the running sections.
-        watched: tells of changes.
-    """
+    """A lock, or a semaphore with ``slots``: the callers in line, the running sections, and the source of changes."""
 
     name: str
     slots: int
     waiters: Iterable[Waiter]
     records: Callable[[], Iterable[SectionRecord | None]]
-    watched: Watched
+    watched: BlobGuard | Semaphore
 
     def loops_inside(self) -> list[LoopRef | None]:
         """Return the event loops of the holders. A lock that ``at_least`` keeps after its section has none."""
