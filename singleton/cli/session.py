@@ -91,6 +91,7 @@ class Session:
         """Return a session for another container of the account."""
         other = copy.copy(self)
         other.options = self.options.replace(container=name)
+        vars(other).pop("place", None)
         return other
 
     @functools.cached_property
