@@ -211,17 +211,6 @@ class FencingCounter:
                     await self._rewrite(lease_id, owner, self._told(held))
         return kept_in(await self._contents().get(self._name, lease_id, MOST_STATE))
 
-    async def has_kept(self, kept: Kept) -> bool:
-        """Read, without a lease, whether a write of content that got no answer was carried out. False: not known.
-
-        The blob has the epoch of this hold until another process, or a later lease of this process, stamps the blob.
-
-        Raises:
-            StoreFailure: no usable answer.
-        """
-        found = await self._contents().get(self._name, None, MOST_STATE)
-        return self._doubtful and recorded_epoch(found.blob) == self._epoch and kept_in(found) == kept
-
     async def _rewrite(self, lease_id: str, owner: str, held: float, kept: Kept | None = None) -> float:
         """Write the stamp of this hold again, perhaps with content, whatever became of the write before."""
         try:

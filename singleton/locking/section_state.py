@@ -7,7 +7,6 @@ The way of a write: ``hold.state.write`` (``base/state.py``), on the lock thread
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.errors import LockLost, StorageError, StorageUnavailable
@@ -17,7 +16,7 @@ from singleton.base.state import MOST_STATE, Kept
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
-from singleton.stores.protocol import StoreFailure, within
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,9 +35,6 @@ _BYTES_A_SECOND: Final = 500_000
 _LONGEST: Final = _CALL + MOST_STATE / _BYTES_A_SECOND
 _PATIENCE: Final = 30.0
 """Seconds of storage without a usable answer, at most, while the hold is good."""
-_LOOK: Final = 0.5
-"""Seconds of the look for a write that got no answer before the hold was lost: less than the service keeps the lease
-after the holder's deadline."""
 _NOT_KNOWN: Final = "it is not known whether this was written: the state of lock"
 _PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
@@ -72,11 +68,9 @@ class SectionState:
     async def read(self) -> Kept:
         """See ``Keeper.read``."""
         lease, fencing = self._lease, self._fencing
-
-        def request() -> Awaitable[Kept]:
-            return fencing.kept(lease.id, lease.owner, lease.served)
-
-        return await self._use(lambda: self._answered(request, _LONGEST, "reading the state of lock"))
+        return await self._use(
+            lambda: fencing.kept(lease.id, lease.owner, lease.served), _LONGEST, "reading the state of lock"
+        )
 
     async def glance(self) -> Kept:
         """See ``Keeper.glance``. Under the lease, content found by the hold's stamp does not change."""
@@ -86,13 +80,7 @@ class SectionState:
         return Kept()
 
     async def write(self, kept: Kept) -> None:
-        """See ``Keeper.write``."""
-        sent = await self._use(lambda: self._written(kept))
-        if sent is not None and self._fencing.failover is not None:  # a write shows a living holder, as a touch does
-            self._lease.touched(sent, good_for(self._fencing.failover))
-
-    async def _written(self, kept: Kept) -> float | None:
-        """Write; return when the request was sent. None: no answer came, and after the loss the write was found."""
+        """See ``Keeper.write``. After a loss nobody looks for a write without an answer: the body must end at once."""
         lease, fencing = self._lease, self._fencing
         unanswered = False
 
@@ -105,25 +93,22 @@ class SectionState:
                 raise
 
         try:
-            return await self._answered(request, _CALL + len(kept.body) / _BYTES_A_SECOND, _NOT_KNOWN)
+            sent = await self._use(request, _CALL + len(kept.body) / _BYTES_A_SECOND, _NOT_KNOWN)
         except (LockLost, StorageError) as error:
             if not unanswered or isinstance(error, StorageUnavailable):
                 raise
-            # With failover another process may have the lock before the end of a look.
-            looks = self._section.own_lost.is_set() and fencing.failover is None
-            with suppress(Exception):
-                if looks and await within(_LOOK, fencing.has_kept(kept)):
-                    return None
             failure = StoreFailure(detail=f"no answer came before this: {error}")
             raise storage_error(self._section.lock, failure, what=_NOT_KNOWN) from error
+        if fencing.failover is not None:  # a write shows a living holder, as a touch does
+            lease.touched(sent, good_for(fencing.failover))
 
-    async def _use(self, use: Callable[[], Awaitable[_T]]) -> _T:
+    async def _use(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
         section = self._section
         section.own_lost.raise_if_over()
         if not section.record.begin_use():
             raise section.released()
         try:
-            return await use()
+            return await self._answered(request, seconds, otherwise)
         finally:
             section.record.end_use()
 
