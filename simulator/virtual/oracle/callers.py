@@ -139,8 +139,8 @@ class CallerChecks(Checks):
     # --- what the hosts say -------------------------------------------------------------------------------------------
 
     def hear(self, event: LockEvent, machine: Machine) -> None:
-        """Receive an event of a host's lock. For a listener's lock only its process waits."""
-        if event.mode == "listener":
+        """Receive an event of a host's lock. For a listener's lock only its process waits; calls without an id mix."""
+        if event.mode == "listener" or not event.owner:
             return
         if event.kind == "waiting" and event.function not in self.apart:
             self._begin(event, machine)
