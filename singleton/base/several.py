@@ -9,7 +9,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from singleton.base.hold import raise_the_lost
+from singleton.base.joint_signal import raise_the_lost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping

@@ -17,8 +17,8 @@ from singleton.base.hold import Hold, holds_in
 from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
 from singleton.locking.section import claims
-from singleton.runtime.calls import SyncLocks, at_once, unless_lost
-from singleton.runtime.cancellation import LossWatch, fail
+from singleton.runtime.calls import SyncLocks, at_once
+from singleton.runtime.cancellation import LossWatch, fail, unless_lost
 from singleton.runtime.lock_thread import runtime
 from singleton.runtime.reentry import BodyContext, SharedBlock, enter, enter_again, leave
 

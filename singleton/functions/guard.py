@@ -27,8 +27,7 @@ from singleton.functions.triggers import refuse_policy
 from singleton.functions.wait_limit import WaitLimit
 from singleton.locking.section import Section, claims
 from singleton.runtime import holders
-from singleton.runtime.calls import unless_lost
-from singleton.runtime.cancellation import cancelled_when_lost
+from singleton.runtime.cancellation import cancelled_when_lost, unless_lost
 from singleton.runtime.reentry import BodyContext
 from singleton.runtime.waiter_count import WaitReport, is_full
 from singleton.settings.hostjson import wants_opentelemetry

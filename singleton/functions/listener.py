@@ -20,7 +20,7 @@ from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import QUEUE, TIMER, refuse_none
-from singleton.runtime.calls import unless_lost
+from singleton.runtime.cancellation import unless_lost
 from singleton.settings.durations import in_words
 
 if TYPE_CHECKING:

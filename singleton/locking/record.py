@@ -17,7 +17,7 @@ from singleton.base.holder_record import Holder
 from singleton.stores.stamps import Highest, this_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
     from singleton.base.caller import LoopRef
     from singleton.base.hold import LossSignal
@@ -228,11 +228,5 @@ class BlobGuards(Generic[_Blob]):
         self._last.append(guard := self._guards.setdefault(blob, BlobGuard()))
         return guard
 
-    def move(self, loop: asyncio.AbstractEventLoop, running: set[SectionRecord]) -> None:
-        """Belong to another loop, with these running sections only."""
-        for guard in self._guards.values():
-            guard.asking, guard.watches = None, ()
-            if guard.inside in running:
-                guard.inside.move(loop)
-            else:
-                guard.inside = None
+    def __iter__(self) -> Iterator[BlobGuard]:
+        return iter(self._guards.values())

@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
-from singleton.base.hold import holds_in, raise_the_lost, single_holds
+from singleton.base.hold import holds_in, single_holds
 from singleton.locking.section import CLOSED, Section, claims
 from singleton.runtime.call_result import CallResult
-from singleton.runtime.reentry import asking_context, outer_signals
+from singleton.runtime.reentry import asking_context
 
 if TYPE_CHECKING:
     import asyncio
@@ -145,15 +145,6 @@ class Calls:
             if isinstance(hold, Section):
                 hold.record.over = True
 
-    def lose_all(self) -> None:
-        """Declare every hold lost (``closed``): the loop has died. No call is served from now on."""
-        while True:
-            with contextlib.suppress(RuntimeError):  # a caller has just got a hold: the set changed
-                holds = [*self.registry.acquired]
-                break
-        for hold in holds:
-            hold.own_lost.fire("closed")
-
     def end_waits(self) -> None:
         """Be over: who still waits for the loop gets the refusal."""
         with self._door:
@@ -278,20 +269,6 @@ def _waits_for_itself(what: str) -> RuntimeError:
 def _cancel(answer: CallResult[Any]) -> None:
     if answer.task is not None:
         answer.task.cancel()
-
-
-def unless_lost(work: Work[_T]) -> Work[_T]:
-    """Return the work, for a body, which ends with ``LockLost`` as soon as a hold around the caller is lost."""
-    if not (outer := outer_signals()):
-        return work
-    from singleton.base.several import none_lost
-
-    async def ask(registry: Registry) -> _T:
-        raise_the_lost(outer)
-        async with none_lost(outer):
-            return await work(registry)
-
-    return ask
 
 
 class LockRuntime(Protocol):

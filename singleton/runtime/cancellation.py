@@ -10,14 +10,20 @@ import asyncio
 import contextlib
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from singleton.base.errors import LockLost
+from singleton.base.joint_signal import raise_the_lost
+from singleton.runtime.reentry import outer_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from singleton.base.hold import Hold
+    from singleton.runtime.calls import Work
+    from singleton.runtime.registry import Registry
+
+_T = TypeVar("_T")
 
 
 def cancelled_when_lost(hold: Hold) -> contextlib.AbstractContextManager[None]:
@@ -107,3 +113,17 @@ def fail(lost: Sequence[Hold], error: BaseException | None, *, cancelled: bool) 
                 raise loss from error
             if isinstance(error, Exception) and not (isinstance(error, LockLost) and error.lock == loss.lock):
                 error.add_note(str(loss))
+
+
+def unless_lost(work: Work[_T]) -> Work[_T]:
+    """Return the work, for a body, which ends with ``LockLost`` as soon as a hold around the caller is lost."""
+    if not (outer := outer_signals()):
+        return work
+    from singleton.base.several import none_lost
+
+    async def ask(registry: Registry) -> _T:
+        raise_the_lost(outer)
+        async with none_lost(outer):
+            return await work(registry)
+
+    return ask

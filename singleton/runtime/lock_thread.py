@@ -123,7 +123,7 @@ class Runtime(Calls):
         """Tell holders and callers that no lease is renewed any more. The next call starts another thread."""
         text = f"the lock thread of this process has ended by {text_of(error, repr)}: its holds are lost"
         self._fail(text, error, Lifetime.CLOSING)
-        self.lose_all()
+        self.registry.lose_all()
         _log.critical("%s, and its waits end. The next call starts another lock thread", text, exc_info=error)
         for _ in range(_TRIES):
             with contextlib.suppress(BaseException):  # what has ended the loop may come once more

@@ -186,6 +186,15 @@ class Registry:
         self.keepers: dict[Address, ListenerLock] = {}
         self._closed = False
 
+    def lose_all(self) -> None:
+        """Declare every hold lost (``closed``): the loop has died. No call is served from now on."""
+        while True:
+            with suppress(RuntimeError):  # a caller has just got a hold: the set changed
+                holds = [*self.acquired]
+                break
+        for hold in holds:
+            hold.own_lost.fire("closed")
+
     def take_over(self, dead: Registry, loop: asyncio.AbstractEventLoop) -> None:
         """Go on, on another loop, with the guards of a lock thread that has died.
 
@@ -195,7 +204,13 @@ class Registry:
         self.acquired, self._guards = dead.acquired, dead._guards
         holds = [hold for hold in (*self.acquired,) if hold.crossing is not None and hold not in dead._tails]
         parts = [part for hold in holds for part in single_holds(hold)]
-        self._guards.move(loop, {part.record for part in parts if isinstance(part, Section)})
+        running = {part.record for part in parts if isinstance(part, Section)}
+        for guard in self._guards:
+            guard.asking, guard.watches = None, ()
+            if guard.inside in running:
+                guard.inside.move(loop)
+            else:
+                guard.inside = None
 
     async def acquire(
         self,

@@ -15,8 +15,7 @@ from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 from singleton.patterns.once.results import kept_as, look
-from singleton.runtime.calls import unless_lost
-from singleton.runtime.cancellation import cancelled_when_lost
+from singleton.runtime.cancellation import cancelled_when_lost, unless_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence

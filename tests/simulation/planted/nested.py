@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.simulation.planted.mutant import Mutant
 
-CALLS = "singleton/runtime/calls.py"
 REENTRY = "singleton/runtime/reentry.py"
 
 NESTED: tuple[Mutant, ...] = (
@@ -18,7 +17,7 @@ NESTED: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a call waits on without its outer hold",
-        file=CALLS,
+        file="singleton/runtime/cancellation.py",
         old="        async with none_lost(outer):\n            return",
         new="        if outer:\n            return",
         breaks="a thread learns of the loss only when it has the inner lock",
