@@ -139,7 +139,9 @@ class BaseClient:
             with locks.periodic("cleanup", clean_up, every=60):
                 serve()
         """
-        _check_work(work)
+        if not callable(work):  # now, before the first tick would tell
+            raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
+        check_arity("work", work, "the hold alone", ", such as `def clean_up(hold): ...`")
         period, kept = seconds(every, "every", above=0), seconds(at_least, "at_least")
         if kept >= period:
             raise ConfigurationError(
@@ -408,9 +410,6 @@ def _given_account(
     return given(connection, credential)
 
 
-# --- the arguments of clients, checked --------------------------------------------------------------------------------
-
-
 def _checked_options(options: object, failover: Seconds | None) -> SingletonOptions:
     """Return the options of a client."""
     options = SingletonOptions() if options is None else options
@@ -446,13 +445,6 @@ def checked_hold(hold: object) -> Hold:
 def _checked_timeout(timeout: Seconds | None) -> float | None:
     """Return a time-out in seconds if it is one."""
     return None if timeout is None else _TIMEOUT.check(timeout, "timeout")
-
-
-def _check_work(work: object) -> None:
-    """Refuse work that can't be called with the hold, before its first tick would tell."""
-    if not callable(work):
-        raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
-    check_arity("work", work, "the hold alone", ", such as `def clean_up(hold): ...`")
 
 
 def listing(function: str | None, *, held: bool, older_than: Seconds | None) -> tuple[Wanted, Met]:

@@ -16,7 +16,7 @@ import threading
 import traceback
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -227,6 +227,12 @@ def say(line: Callable[[], None]) -> None:
 
 
 log: Final = _Log(logging.getLogger("singleton"))
+
+
+@cache
+def warn_once(said: str, *values: object) -> None:
+    """Log a warning, unless this process has logged the same warning about the same values."""
+    log.warning(said, *values)
 
 
 def call_watcher(said: str, watcher: Callable[..., object], *arguments: object) -> None:

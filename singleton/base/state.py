@@ -34,10 +34,7 @@ Json: TypeAlias = bool | int | float | str | list[Any] | tuple[Any, ...] | dict[
 class Kept:
     """The content of a lock's blob, with the marks that tell of it in the blob's metadata. Without marks: nothing.
 
-    Attributes:
-        body: the content.
-        marks: what tells of it.
-        at: the service's clock as it was read, seconds since 1970; None: that is not known.
+    ``at``: the service's clock as it was read, seconds since 1970; None: that is not known.
     """
 
     body: bytes = b""

@@ -58,7 +58,6 @@ async def to_its_end(task: asyncio.Future[Any], *, cancel: bool = True, grace: f
     """Wait for the end of the task. A cancellation of the caller is raised after the end.
 
     Args:
-        task: the task.
         cancel: True hands the caller's cancellation on to the task; False keeps it from the task.
         grace: seconds from the caller's cancellation to the cancellation of the task; None: the task is not cancelled.
     """

@@ -30,9 +30,7 @@ def parse_timespan(text: str, *, days: bool = False) -> float:
     >>> parse_timespan("00:00:15"), parse_timespan("24:00:00") / 86400
     (15.0, 24.0)
 
-    Args:
-        text: the time span.
-        days: read a bare number as days, as .NET does.
+    ``days``: read a bare number as days, as .NET does.
 
     Raises:
         ConfigurationError: the text is no time span, or a bare number while ``days`` is False.

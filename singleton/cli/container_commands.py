@@ -46,7 +46,6 @@ def _go_through(
     """Pass over the container and report the outcomes, also after an early end; return the outcomes.
 
     Args:
-        begin: makes the pass.
         did: the work on a blob in words: "deleted".
         others: reason for each other outcome, by the field of this outcome.
         mistake: returns the user's mistake after the pass, such as a function without locks; None: no mistake.

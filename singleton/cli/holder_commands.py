@@ -102,8 +102,7 @@ def _keep(held: Hold, ends: float) -> bool:
 class _Asking:
     """Asks for the lock until it is there, whatever the storage does, and says what is waited for.
 
-    Attributes:
-        deadline: when to give up, by the monotonic clock; infinite: never.
+    ``deadline``: when to give up, by the monotonic clock; infinite: never.
     """
 
     def __init__(self, session: Session, name: str, owner: str, deadline: float) -> None:

@@ -37,11 +37,7 @@ def terminal_width(*, err: bool = False) -> int | None:
 def say(text: str, *, first: str = "", indent: int = _INDENT, err: bool = False) -> None:
     """Write a text, on a terminal in lines that fit.
 
-    Args:
-        text: words with spaces between.
-        first: beginning of the first line, written unchanged.
-        indent: number of spaces before each further line.
-        err: write on the error stream.
+    ``first``: beginning of the first line, written unchanged; ``indent``: number of spaces before each further line.
     """
     width = terminal_width(err=err)
     if width is not None and len(first) + len(text) > width:

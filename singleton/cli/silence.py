@@ -38,8 +38,7 @@ _REQUESTS: Final = (
 class AnswerWatch:
     """Watch all requests of a store, those of holds and waits too, on the lock thread.
 
-    Attributes:
-        since: begin of a silence by the monotonic clock, in seconds; None: the storage answers, or nothing is asked.
+    ``since``: begin of a silence by the monotonic clock, in seconds; None: the storage answers, or nothing is asked.
     """
 
     def __init__(self, where: str) -> None:

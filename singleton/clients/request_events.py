@@ -67,9 +67,7 @@ def _tell_of_end(
 class CandidateRequests:
     """The attempts of a candidate to lead, with events: ``waiting`` lasts from the first attempt to the lock.
 
-    Args:
-        attempt: makes one attempt.
-        for_ever: an attempt in vain is a poll; else the candidate gives up.
+    ``for_ever``: an attempt in vain is a poll; else the candidate gives up.
     """
 
     def __init__(self, name: str, owner: str, attempt: Work[Hold], *, for_ever: bool) -> None:

@@ -89,7 +89,6 @@ class Moved:
 
     Attributes:
         to: the queue of the copy.
-        copy: the copy.
         by_host: whether the original is left for its host to delete, which it does if the invocation succeeds.
     """
 
@@ -109,8 +108,6 @@ async def put_back(
     """Put a message back for ``delay`` seconds; the invocation can then end as a success, whatever its host deletes.
 
     Args:
-        queue: the queue of the message.
-        message: the message.
         delay: seconds; fewer if the message's life would end before.
         handed_on: told the copy's id as soon as the copy is sent, before the original ends.
 

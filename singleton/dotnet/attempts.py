@@ -42,9 +42,6 @@ async def repeated(
     """Repeat an attempt as often as ``attempts`` says (D-29), or with a timeout until its end; 0 asks once.
 
     Args:
-        attempt: asks once for the lock.
-        attempts: the number of attempts, and the delays.
-        rng: draws the delays.
         timeout: seconds for all attempts; None: their number ends the wait.
         within: the wait ends after so many seconds in any case; None: no such end.
 

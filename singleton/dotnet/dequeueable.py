@@ -43,10 +43,6 @@ class DequeueableOptions(Attempts):
     Attributes:
         scope: path of the property that scopes the lock, for declarations that name none; None: not set.
         lease: seconds of one lease.
-        shortest: seconds of the first delay between two attempts.
-        longest: the most seconds of a delay.
-        retries: attempts after the first.
-        container: the blob container that has the locks.
         account_url: the blob service's URL for an identity, perhaps with ``{accountName}`` inside; None: the
             connection's.
     """

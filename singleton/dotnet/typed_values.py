@@ -100,7 +100,6 @@ def dotnet_text(value: object, pattern: str, subject: str, name: str) -> str:
     """Return the text that .NET prints for a value of the message's JSON; empty where .NET prints nothing.
 
     Args:
-        value: the value in the JSON.
         pattern: format of the placeholder, or the empty text.
         subject: description of the value, for errors.
         name: name of the placeholder; a name with dots is a part of an object.

@@ -88,9 +88,6 @@ class Arguments(SimpleNamespace):
         return {name: value for name, value in vars(self).items() if name in of_the_app and value is not None}
 
 
-# --- the arguments one by one -----------------------------------------------------------------------------------------
-
-
 def _check_values(given: Arguments) -> None:
     """Refuse values that are wrong whatever the other arguments are. Options have the ranges of ``settings``."""
     if given.unnamed is not None:
@@ -264,9 +261,6 @@ def _checked_options(given: Arguments, options: SingletonOptions, laid: Layout) 
     return options
 
 
-# --- a guard of them --------------------------------------------------------------------------------------------------
-
-
 def guard_by(
     given: Arguments,
     target: Any,
@@ -276,12 +270,8 @@ def guard_by(
 ) -> Guard:
     """Return the guard of a function that is declared with these arguments.
 
-    Args:
-        given: the arguments.
-        target: the function.
-        trigger: finds the trigger, once the app is complete.
-        known: the trigger, if known already.
-        modes: the modes of earlier declarations.
+    ``trigger`` finds the trigger, once the app is complete; ``known`` is the trigger, if known already; ``modes`` are
+    those of earlier declarations.
 
     Raises:
         ConfigurationError: an argument or option is wrong, or the function can't be guarded.
@@ -347,9 +337,6 @@ def _layout_named(name: LayoutName, dotnet_name: str | None) -> Layout:
 
         return DequeueableLayout(load_dequeueable(os.environ))
     return Layout()
-
-
-# --- the old lock of a function ---------------------------------------------------------------------------------------
 
 
 def _with_old_lock(

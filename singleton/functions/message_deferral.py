@@ -238,9 +238,7 @@ class _Unfinished:
     After a cancellation the message stays with the host, and a copy is withdrawn if the host was to delete the
     original. Requests under way end before.
 
-    Attributes:
-        moved: the message and the copy, after a move.
-        notes: restore the notes of the failures.
+    ``moved``: the message and the copy, after a move. ``notes`` restore the notes of the failures.
     """
 
     moved: Moved | None = None

@@ -211,11 +211,7 @@ def refuse_policy(function: str, policy: object, trigger: Trigger | None, argume
 def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: str) -> None:
     """Refuse to end an invocation as None where the worker can't hand that on: it would fail, and be tried again.
 
-    Args:
-        function: its name.
-        what: the argument that ends invocations as None.
-        trigger: the trigger; None: unknown.
-        otherwise: what to declare instead, to keep the output.
+    ``what`` is the argument that ends invocations as None, ``otherwise`` what to declare instead, to keep the output.
 
     Raises:
         ConfigurationError: the return value goes to an output that can't be None.

@@ -41,8 +41,7 @@ _A_MOMENT: Final = 0.05
 class WaitLimit:
     """For how long an invocation may wait for locks.
 
-    Attributes:
-        timeout: the ``functionTimeout``; None: there is none, and a wait may last for ever.
+    ``timeout`` is the ``functionTimeout``; None: there is none, and a wait may last for ever.
     """
 
     timeout: FunctionTimeout | None

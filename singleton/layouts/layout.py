@@ -19,7 +19,7 @@ class Attempts:
 
     Attributes:
         retries: attempts after the first.
-        shortest: seconds of the first delay.
+        shortest: seconds of the first delay between two attempts.
         longest: the most seconds of a delay.
     """
 

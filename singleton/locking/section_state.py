@@ -52,13 +52,7 @@ class _StateOwner(Protocol):
 
 
 class SectionState:
-    """The ``Keeper`` of a section. The end of the section waits for a read or write under way.
-
-    Args:
-        section: the section.
-        fencing: the lock's counter, which makes every write to the blob.
-        lease: the lease of the section.
-    """
+    """The ``Keeper`` of a section. The end of the section waits for a read or write under way."""
 
     def __init__(self, section: _StateOwner, fencing: FencingCounter, lease: Lease) -> None:
         self._section = section

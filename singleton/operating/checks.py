@@ -19,9 +19,6 @@ from singleton.operating.scratch import (
     MAKE,
     PERIOD,
     CheckEnded,
-    CheckFailed,
-    CheckNote,
-    CheckUnknown,
     Finding,
     Forbidden,
     ScratchBlobs,
@@ -56,8 +53,7 @@ async def _rights(scratch: ScratchBlobs) -> str:
     """Rights: create, lease, write, read, list, break and delete.
 
     Raises:
-        CheckFailed: a right for locks is missing.
-        CheckNote: a right is missing that only ``list``, ``sweep`` and ``"defer"`` need.
+        CheckEnded: a right for locks is missing (failed), or one that only ``list``, ``sweep`` and ``"defer"`` need.
     """
     name, mine = f"{scratch.prefix}rights", scratch.mine
     denied: dict[ServiceRequest, Forbidden] = {}
@@ -85,9 +81,9 @@ async def _rights(scratch: ScratchBlobs) -> str:
     await tried(scratch.keeping.erase(name, etag))
     said = "; ".join(map(str, denied.values()))
     if any(request not in _OPERATORS for request in denied):
-        raise CheckFailed(said)
+        raise CheckEnded("failed", said)
     if denied:
-        raise CheckNote(f"locks work, but not all that an operator does: {said}")
+        raise CheckEnded("note", f"locks work, but not all that an operator does: {said}")
     return "create, lease, write, read, list, break and delete are allowed"
 
 
@@ -136,10 +132,10 @@ async def _etags(scratch: ScratchBlobs) -> str:
     await scratch.keeping.shorten(name, 0)
     after = await scratch.store.read(name)
     if (before.etag, before.modified) != (after.etag, after.modified) or replied != before.etag:
-        raise CheckFailed("a lease operation changed the ETag or Last-Modified")
+        raise CheckEnded("failed", "a lease operation changed the ETag or Last-Modified")
     await scratch.store.acquire(name, scratch.mine, PERIOD)
     if await scratch.store.write(name, scratch.mine, {"One": "1"}, after.etag) == after.etag:
-        raise CheckFailed("writing metadata did not change the ETag")
+        raise CheckEnded("failed", "writing metadata did not change the ETag")
     return "leases leave the ETag alone, writing changes it: a stamp needs no read"
 
 
@@ -158,11 +154,11 @@ async def _breaks(scratch: ScratchBlobs) -> str:
     name = await scratch.leased("breaks")
     rest = await scratch.keeping.shorten(name, None)
     if not PERIOD - 5 <= rest <= PERIOD:
-        raise CheckFailed(f"a break without a period leaves {rest} s of a lease of {PERIOD} s")
+        raise CheckEnded("failed", f"a break without a period leaves {rest} s of a lease of {PERIOD} s")
     await scratch.refused(scratch.store.renew(name, scratch.mine), "a renewal of a broken lease", "lost")
     await scratch.refused(scratch.store.acquire(name, scratch.other, PERIOD), "a lease before the end", "held")
     if await scratch.keeping.shorten(name, 5) > 5 or await scratch.keeping.shorten(name, 30) > 5:
-        raise CheckFailed("a break does not shorten what is left")
+        raise CheckEnded("failed", "a break does not shorten what is left")
     await scratch.keeping.shorten(name, 0)
     await scratch.store.acquire(name, scratch.other, PERIOD)
     return "the rest of the lease runs out, it can't be renewed, and a shorter notice shortens it"
@@ -176,7 +172,7 @@ async def _clock(scratch: ScratchBlobs) -> str:
     apart = page.at + 0.5 - (sent + time.time()) / 2  # the service's has whole seconds
     said = f"this machine's clock is {abs(apart):.0f} s {'behind' if apart > 0 else 'ahead of'} the service's"
     if abs(apart) > _SKEW:
-        raise CheckNote(f"{said}: locks still work, but at 15 minutes or more the service refuses requests")
+        raise CheckEnded("note", f"{said}: locks still work, but at 15 minutes or more the service refuses requests")
     return "this machine's clock is the service's, within a second or two" if abs(apart) < 2 else said
 
 
@@ -198,11 +194,11 @@ async def _expiry(scratch: ScratchBlobs) -> str:
         else:
             break
         if asked > granted + _LATE:
-            raise CheckFailed(f"a lease of {PERIOD} s has not ended after {asked - granted:.1f} s")
+            raise CheckEnded("failed", f"a lease of {PERIOD} s has not ended after {asked - granted:.1f} s")
         await asyncio.sleep(0.1)
     if asked - sent < _STOPS:
-        raise CheckFailed(
-            f"a lease of {PERIOD} s was given away within {clock() - sent:.2f} s, before its holder stops"
+        raise CheckEnded(
+            "failed", f"a lease of {PERIOD} s was given away within {clock() - sent:.2f} s, before its holder stops"
         )
     return f"a lease of {PERIOD} s was free for others after {clock() - sent:.1f} s"
 
@@ -218,25 +214,27 @@ async def _renewal_of_the_expired(scratch: ScratchBlobs) -> str:
             raise
         return "an expired lease is not renewed under another id"
     if replied != scratch.mine:
-        raise CheckFailed("an expired lease was renewed under another id")
-    raise CheckNote(
+        raise CheckEnded("failed", "an expired lease was renewed under another id")
+    raise CheckEnded(
+        "note",
         "the storage emulator renews an expired lease under any id (Azurite#2352); locks check the reply, so they "
-        "still work"
+        "still work",
     )
 
 
 async def _hierarchy(scratch: ScratchBlobs) -> str:
     if (await judged(_azure(scratch).get_account_information())).get("is_hns_enabled"):
-        raise CheckNote("hierarchical namespace: a sweep leaves empty folders behind; locks work the same")
+        raise CheckEnded("note", "hierarchical namespace: a sweep leaves empty folders behind; locks work the same")
     return "no hierarchical namespace"
 
 
 async def _versions(scratch: ScratchBlobs) -> str:
     blob = _azure(scratch).get_blob_client(f"{scratch.prefix}traits")
     if (await judged(blob.upload_blob(b"", overwrite=True))).get("version_id"):
-        raise CheckNote(
+        raise CheckEnded(
+            "note",
             "versioning is on: each acquired lock leaves a version behind, which costs money; add a lifecycle rule "
-            "that deletes them"
+            "that deletes them",
         )
     return "no versioning"
 
@@ -248,13 +246,13 @@ async def _soft_delete(scratch: ScratchBlobs) -> str:
     kept = [blob async for blob in await judged(anext(pages)) if blob.name == name and blob.deleted]
     if kept:
         days = kept[0].remaining_retention_days or "some"
-        raise CheckNote(f"soft delete is on: what a sweep deletes is kept, and paid for, for {days} days")
+        raise CheckEnded("note", f"soft delete is on: what a sweep deletes is kept, and paid for, for {days} days")
     return "no soft delete"
 
 
 def _azure(scratch: ScratchBlobs) -> ContainerClient:
     if not isinstance(scratch.itself, AzureBlobLeaseStore):
-        raise CheckUnknown("can't be seen from here: it is not an Azure account")
+        raise CheckEnded("unknown", "can't be seen from here: it is not an Azure account")
     return scratch.itself.container
 
 
@@ -332,9 +330,7 @@ def is_no_answer(failure: StoreFailure) -> bool:
 async def prepare(store: LeaseStore, seconds: float) -> None:
     """Make the container.
 
-    Args:
-        store: of the container.
-        seconds: for which an answer is asked for, all tries together.
+    ``seconds``: for which an answer is asked for, all tries together.
 
     Raises:
         Forbidden: that is not allowed.

@@ -9,6 +9,7 @@ from singleton.base.errors import ConfigurationError, StorageError
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.stores.azure_blob import AzureBlobLeaseStore, if_it_is, judged
+from singleton.stores.listing_page import in_quotes
 from singleton.stores.lock_keeping import Listed, LockKeeping, Page
 from singleton.stores.protocol import MOST_LISTED, StoreFailure
 from singleton.stores.reply_headers import clock
@@ -58,18 +59,13 @@ class AzureKeeping:
 def _listed(blob: BlobProperties) -> Listed:
     return Listed(
         name=str(blob.name),
-        etag=_quoted(str(blob.etag)),
+        etag=in_quotes(str(blob.etag)),
         lease=cast("LeaseState", str(blob.lease.state)),
         modified=int(blob.last_modified.timestamp()),
         metadata=dict(blob.metadata or {}),
         size=int(blob.size or 0),
         endless=blob.lease.duration == "infinite",
     )
-
-
-def _quoted(etag: str) -> str:
-    """Return an ETag in the form of conditions: a listing leaves the quotes out."""
-    return etag if etag.endswith('"') else f'"{etag}"'
 
 
 NO_CONTAINER: Final = "no container"

@@ -76,12 +76,8 @@ class ContainerPass(ABC, Generic[_CountsT]):
     """One pass over a container.
 
     Args:
-        keeping: the container.
-        container: name of the container.
         counts: type of the record of outcomes.
         due: field of ``counts`` for blobs to work on.
-        prefix: only blobs whose names begin with this text.
-        dry_run: change nothing, and only count.
         rest: length of a rest as a multiple of the work before, for the lockers' sake; a dry run does not rest.
     """
 
@@ -371,11 +367,7 @@ class Lifted(Counts):
 
 
 class Lift(ContainerPass[Lifted]):
-    """One lift of epochs. ``function``: only locks of this function.
-
-    Attributes:
-        functions: functions with locks, as far as the pass went.
-    """
+    """One lift of epochs. The attribute ``functions`` has the functions with locks, as far as the pass went."""
 
     _page = 100
     """Each lock takes six requests: with pages of a thousand nothing would be told for long."""
@@ -418,10 +410,7 @@ def has_tokens(blob: Listed, container: str) -> bool:
 async def lift_epoch(store: LeaseStore, name: str, lease_id: str) -> int | None:
     """Write and return an epoch above all earlier epochs; None: the lock is held, was taken, or has changed.
 
-    Args:
-        store: of the lock's container.
-        name: the lock's.
-        lease_id: a new id, for this lock only. Requests under this id may be repeated if an answer is missing.
+    ``lease_id``: a new id, for this lock only. Requests under this id may be repeated if an answer is missing.
 
     Raises:
         StorageError: the storage refuses, does not answer, or has no such lock. A lease that was granted without an

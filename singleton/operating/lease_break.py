@@ -75,9 +75,7 @@ class Broken:
 class Passed:
     """A lock that changed hands before the break arrived: no lease was broken.
 
-    Attributes:
-        before: holder at the look before the break.
-        now: holder now.
+    ``before``: the holder at the look before the break.
     """
 
     before: Holder
@@ -113,10 +111,7 @@ async def break_hold(store: LeaseStore, name: str, notice: float | None = None, 
 async def end_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | Passed | None:
     """End the lease of the lock's holder; None for a free lock.
 
-    Args:
-        store: store of the lock's container.
-        name: name of the lock.
-        notice: seconds until the end of the lease; None: the lease ends as without a further renewal.
+    ``notice``: seconds until the end of the lease; None: the lease ends as without a further renewal.
 
     Raises:
         ConfigurationError: the lease never ends by itself, and no notice was given.

@@ -11,12 +11,12 @@ import difflib
 import os
 import re
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError, SingletonError, StorageError
 from singleton.base.invocation import log as _log
+from singleton.base.invocation import warn_once
 from singleton.base.words import did_you_mean, listed, quoted
 from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
@@ -70,16 +70,11 @@ def warn_of_machine(app: str, options: SingletonOptions) -> None:
         return
     app_dir = find_app_dir(Path.cwd(), os.environ)
     if load_options(app_dir, os.environ).host_id is None:
-        _warn_of_machine(app)
-
-
-@cache
-def _warn_of_machine(app: str) -> None:
-    _log.warning(
-        "host id %r is made of this machine and folder, so no lock of an app in Azure has it in its name. In Azure it "
-        "is made of the app's name: give SingletonOptions(host_id=...)",
-        app,
-    )
+        warn_once(
+            "host id %r is made of this machine and folder, so no lock of an app in Azure has it in its name. In Azure "
+            "it is made of the app's name: give SingletonOptions(host_id=...)",
+            app,
+        )
 
 
 def layout_in(container: str) -> Layout:

@@ -115,8 +115,6 @@ class Met:
     """Counts of a listing, over all locks and not only those asked for.
 
     Attributes:
-        locks: number of locks.
-        functions: functions with at least one lock.
         ageless: number of locks left out because no record says since when the holder has the lock.
         unsure: number of held locks left out because they seem to be another function's. This is not sure: the name
             has no function, and the hold is young.
@@ -132,11 +130,8 @@ class Met:
 class Wanted:
     """Filter of a listing.
 
-    Attributes:
-        function: only locks of this function.
-        held: only held locks.
-        older_than: seconds; only locks whose holder is known to have held them for at least this time, and free locks
-            that were last written at least this time ago.
+    ``older_than``: seconds; only locks whose holder is known to have held them for at least this time, and free locks
+    that were last written at least this time ago.
     """
 
     function: str | None = None

@@ -44,10 +44,7 @@ class NameParts:
     Attributes:
         app: the host id.
         function: the function's name; None where the name has none, as at level "host".
-        scopes: the values of the scope, in order.
         level: whose lock it is; None where the name doesn't tell.
-        listener: whether the lock is a listener's.
-        slot: number of the slot, for one of a semaphore.
         cut: whether the name was too long, and lost its end.
     """
 
@@ -63,9 +60,7 @@ class NameParts:
 def read_name(name: str, *, webjobs: bool = False) -> NameParts | None:
     """Return what a lock's name says; None where it is not made by a layout: somebody chose it.
 
-    Args:
-        name: the blob's.
-        webjobs: whether the blob is in the container of WebJobs' locks.
+    ``webjobs``: whether the blob is in the container of WebJobs' locks.
     """
     return _read_webjobs(name) if webjobs else _read_default(name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from singleton.locking.holder import answered
 from singleton.operating.container import keeping_of
@@ -25,7 +25,10 @@ _CONTAINERS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of a check. ``note``: locks work, with a remark. ``unknown``: the check could not be made."""
+    """The result of a check. ``note``: locks work, with a remark. ``unknown``: the check could not be made.
+
+    ``failed``: the service answers otherwise than locks rely on.
+    """
 
     check: str
     outcome: CheckOutcome
@@ -33,38 +36,16 @@ class Finding:
 
 
 class CheckEnded(Exception):
-    """The end of a check with another outcome than ``ok``."""
+    """The end of a check with another outcome than ``ok``: see ``Finding``."""
 
-    outcome: ClassVar[CheckOutcome]
-
-
-class CheckFailed(CheckEnded):
-    """The service answers otherwise than locks rely on."""
-
-    outcome = "failed"
-
-
-class CheckNote(CheckEnded):
-    """Locks work, with a remark on the account."""
-
-    outcome = "note"
-
-
-class CheckUnknown(CheckEnded):
-    """The property can't be seen from here."""
-
-    outcome = "unknown"
+    def __init__(self, outcome: CheckOutcome, said: str) -> None:
+        super().__init__(said)
+        self.outcome: CheckOutcome = outcome
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRequest:
-    """A request of the service, and the rights for this request.
-
-    Attributes:
-        name: name in Azure's REST reference.
-        right: right of an identity.
-        letter: permission of a SAS.
-    """
+    """A request by its name in Azure's REST reference, the right of an identity, and the permission of a SAS."""
 
     name: str
     right: str
@@ -152,7 +133,7 @@ class ScratchBlobs:
         """Expect a failure with one of these meanings or codes.
 
         Raises:
-            CheckFailed: the request was carried out, or refused for another reason.
+            CheckEnded: the request was carried out, or refused for another reason.
         """
         try:
             await pending
@@ -161,5 +142,7 @@ class ScratchBlobs:
                 return
             if failure.meaning in ("denied", "transient"):
                 raise
-            raise CheckFailed(f"{what}: answered with {failure}, not with {' or '.join(expected)}") from failure
-        raise CheckFailed(f"{what}: it was not refused")
+            raise CheckEnded(
+                "failed", f"{what}: answered with {failure}, not with {' or '.join(expected)}"
+            ) from failure
+        raise CheckEnded("failed", f"{what}: it was not refused")

@@ -208,8 +208,6 @@ class OutboxRelay:
         worker = locks.periodic(name, work_async if self.asynchronous else work, every=every, owner=owner)
         return worker
 
-    # --- one run ------------------------------------------------------------------------------------------------------
-
     async def _run(self, hold: Hold, stopping: Callable[[], bool]) -> None:
         token = fencing_token(hold)
         try:
@@ -267,8 +265,6 @@ class OutboxRelay:
             "message %s of the outbox failed (attempts: %d), and will not be tried again", message.id, self._attempts
         )
         return not self._stops
-
-    # --- sync and async -----------------------------------------------------------------------------------------------
 
     async def _ask(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if self._outbox.asynchronous:

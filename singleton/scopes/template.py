@@ -45,7 +45,6 @@ class ScopeTemplate:
     an empty or blank scope is returned unchanged. ``named``: name of the template in errors.
 
     Attributes:
-        text: the template.
         paths: dotted paths of the placeholders, without placeholders that contain a setting.
         is_literal: whether the template has neither settings nor placeholders.
     """

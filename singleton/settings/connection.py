@@ -57,10 +57,8 @@ class CredentialSpec:
 def credential_of(name: str, keys: Mapping[str, str], settings: Mapping[str, str]) -> CredentialSpec:
     """Return the identity that the connection ``name`` asks for.
 
-    Args:
-        name: the connection's name or prefix, for messages.
-        keys: the connection's settings by normalised key, without blanks: ``{"credential": "managedidentity", …}``.
-        settings: the app settings, for the ``AZURE_*`` ones that complete a workload identity.
+    ``keys`` are the connection's settings by normalised key, without blanks: ``{"credential": "managedidentity", …}``.
+    The ``AZURE_*`` ones of the app settings complete a workload identity.
 
     Raises:
         ConfigurationError: the settings contradict one another, or something is missing.
@@ -255,18 +253,14 @@ class _SettingGroup(NamedTuple):
                 f"{label} is {redact(url)}, the address of {other}s, and the {service}s of this connection are needed. "
                 f"Set {self.name}__{service}ServiceUri to their address"
             )
-        if service == "blob":
-            self._warn_of_another(url, label)
-        return url
-
-    def _warn_of_another(self, url: str, label: str) -> None:
-        account = self.keys.get("accountname")
+        account = self.keys.get("accountname", "") if service == "blob" else ""
         if account and account.lower() not in re.split(r"[/.:?]+", url.lower()):
             log.warning(
                 "%s is %s, which is not of the account %s that %s__accountName names: the locks are at the first, and "
                 "queue triggers use the second",
                 *(label, redact(url), account, self.name),
             )
+        return url
 
 
 def service_at(url: str) -> StorageService | None:

@@ -187,11 +187,7 @@ class FunctionTimeout(NamedTuple):
 
 
 def function_timeout(app_dir: Path | None, settings: Mapping[str, str]) -> FunctionTimeout | None:
-    """Return the limit of the app's invocations; None: no limit.
-
-    Args:
-        app_dir: the folder that has host.json.
-        settings: the app settings, as a rule ``os.environ``.
+    """Return the limit of the app's invocations; None: no limit. ``app_dir`` is the folder that has host.json.
 
     Raises:
         ConfigurationError: host.json can't be read.

@@ -7,7 +7,6 @@ plans have machine names of their own, so the host id differs from container to 
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path
 from platform import node
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
-from singleton.base.invocation import log as _log
+from singleton.base.invocation import warn_once
 from singleton.settings.hostid import in_development, is_machine_bound, runs_locally
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ def warn_of_local_run(
     """Warn, once for each account and host id, of locks that are shared with too many or with nobody (B24).
 
     Args:
-        settings: the app settings, as a rule ``os.environ``, which tell where this process runs.
         endpoint: the blob service's URL; "": not known. An emulator's is of interest in a container only.
         options: ``local_run_warning`` turns warnings about a developer's machine off; only ``host_id`` those about a
             container.
@@ -77,13 +75,13 @@ def warn_of_local_run(
     if host_id is not None and own and _in_container(settings):
         if excludes_nobody(settings, endpoint):
             raise ConfigurationError(_CONTAINER % (endpoint, host_id))
-        _warn(_CONTAINER, endpoint, host_id)
+        warn_once(_CONTAINER, endpoint, host_id)
     elif not options.local_run_warning or is_emulator(endpoint):
         return
     elif host_id is not None:
-        _warn(_LOCAL + (_OWN if own else _SHARED) + _OFF, endpoint, host_id)
+        warn_once(_LOCAL + (_OWN if own else _SHARED) + _OFF, endpoint, host_id)
     elif in_development(settings):
-        _warn(_LOCAL + _NAMED + _OFF, endpoint, options.container)
+        warn_once(_LOCAL + _NAMED + _OFF, endpoint, options.container)
 
 
 def excludes_nobody(settings: Mapping[str, str], endpoint: str) -> bool:
@@ -114,8 +112,3 @@ def is_emulator(endpoint: str) -> bool:
     host = url.hostname or ""
     names = (host.partition(".")[0], url.path.strip("/").partition("/")[0])
     return host in _LOOPBACK or host.endswith(".localhost") or _EMULATORS_ACCOUNT in names
-
-
-@cache
-def _warn(what: str, endpoint: str, name: str) -> None:
-    _log.warning(what, endpoint, name)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.appsettings import normalised
-from singleton.base.invocation import log as _log
+from singleton.base.invocation import warn_once
 from singleton.base.words import did_you_mean
 from singleton.settings.hostjson import read_object
 from singleton.settings.options import SETTING_PREFIX, SingletonOptions, camel
@@ -57,9 +56,4 @@ def _is_near(name: str, *names: str) -> bool:
 def warn_of_misspelt_sections(app_dir: Path | None, settings: Mapping[str, str]) -> None:
     """Warn of each misspelt section, once in a process."""
     for said in misspelt_sections(app_dir, settings):
-        _warn(said)
-
-
-@cache
-def _warn(said: str) -> None:
-    _log.warning("%s", said)
+        warn_once("%s", said)

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TOLERATED: Final = 900.0
-"""Seconds by which this machine's clock may be off. A SAS outside of its time by less is sent: the service decides."""
+"""Seconds by which this machine's clock may be off: the service refuses a signed request with 403 beyond.
+
+A SAS outside of its time by less is sent: the service decides.
+"""
 _NO_KEY: Final = "the account's key is not base64: copy the whole key again"
 
 

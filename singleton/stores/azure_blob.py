@@ -50,10 +50,8 @@ class Said(Exception):
 class AzureBlobLeaseStore:
     """A ``LeaseStore``, ``ContentStore``, ``LogStore`` and ``NoteStore`` on the blobs of one container.
 
-    Use the store on the loop of its making. The protocols tell the contract of each request.
-
-    Attributes:
-        container: the SDK's client of the container, also for requests that no lock makes.
+    Use the store on the loop of its making. The protocols tell the contract of each request. ``container`` is the
+    SDK's client, also for requests that no lock makes.
     """
 
     def __init__(

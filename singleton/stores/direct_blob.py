@@ -36,7 +36,7 @@ class DirectBlobStore:
     def __init__(self, wire: Wire, container: str) -> None:
         self._wire = wire
         self._container = f"{wire.root}/{quote(container, safe='~')}"
-        self._path = lru_cache(_PATHS)(self._path_of)
+        self._path = lru_cache(_PATHS)(lambda name: f"{self._container}/{_quoted(name, '~/')}")
 
     # --- what locks ask -----------------------------------------------------------------------------------------------
 
@@ -182,9 +182,6 @@ class DirectBlobStore:
             raise
         etag, modified = _etag(replied), int(date(replied["Last-Modified"]))
         return BlobState(etag=etag, lease="available", modified=modified, metadata=metadata)
-
-    def _path_of(self, name: str) -> str:
-        return f"{self._container}/{_quoted(name, '~/')}"
 
 
 def _seen(headers: Headers) -> BlobState:

@@ -48,7 +48,7 @@ def _listed(blob: Element) -> Listed:
 
     return Listed(
         name=_name(blob.find("Name")),
-        etag=_quoted(told("Etag")),
+        etag=in_quotes(told("Etag")),
         lease=cast("LeaseState", told("LeaseState")),
         modified=int(date(told("Last-Modified"))),
         metadata={each.tag: each.text or "" for each in blob.iterfind("Metadata/*") if each.tag != "Encrypted"},
@@ -63,6 +63,6 @@ def _name(element: Element | None) -> str:
     return unquote(element.text) if element.get("Encoded") == "true" else element.text
 
 
-def _quoted(etag: str) -> str:
+def in_quotes(etag: str) -> str:
     """Return an ETag as conditions have it: a listing leaves its quotes out."""
     return etag if etag.endswith('"') else f'"{etag}"'

@@ -19,12 +19,7 @@ IN_USE: Final = "LeaseIdMissing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed(BlobState):
-    """A blob as a listing shows it.
-
-    Attributes:
-        name: the blob's name.
-        size: bytes of its content.
-    """
+    """A blob as a listing shows it, with its ``size`` in bytes."""
 
     name: str
     size: int = 0
@@ -35,7 +30,6 @@ class Page:
     """A part of a listing, in the order of the names.
 
     Attributes:
-        entries: the blobs.
         marker: the argument for the next page; None: this page is the last.
         at: the service's clock as it answered, seconds since 1970.
     """

@@ -24,8 +24,6 @@ class Tail(NamedTuple):
 
     Attributes:
         etag: of the log. A new block changes the ETag.
-        metadata: of the log.
-        blocks: number of blocks in the log.
         full: whether the log can have no more blocks.
         body: the bytes that were asked for; fewer at the end of the log.
     """

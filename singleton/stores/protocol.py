@@ -141,9 +141,7 @@ class BlobState:
 
     Attributes:
         etag: changes with content and metadata only.
-        lease: the state of the lease.
         modified: Last-Modified, whole seconds since 1970. Leases don't change Last-Modified.
-        metadata: the blob's metadata.
         endless: whether the lease never expires.
     """
 

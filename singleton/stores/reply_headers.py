@@ -12,6 +12,7 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from singleton.stores.access import TOLERATED
 from singleton.stores.denials import NOWHERE
 from singleton.stores.protocol import Source, StoreFailure
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from singleton.stores.denials import Destination
 
-_TOLERATED: Final = 900.0
-"""Seconds by which the date of a signed request may be off: the service refuses it with 403 beyond."""
 _MARKS: Final = ("x-ms-request-id", "x-ms-version")
 """Headers that every answer of the service has."""
 
@@ -80,7 +79,7 @@ def trouble(status: int, at: float | None) -> str:
     if status != 403 or at is None:
         return ""
     off = time.time() - at
-    if abs(off) <= _TOLERATED:
+    if abs(off) <= TOLERATED:
         return ""
     way = "ahead of" if off > 0 else "behind"
     return f"(this machine's clock is {abs(off) / 60:.0f} minutes {way} the service's: correct it)"

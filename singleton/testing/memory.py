@@ -230,9 +230,6 @@ class _NoAccount:
         raise RuntimeError("this lock client was made while locks were kept in memory: make a new one for real storage")
 
 
-# --- which locks are in use -------------------------------------------------------------------------------------------
-
-
 def in_use() -> bool:
     """Tell whether locks are kept in memory."""
     return bool(_in_use)

@@ -35,7 +35,6 @@ class Outcome:
     """The outcome of an operation which is done.
 
     Attributes:
-        result: the result.
         outputs: values of the function's output bindings, by parameter.
         unkept: reason why the result is not kept; None for a kept result.
     """
@@ -141,11 +140,7 @@ _ANSWER: Final = 30.0
 
 
 class Look:
-    """What one request found, without the lock.
-
-    Attributes:
-        outcome: what is kept; None: nothing, or no longer.
-    """
+    """What one request found, without the lock: the outcome that is kept; None: nothing, or no longer."""
 
     def __init__(self, lock: str, kept: Kept, sent: float) -> None:
         self._ahead = time.time() - clock.now()

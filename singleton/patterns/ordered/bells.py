@@ -33,7 +33,6 @@ class Bell:
     """The content of a bell.
 
     Attributes:
-        inbox: name of the inbox.
         spot: the key, in its form in names.
         again: how often the bell came before: its key was in use, or the process that answered the bell died.
     """

@@ -25,9 +25,7 @@ class Entry:
     Attributes:
         sender: name of the sending process.
         number: goes up with each message of the sender.
-        key: the message's key.
         kind: json or bytes.
-        body: the bytes in the log.
         end: the offset behind the entry.
     """
 

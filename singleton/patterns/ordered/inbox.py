@@ -168,8 +168,6 @@ class Inbox:
     def __repr__(self) -> str:
         return f"Inbox({self.name!r})"
 
-    # --- sending ------------------------------------------------------------------------------------------------------
-
     def send(self, key: str, body: Json | bytes) -> None:
         """Send a message. On return the message is stored, behind the earlier messages of its key.
 
@@ -193,8 +191,6 @@ class Inbox:
         kind, content = checked_body(key, body)
         entry = Entry("", 0, key, kind, content)
         return partial(self.service.send, spot, entry)
-
-    # --- handling -----------------------------------------------------------------------------------------------------
 
     def handle(
         self,
@@ -283,8 +279,6 @@ class Inbox:
         _check_number("keys", keys)
         every = seconds(look_every, "look_every", above=0)
         return InboxWorker(self.service, handler, rules, keys=keys, every=every, is_async=is_async(handler))
-
-    # --- operating ----------------------------------------------------------------------------------------------------
 
     def look(self) -> int:
         """Send a bell for every key with unhandled messages; return the number of keys. Call ``look`` now and then.

@@ -140,7 +140,10 @@ class Sender:
             except Exception as error:  # noqa: BLE001 - whatever a store raises, it is a failure to answer
                 failure = as_failure(error)
             else:
-                self._found(spot, place)
+                if place.part:
+                    self._places[spot] = place
+                else:
+                    self._places.pop(spot, None)
                 return 0 if may_be_first else offset
             may_be_first = may_be_first or failure.meaning == "transient"
             try:
@@ -177,12 +180,6 @@ class Sender:
                 await self._store.start_log(name, NEW)
             return Place()
         return None
-
-    def _found(self, spot: str, place: Place) -> None:
-        if place.part:
-            self._places[spot] = place
-        else:
-            self._places.pop(spot, None)
 
     def _name(self, spot: str, place: Place) -> str:
         return self._names.log(spot, place.chain, place.part)

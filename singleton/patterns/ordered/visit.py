@@ -99,12 +99,8 @@ class Visit:
     Attributes:
         service: the inbox.
         locks: where locks live, as the handler's thread or loop reaches them.
-        bell: the bell which is answered.
-        handler: called with each message.
-        rules: rules for handling messages.
         insurance: rings again if this process dies.
         is_async: whether the handler is awaited, and cancelled at the loss of the key's lock.
-        owner: owner of the key's lock.
         stopping: whether to end behind the message in hand.
         again: whether the visit before may have ended in the middle of a message.
     """

@@ -90,8 +90,6 @@ class _BaseRowStates(Generic[_E]):
     def _set(self, **values: Any) -> dict[Column[Any], Any]:
         return {self._column[name]: value for name, value in values.items()}
 
-    # --- claiming -----------------------------------------------------------------------------------------------------
-
     def _claim(self, connection: Connection, limit: int, token: int | None) -> list[Claim]:
         column, state, age = self._column, self._state, Now() - literal(self._stuck_after)
         late = or_(column["claimed_at"].is_(None), column["claimed_at"] <= age)  # None: claimed before we came
@@ -145,8 +143,6 @@ class _BaseRowStates(Generic[_E]):
     def _seen_none_above(self, token: int) -> ColumnElement[bool]:
         return or_(self._column["token"].is_(None), self._column["token"] <= token)
 
-    # --- what a claimer writes ----------------------------------------------------------------------------------------
-
     def _write(self, connection: Executes, claim: Claim, values: dict[Column[Any], Any]) -> None:
         column = self._column
         mine = and_(self._is(claim), column["version"] == claim.version, column["status"] == self._state["processing"])
@@ -183,8 +179,6 @@ class _BaseRowStates(Generic[_E]):
         failed = [column == value for column, value in zip(primary, given, strict=True)]
         again = update(self.table).where(*failed, self._column["status"] == self._state["failed"])
         return changed(connection, again.values(self._set(status=self._state["pending"], attempts=0))) == 1
-
-    # --- checks -------------------------------------------------------------------------------------------------------
 
     def _asked(self, limit: int, token: int | Hold | None) -> tuple[int, int | None]:
         number: object = fencing_token(token) if isinstance(token, Hold) else token

@@ -72,8 +72,6 @@ class _Outbox(Generic[_E]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.table.fullname!r}>"
 
-    # --- the user's transaction ---------------------------------------------------------------------------------------
-
     def _add(self, connection: Executes, values: dict[str, Any]) -> str:
         if self._locks_keys and values["key"] is not None:
             place = hashlib.sha256(f"{self.table.fullname}\0{values['key']}".encode()).digest()
@@ -91,8 +89,6 @@ class _Outbox(Generic[_E]):
         check_body(self.table.c.body, body)
         values = {"body": body, "key": key, "destination": destination, "id": id or uuid.uuid4().hex}
         return {**values, "state": _PENDING, "attempts": 0}
-
-    # --- the relay ----------------------------------------------------------------------------------------------------
 
     def _enter(self, connection: Connection, token: int) -> None:
         """Raise the fence to the token. The fence's row is locked until the end of the transaction."""
@@ -158,8 +154,6 @@ class _Outbox(Generic[_E]):
 
     def _is(self, message: Message) -> ColumnElement[bool]:
         return and_(self.table.c.position == message.position, self.table.c.state == _PENDING)
-
-    # --- operators ----------------------------------------------------------------------------------------------------
 
     def _poisoned(self, connection: Connection, limit: int) -> Sequence[RowMapping]:
         table = self.table.c

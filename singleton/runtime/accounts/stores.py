@@ -39,11 +39,8 @@ def open_container(
 ) -> DirectBlobStore | AzureBlobLeaseStore:
     """Make a store for a container, on the loop of the store's later requests.
 
-    Args:
-        account: from a connection, or brought by the caller. A credential object stays the caller's, and is
-            not closed with the store; the caller's client is.
-        container: the container's name.
-        http: see ``SingletonOptions``.
+    A credential object of the caller's stays open when the store is closed; the caller's client is closed with it.
+    ``http``: see ``SingletonOptions``.
 
     Raises:
         ConfigurationError: the account's key is none, or of which account it is can't be told.

@@ -48,11 +48,7 @@ class Answer(NamedTuple):
 
 
 class Headers(Mapping[str, str]):
-    """Headers by name, in any case. Iteration gives the names as the server wrote them.
-
-    Attributes:
-        lowered: the values by name in lower case.
-    """
+    """Headers by name, in any case. Iteration gives the names as the server wrote them."""
 
     __slots__ = ("_names", "lowered")
 
@@ -91,8 +87,7 @@ class Headers(Mapping[str, str]):
 class Reader:
     """Reads the answer to one request.
 
-    Attributes:
-        lasts: whether the answer lets its connection be used again; known when the answer is read.
+    ``lasts``: whether the answer lets its connection be used again; known when the answer is read.
     """
 
     __slots__ = ("_body", "_bytes", "_head_only", "_headers", "_most", "_reading", "_status", "_to_end", "lasts")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, SingletonOptions, once
+from singleton.base.invocation import warn_once
 from singleton.settings import localrun
 from singleton.settings.options import load_options
 from tests.support.lock_thread import LockThread, a_job, an_app, call
@@ -25,9 +26,9 @@ URL = "https://orders.blob.core.windows.net"
 @pytest.fixture(autouse=True)
 def _once_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     no_container(monkeypatch)
-    localrun._warn.cache_clear()
+    warn_once.cache_clear()
     yield
-    localrun._warn.cache_clear()
+    warn_once.cache_clear()
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def test_a_container_with_locks_of_its_own_warns_once_and_host_id_is_the_way_out
     (said,) = warnings(caplog)
     assert "runs in a container" in said
     assert "Set hostId in the section singleton of host.json" in said
-    localrun._warn.cache_clear()
+    warn_once.cache_clear()
     caplog.clear()
     monkeypatch.setenv("AzureFunctionsJobHost__singleton__hostId", "orders")
     call(a_job("sync"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import once
-from singleton.settings import misspelt
+from singleton.base.invocation import warn_once
 from singleton.settings.misspelt import misspelt_sections
 from tests.support.lock_thread import LockThread, a_job, an_app, call
 
@@ -29,9 +29,9 @@ HOSTS_OWN = (
 
 @pytest.fixture(autouse=True)
 def _once_again() -> Iterator[None]:
-    misspelt._warn.cache_clear()
+    warn_once.cache_clear()
     yield
-    misspelt._warn.cache_clear()
+    warn_once.cache_clear()
 
 
 def host_json(folder: Path, **sections: object) -> Path:
