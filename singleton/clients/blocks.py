@@ -20,7 +20,7 @@ from singleton.locking.section import claims
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.cancellation import LossWatch, fail, unless_lost
 from singleton.runtime.lock_thread import runtime
-from singleton.runtime.reentry import BodyContext, SharedBlock, enter, enter_again, leave
+from singleton.runtime.reentry import BodyContext, SharedBlock, enter, enter_again, leave, leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
@@ -80,6 +80,7 @@ def _guarded_async(block: AsyncBlock[Any], function: Callable[..., Any]) -> Call
 def _skip(function: Callable[..., Any], lock: str) -> None:
     called = getattr(function, "__qualname__", repr(function))
     _log.info("%s skipped: somebody else has lock %s", called, lock, extra={"lock": lock})
+    leave_out(getattr(inspect.unwrap(function), "__code__", None))
 
 
 def _check(lock: str, function: object, *, is_async: bool) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import weakref
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -28,7 +27,7 @@ from singleton.functions.wait_limit import WaitLimit
 from singleton.locking.section import Section, claims
 from singleton.runtime import holders
 from singleton.runtime.cancellation import cancelled_when_lost, unless_lost
-from singleton.runtime.reentry import BodyContext
+from singleton.runtime.reentry import BodyContext, leave_out
 from singleton.runtime.waiter_count import WaitReport, is_full
 from singleton.settings.hostjson import wants_opentelemetry
 from singleton.settings.misspelt import warn_of_misspelt_sections
@@ -47,13 +46,6 @@ if TYPE_CHECKING:
 
 ONCE_MARK: Final = "__once__"
 """The attribute of a function with ``@once``: the guard."""
-left_out: Final[ContextVar[list[Call] | None]] = ContextVar("singleton_left_out", default=None)
-"""For a guard above: the calls of the guards below that ended without their body, or with a body that is repeated."""
-
-
-def _leave_out(call: Call) -> None:
-    if (above := left_out.get()) is not None:
-        above.append(call)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,13 +118,13 @@ class Guard(Declaration):
             tell_failed(call, error)
             raise
         if hold is None:
-            return _leave_out(call)
+            return leave_out(self.code)
         try:
             return await self._held(locks, hold, call, body, cancel=cancel)
         except Exception as error:
             # The host does not count for messages that were put back. The lock is given back by now.
             if self._puts_back(self.trigger) and await self._deferring.failed(call, error, locks):
-                return _leave_out(call)
+                return leave_out(self.code)
             raise
 
     async def _held(
@@ -166,7 +158,7 @@ class Guard(Declaration):
         self, call: Call, hold: Hold, body: Callable[[], Coroutine[Any, Any, Any]], *, cancel: bool
     ) -> Any:
         """Make the hold current, and bracket the body with events: what a verdict judges."""
-        outcome, above = "error", left_out.set(None)
+        outcome = "error"
         with BodyContext(hold):
             tell("body_started", call, hold)
             try:
@@ -178,7 +170,6 @@ class Guard(Declaration):
                 tell("body_ended", call, hold, outcome if hold.own_lost.reason is None else "lost")
                 if hold.lease_id is None:
                     hold.own_lost.freeze()
-                left_out.reset(above)
 
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
         """Acquire the lock; under contention do as the policy says. None: the body is not to run."""

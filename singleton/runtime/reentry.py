@@ -14,7 +14,7 @@ from __future__ import annotations
 import weakref
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.caller import Caller, serving, this_caller
 from singleton.base.errors import LockNotAcquired
@@ -79,6 +79,14 @@ class SharedBlock:
 
 
 _nesting: ContextVar[Nesting | None] = ContextVar("singleton_nesting", default=None)
+left_out: Final[ContextVar[list[object] | None]] = ContextVar("singleton_left_out", default=None)
+"""For ``@once`` above: code of the functions whose calls ended without the body, or with a body that is repeated."""
+
+
+def leave_out(code: object) -> None:
+    """Tell ``@once`` above that the call of the function with this code has no result."""
+    if (calls := left_out.get()) is not None:
+        calls.append(code)
 
 
 class BodyContext:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overl
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclaration import declare, options_of_app
 from singleton.functions.triggers import (
@@ -60,7 +59,6 @@ def declaring(
             key=Key(key),
             keep=seconds(keep, "keep", above=0),
             answers=on_contention == "conflict",
-            is_above=bool(guards_of(target)),
         )
         run = guard.run_async if inspect.iscoroutinefunction(target) else guard.run
         guard.refuse_blocking(on_loop=is_under_mcp_tool(target))

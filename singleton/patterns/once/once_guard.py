@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from singleton.base.errors import LockLost, LockNotAcquired
 from singleton.base.hold import current_hold
 from singleton.base.invocation import log as _log
-from singleton.functions.guard import Guard, left_out
+from singleton.functions.guard import Guard
 from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 from singleton.patterns.once.results import kept_as, look
 from singleton.runtime.cancellation import cancelled_when_lost, unless_lost
+from singleton.runtime.reentry import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -57,14 +58,12 @@ class OnceGuard(Guard):
         key: of the operation.
         keep: seconds for which its outcome is kept.
         answers: whether an HTTP request that is refused is answered, with 409 Conflict.
-        is_above: whether the function has ``@singleton`` below.
     """
 
     decorator: ClassVar[str] = "@once"
     key: Key = field(repr=False)
     keep: float
     answers: bool = False
-    is_above: bool = False
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         return [self.key.of(arguments, self.trigger)]
@@ -124,14 +123,14 @@ class OnceGuard(Guard):
         if outcome is not None:
             return _replayed(call, outcome)
         hold.raise_if_lost()  # the look may have taken long
-        undone: list[Call] = []
-        above = left_out.set(undone if self.is_above else None)
+        undone: list[object] = []
+        above = left_out.set(undone)
         try:
             with cancelled_when_lost(hold) if cancel else contextlib.nullcontext():
                 result = await body()
         finally:
             left_out.reset(above)
-        if undone:  # a guard below skipped the call, or put its message back
+        if any(code is self.code for code in undone):  # a lock below skipped the call, or put its message back
             return result
         outputs = {name: output.get() for name, output in _outputs(call.arguments) if output.get() is not None}
         kept, outcome = kept_as(result, outputs, found.service_time + self.keep)

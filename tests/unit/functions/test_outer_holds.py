@@ -478,12 +478,21 @@ def test_a_result_is_kept_under_its_own_lock_and_a_lock_for_its_time() -> None:
     assert ran == ["m"]
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"on_contention": "skip"}, {"on_contention": lambda _: "skip"}], ids=["skip", "policy"]
-)
+def _skipping(how: str, function: Callable[..., Any], sync: bool) -> Callable[..., Any]:
+    """Return the function under a lock that skips, perhaps below another guard."""
+    client: Any = (LockClient if sync else AsyncLockClient)(options=OPTIONS)
+    if how == "try_lock":
+        below: Callable[..., Any] = client.try_lock("x")(function)
+        return below
+    policy: Any = (lambda _: "skip") if how == "policy" else "skip"
+    below = singleton(scope_id="x", on_contention=policy)(function)
+    return client.lock("y")(below) if how == "below another lock" else below
+
+
+@pytest.mark.parametrize("how", ["skip", "policy", "try_lock", "below another lock"])
 @both
 @in_threads
-def test_a_call_that_a_guard_below_skipped_is_not_done(sync: bool, arguments: Any) -> None:
+def test_a_call_that_a_lock_below_skipped_is_not_done(sync: bool, how: str) -> None:
     """Nor is its None kept: the next call with the key does the work."""
     ran = []
 
@@ -499,14 +508,15 @@ def test_a_call_that_a_guard_below_skipped_is_not_done(sync: bool, arguments: An
     def skipped_too() -> None:
         raise AssertionError
 
-    below: Any = singleton(scope_id="x", **arguments)(charge if sync else charge_async)
+    below = _skipping(how, charge if sync else charge_async, sync)
     call: Any = once(key=lambda msg: msg)(below)
+    taken = partial(held_elsewhere, "x") if how == "try_lock" else partial(held_elsewhere, below, "m")
 
     def made() -> Any:
         return call("m") if sync else asyncio.run(call("m"))
 
     with held_elsewhere(skipped_too):
-        with held_elsewhere(below, "m"):
+        with taken():
             assert made() is None
         assert [made(), made()] == ["charged", "charged"]
     assert ran == ["m"]
