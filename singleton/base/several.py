@@ -35,7 +35,6 @@ async def all_or_none(
     Args:
         locks: in one order for every process, or two processes may wait for each other.
         ask: acquires a lock within a number of seconds.
-        give_back: releases a lock.
         timeout: seconds for the locks together; 0 asks once for every lock; None waits without limit.
 
     Raises:

@@ -52,15 +52,7 @@ _BY_IDENTITY: Final = "SINGLETON_LOCKS_ACCOUNT"
 
 
 class Session:
-    """The container that a command works on.
-
-    Args:
-        connection: app setting of the account, or a connection string.
-        account: name or URL of an account reached by an identity, in place of ``connection``.
-        container: name of the container; None: the app's container.
-        app: folder of the app, with host.json; None: the current folder, if the folder is an app's.
-        app_id: host id; None: the app's host id.
-        as_json: whether the command writes JSON.
+    """The container that a command works on, by the options of ``in_a_session``.
 
     Raises:
         ConfigurationError: the connection has no setting, or a wrong value.

@@ -95,9 +95,6 @@ def _properties(body: str | bytes) -> frozenset[str] | str:
     return frozenset(name.casefold() for name, value in read.items() if not (value is None or isinstance(value, list)))
 
 
-# --- a storage queue's message ----------------------------------------------------------------------------------------
-
-
 def is_whole(message: Any, trigger: Trigger) -> bool:
     """Tell whether a message came with id and receipt, or with a body that replaces them."""
     given = {name: getattr(message, name, None) for name in ("id", "pop_receipt")}

@@ -182,7 +182,6 @@ class Sight:
         what: holds (held since before the watch, or the holder is known only now), got (acquired since the last look),
             passed (acquired and released between two looks), breaking (the broken lease still runs), free (no holder
             any more).
-        lock: the lock at this look.
     """
 
     what: LockChange

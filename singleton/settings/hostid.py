@@ -21,10 +21,7 @@ def host_id(settings: Mapping[str, str], app_dir: Path | None, *, machine: str |
     and slot on App Service and Kubernetes (H-2); the host name on Linux Consumption (H-3); else this machine's name and
     a hash of the app's folder, which other machines don't share (H-5).
 
-    Args:
-        settings: the app settings, as a rule ``os.environ``.
-        app_dir: the app's folder; without one the current folder counts.
-        machine: the machine's name, asked from the system by default.
+    Without the app's folder the current folder counts. The machine's name is asked from the system by default.
 
     Raises:
         ConfigurationError: the app runs on Azure or Kubernetes and its settings don't tell its name (H-7).

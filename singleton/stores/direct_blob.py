@@ -38,8 +38,6 @@ class DirectBlobStore:
         self._container = f"{wire.root}/{quote(container, safe='~')}"
         self._path = lru_cache(_PATHS)(lambda name: f"{self._container}/{_quoted(name, '~/')}")
 
-    # --- what locks ask -----------------------------------------------------------------------------------------------
-
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         headers = {
             "x-ms-lease-action": "acquire",
@@ -74,8 +72,6 @@ class DirectBlobStore:
     async def aclose(self) -> None:
         await self._wire.aclose()
 
-    # --- what state in a lock's blob asks -----------------------------------------------------------------------------
-
     async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
         headers = {"x-ms-blob-type": "BlockBlob", "x-ms-lease-id": lease_id, "If-Match": etag, **_as_headers(metadata)}
         return _etag((await self._wire.ask("PUT", self._path(name), "", headers, 201, body=body)).headers)
@@ -84,8 +80,6 @@ class DirectBlobStore:
         headers = {} if lease_id is None else {"x-ms-lease-id": lease_id}
         reply = await self._wire.ask("GET", self._path(name), "", headers, 200, most=most)
         return Content(_seen(reply.headers), reply.body, clock(reply.headers))
-
-    # --- what logs ask ------------------------------------------------------------------------------------------------
 
     async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
         return await self._with_container(lambda: self._make(name, metadata, "AppendBlob")) is not None
@@ -115,8 +109,6 @@ class DirectBlobStore:
     async def drop(self, name: str, etag: str) -> None:
         await self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202)
 
-    # --- what messages that were put back ask -------------------------------------------------------------------------
-
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         headers = {"x-ms-blob-type": "BlockBlob", **_as_headers(metadata)}
         _etag((await self._wire.ask("PUT", self._path(name), "", headers, 201)).headers)
@@ -126,8 +118,6 @@ class DirectBlobStore:
 
     async def remove(self, name: str) -> None:
         await self._wire.ask("DELETE", self._path(name), "", {}, 202)
-
-    # --- what operators ask -------------------------------------------------------------------------------------------
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
         from singleton.stores.listing_page import read_page
@@ -145,8 +135,6 @@ class DirectBlobStore:
 
     async def erase(self, name: str, etag: str) -> None:
         await within(_PATIENCE, self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202))
-
-    # ------------------------------------------------------------------------------------------------------------------
 
     async def _break(self, name: str, after: int | None, etag: str | None) -> Headers:
         headers = {"x-ms-lease-action": "break"}

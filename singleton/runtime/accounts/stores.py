@@ -146,8 +146,8 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
 
     from singleton.stores.azure_blob import AzureBlobLeaseStore
 
-    service, own = _client_of_sdk(BlobServiceClient, account, (), transport)
-    judged = _judging(account, service, f"container {container!r}")
+    what = f"container {container!r}"
+    service, own, judged = _client_of_sdk(BlobServiceClient, account, what, (), transport)
     return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service, *own), judged=judged)
 
 
@@ -157,24 +157,16 @@ def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMe
 
     from singleton.stores.azure_queue import AzureMessageStore
 
-    client, own = _client_of_sdk(QueueClient, account, (queue,), transport)
-    return AzureMessageStore(client, close_with=own, judged=_judging(account, client, f"queue {queue!r}"))
-
-
-def _judging(account: StorageAccount | GivenAccount, client: Any, what: str) -> Judging:
-    """Return what judges the answers to a client of the SDK's."""
-    from singleton.stores.azure_blob import Judging
-
-    endpoint = f"{client.scheme}://{client.primary_hostname}"
-    return Judging(Destination.of(what, endpoint, account.setting), _signature_of(account))
+    client, own, judged = _client_of_sdk(QueueClient, account, f"queue {queue!r}", (queue,), transport)
+    return AzureMessageStore(client, close_with=own, judged=judged)
 
 
 def _client_of_sdk(
-    kind: Any, account: StorageAccount | GivenAccount, named: tuple[str, ...], transport: dict[str, Any]
-) -> tuple[Any, tuple[Any, ...]]:
-    """Make a client of the SDK's; return the client, and credentials of ours that must be closed with the client."""
+    kind: Any, account: StorageAccount | GivenAccount, what: str, named: tuple[str, ...], transport: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], Judging]:
+    """Make a client of the SDK's; return it, credentials of ours to be closed with it, and the judge of its answers."""
     from singleton.runtime.accounts.credentials import ThreadedCredential, blocks, open_credential
-    from singleton.stores.azure_blob import quiet_logger
+    from singleton.stores.azure_blob import Judging, quiet_logger
 
     _load_the_rest_of_the_sdk()
     options = {**_ONCE, "logger": quiet_logger(), **transport}
@@ -187,7 +179,8 @@ def _client_of_sdk(
     else:
         own = open_credential(account.credential) if account.credential is not None else None
         client = kind(account.account_url or "", *named, credential=own, **options)
-    return client, (own,) if own else ()
+    to = Destination.of(what, f"{client.scheme}://{client.primary_hostname}", account.setting)
+    return client, (own,) if own else (), Judging(to, _signature_of(account))
 
 
 def _load_the_rest_of_the_sdk() -> None:
