@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.failover_mark import MARK_KEY
 from singleton.base.invocation import current
-from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept
+from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept, marked
 from singleton.stores.protocol import NOTHING, StoreFailure
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def kept_in(found: Content) -> Kept:
 
 def metadata_value(state: BlobState, key: str) -> str | None:
     """Return a value of the blob's metadata, whose keys have no case; None where the key is missing."""
-    return next((value for spelt, value in state.metadata.items() if spelt.lower() == key.lower()), None)
+    return marked(state.metadata, key)
 
 
 def written_epoch(text: str) -> int | None:

@@ -16,7 +16,6 @@ from singleton.settings.durations import seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import timedelta
-    from types import TracebackType
 
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing, Kept
@@ -206,9 +205,7 @@ class OnceBlock(_Once["LockClient"]):
         self._operation = operation
         return operation
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._stack or ExitStack():
             if kind is None:
                 self._operation._end()  # noqa: SLF001
@@ -246,9 +243,7 @@ class AsyncOnceBlock(_Once["AsyncLockClient"]):
         self._operation = operation
         return operation
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         async with self._stack or AsyncExitStack():
             if kind is None:
                 await self._operation._end()  # noqa: SLF001

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from singleton.base.state import marked
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.container import keeping_of
@@ -61,8 +62,7 @@ async def that_is_aside(store: Store, names: Names) -> list[AsideMessage]:
         for blob in page.entries:
             entry = await entry_aside(store, blob.name)
             if entry is not None:
-                error = next((text for key, text in blob.metadata.items() if key.lower() == _ERROR.lower()), "")
-                body = entry.value
+                body, error = entry.value, marked(blob.metadata, _ERROR) or ""
                 found.append(AsideMessage(key=entry.key, body=body, error=error, at=blob.modified, name=blob.name))
         marker = page.marker
         if marker is None:

@@ -49,6 +49,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
+from singleton.base.state import marked
 from singleton.locking.holder import answered
 from singleton.stores.protocol import StoreFailure
 
@@ -123,7 +124,7 @@ class Names:
 
 def id_in(metadata: Mapping[str, str]) -> str:
     """Return the label of a log, or that it is new, or that a part has ended."""
-    return next((value for key, value in metadata.items() if key.lower() == LOG_KEY.lower()), "")
+    return marked(metadata, LOG_KEY) or ""
 
 
 def chain_of(log: HasEtag) -> str:
