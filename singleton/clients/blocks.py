@@ -24,7 +24,6 @@ from singleton.runtime.reentry import BodyContext, SharedBlock, enter, enter_aga
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
-    from types import TracebackType
     from typing import Self
 
     from singleton.base.kinds import OnLoss
@@ -299,9 +298,7 @@ class Block(_BaseBlock[_T]):
         return at_once(self._acquired(SyncLocks(runtime())))
 
     @dropped_at_the_end
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         at_once(self._left(error))
 
     def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R]:
@@ -341,9 +338,7 @@ class AsyncBlock(_BaseBlock[_T]):
         return got
 
     @dropped_at_the_end
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self._left(error)
 
     def __call__(self, function: Callable[_P, Coroutine[Any, Any, _R]], /) -> Callable[_P, Coroutine[Any, Any, _R]]:

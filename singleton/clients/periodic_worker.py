@@ -43,8 +43,6 @@ class Running:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
 
-    # --- in a thread ------------------------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Run in a thread of its own, until ``stop``."""
         self._begin()
@@ -69,8 +67,6 @@ class Running:
         except LockClosed:
             self._tell_of_closing()
 
-    # --- on an event loop -------------------------------------------------------------------------------------------
-
     async def run(self) -> None:
         """Run on this event loop, until ``stop``. A cancellation cancels async work, and gives the lock back.
 
@@ -91,8 +87,6 @@ class Running:
         await to_its_end(self._running)
         if not self._running.cancelled() and isinstance(self._running.exception(), LockClosed):
             self._tell_of_closing()
-
-    # --- both -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     async def _run(self) -> None:

@@ -46,8 +46,6 @@ def finished(function: str, result: Any, returns: str | None, *, decorator: str)
     begins then; a future is cancelled.
 
     Args:
-        function: its name.
-        result: what its body returned.
         returns: the type of the output for the result; None: unknown.
         decorator: by which it is guarded.
 

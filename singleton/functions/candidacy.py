@@ -43,10 +43,7 @@ class Candidacy(Campaign):
     """A campaign with seats for invocations, on the lock thread, until the registry is closed.
 
     Args:
-        registry: where the lock lives; the candidacy ends with it.
-        address: the lock.
         about: the fields of the candidacy's events.
-        acquire: makes an attempt to acquire the lock.
         wait: seconds of one attempt; None: without limit.
         recovery: seconds between attempts; None: no attempt after a refusal.
     """
@@ -103,9 +100,7 @@ class Candidacy(Campaign):
         a lease that ran out, the call waits for ten seconds at most, and gets the outcome known by then. A single
         attempt (``wait=0``) after trouble is not waited for.
 
-        Args:
-            owner: id of the invocation.
-            within: seconds to wait for an attempt at most; None: without end.
+        ``within``: seconds to wait for an attempt at most; None: without end.
 
         Raises:
             LockNotAcquired: another process listens, or the outcome is unknown yet.
@@ -131,8 +126,6 @@ class Candidacy(Campaign):
 
     def _leads(self) -> Hold | None:
         return None if self._hold is None or self._hold.lost.is_set() else self._hold
-
-    # --- the campaign -------------------------------------------------------------------------------------------------
 
     async def _ask(self) -> Hold:
         if not self._asking:
@@ -209,8 +202,6 @@ class Candidacy(Campaign):
         name, function = self._about.lock, self._about.function
         text = "its lease expired, and the storage has not answered yet whether another process is the listener now"
         return StorageUnavailable(f"{function}: {text} (lock {name!r})", lock=name, reason="expired")
-
-    # --- seats --------------------------------------------------------------------------------------------------------
 
     def _vacate(self, record: SectionRecord) -> None:
         record.lost.freeze()

@@ -34,9 +34,7 @@ _NO_ANSWER = StoreFailure(detail="no answer")
 class Guess:
     """Whether the blobs of locks that a process asks for the first time are missing, as the last of them was.
 
-    Attributes:
-        missing: whether they are.
-        of_firsts: the guess for the first name of each kind; the first answer to this guess is learnt there, too.
+    ``of_firsts``: the guess for the first name of each kind; the first answer to this guess is learnt there, too.
     """
 
     missing: bool = False

@@ -23,9 +23,6 @@ class Campaign(ABC):
 
     After a loss the campaign goes on: at once if the lease ran out; after ``recovery`` seconds if another process took
     the lock. With ``recovery`` None, a lock in another process ends the campaign. All methods run on the lock thread.
-
-    Attributes:
-        name: name of the lock.
     """
 
     def __init__(self, name: str, *, recovery: float | None) -> None:

@@ -53,13 +53,7 @@ class Touches(Renewable):
     __slots__ = ("_failover", "_fencing", "_lease", "_trouble")
 
     def __init__(self, lease: Lease, fencing: FencingCounter, failover: float) -> None:
-        """Take the stamp for the first touch.
-
-        Args:
-            lease: was stamped.
-            fencing: of the lock.
-            failover: seconds.
-        """
+        """Take the stamp of the lease for the first touch; ``failover``: seconds."""
         super().__init__(fencing.touched + failover / TOUCHES, lease.context)
         self._lease = lease
         self._fencing = fencing

@@ -82,10 +82,7 @@ def _seconds(text: str) -> float | None:
 async def answered(request: Callable[[], Awaitable[_T]], *, call: float = _CALL, answer: float = _ANSWER) -> _T:
     """Repeat a request, which must be idempotent, until there is an answer, for a few seconds.
 
-    Args:
-        request: makes the request.
-        call: seconds for a request.
-        answer: seconds for the requests together.
+    ``call``: seconds for a request; ``answer``: seconds for the requests together.
 
     Raises:
         StoreFailure: the failure answered, or the lack of an answer.

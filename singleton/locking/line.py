@@ -82,9 +82,7 @@ class Line:
 
     Args:
         kind: ``"lock"`` or ``"semaphore"``, for errors.
-        name: name of the lock or semaphore.
         taken: words of an error for a holder in another process.
-        timing: the lock's timing.
         holder: returns the known holder; a read before the given time counts only if it is recent.
         try_once: seconds for which a single attempt stands in line, at most; infinite: until an answer.
     """
@@ -115,8 +113,6 @@ class Line:
     def __iter__(self) -> Iterator[Waiter]:
         return iter(self._waiters)
 
-    # --- for the caller -----------------------------------------------------------------------------------------------
-
     async def wait(self, timeout: float | None, owner: str, serve: Callable[[], None]) -> Hold:
         """Stand in line until a hold is granted; ``serve`` starts the server if needed. See ``Lock.acquire``."""
         if self.closed:
@@ -146,8 +142,6 @@ class Line:
             if self._waking is not None:
                 self._wake()
             del waiter  # the error's traceback has this frame: a circle of references otherwise
-
-    # --- for who serves -----------------------------------------------------------------------------------------------
 
     def first(self) -> Waiter | None:
         """Return the first waiter, or None. Ended waits are removed."""
@@ -188,8 +182,6 @@ class Line:
     def _wake(self, timed_out: bool = False) -> None:  # noqa: FBT001, FBT002 - called by a timer
         if self._waking is not None and not self._waking.done():
             self._waking.set_result(timed_out)
-
-    # --- answers to waiters -------------------------------------------------------------------------------------------
 
     def judge(self, failure: StoreFailure) -> None:
         """Tell the waiters the meaning of a failed attempt."""

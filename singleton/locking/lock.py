@@ -75,9 +75,7 @@ async def release(hold: Hold) -> None:
 class Lock:
     """A named lock of this process. Every method runs on one event loop.
 
-    Attributes:
-        guard: the guard of the blob, shared by the locks of this process on the blob.
-        waiters: the waiters of this process, in line.
+    ``guard``: the guard of the blob, shared by the locks of this process on the blob.
     """
 
     def __init__(
@@ -136,8 +134,6 @@ class Lock:
         if self._server is not None:
             await asyncio.wait({self._server})
 
-    # --- for the caller -----------------------------------------------------------------------------------------------
-
     def acquire(self, *, timeout: float | None = None, owner: str = "") -> Coroutine[Any, Any, Hold]:
         """Wait in line for the lock. The caller must give the hold to ``release`` at the end of the section.
 
@@ -190,8 +186,6 @@ class Lock:
     def _is_kept(self) -> bool:
         """Tell whether the hold has ended while the lock is kept for ``at_least``."""
         return self._record is not None and self._record.lost.ended and not self._record.lost.is_set()
-
-    # --- the one task behind the line ---------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         """While the line has waiters: win the lease, serve the line, release the lease."""

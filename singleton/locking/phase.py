@@ -107,8 +107,6 @@ class PhaseMachine:
         self._free = 0.0
         self.used = False
 
-    # --- moves --------------------------------------------------------------------------------------------------------
-
     def go(self, to: Phase) -> None:
         """Note a move that ``_MOVES`` allows. In ``ASIDE`` and ``BEHIND`` callers here see a lock in use."""
         assert to in _MOVES[self.phase], f"{self._what}: from {self.phase.value} to {to.value}"
@@ -182,8 +180,6 @@ class PhaseMachine:
     def _fields(self) -> dict[str, object]:
         """Fields of a log line about the lock."""
         return {"lock": self._what.partition(" ")[2]}
-
-    # --- what follows -------------------------------------------------------------------------------------------------
 
     @property
     def trouble(self) -> SingletonError | None:

@@ -39,8 +39,6 @@ class SectionRecord:
     A lock refers to the record, not to the hold: a dropped hold must be collected (M-37).
 
     Attributes:
-        lost: the loss signal of the hold.
-        lock_loop: the loop of the lock.
         over, settled: whether the section has reached its two ends.
         given_up: time of the user's end of the section, by ``now``; None before.
         uses: number of requests under way by which the section uses the lock's blob.
@@ -165,13 +163,7 @@ class SectionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A read of a lock's holder.
-
-    Attributes:
-        at: time of the request, by the loop's clock.
-        holder: the holder; None: the lock was free, or the read failed.
-        failure: the failure of the read, or None.
-    """
+    """A read of a lock's holder, asked for at ``at`` by the loop's clock. None: a free lock, or a read that failed."""
 
     at: float
     holder: Holder | None = None
@@ -184,7 +176,6 @@ class BlobGuard:
     Leases on a blob never overlap, but a section may outlive its lease.
 
     Attributes:
-        reading: the last read of the holder.
         asking: task of the present read, which stores the answer.
         highest: the highest epoch in which this process may have given tokens.
         inside: the record of the running section, or None.

@@ -36,8 +36,6 @@ LATE: Final = 0.05
 class Renewable(ABC):
     """A request that is sent again and again: the renewals of a lease, or the touches of a hold.
 
-    ``task`` is set while a request is under way.
-
     Attributes:
         context: copied for the task of each request.
         due: when to send the next request, by the loop's clock; infinite: a request is queued or under way, or none

@@ -45,8 +45,6 @@ class Section(Hold):
     """A hold with the record of its section.
 
     Attributes:
-        record: the lock's record of the section.
-        lease: the lease of the section.
         fencing: writer of the lock's blob; None for a shared hold, which may not write.
         claim: the claim to the section, or a reference to the claim after a block took it.
     """

@@ -99,9 +99,7 @@ _TOGETHER: Final = 8
 class Semaphore:
     """The semaphore of a name and limit in this process. Every method runs on one event loop.
 
-    Attributes:
-        waiters: the waiters of this process, in line.
-        watches: called when every slot is found to be in use.
+    ``watches`` are called when every slot is found to be in use.
     """
 
     def __init__(
@@ -128,10 +126,7 @@ class Semaphore:
         """Tell whether the semaphore has no waiter and no task in this process."""
         return not self._line and not self._ending and self._server is None
 
-    @property
-    def forgettable(self) -> bool:
-        """See ``idle``."""
-        return self.idle
+    forgettable = idle
 
     @property
     def records(self) -> Iterable[SectionRecord]:
@@ -159,8 +154,6 @@ class Semaphore:
         self._line.close()
         self._rest_if_nobody_waits()
         await self.at_rest()
-
-    # --- the tasks behind the line ------------------------------------------------------------------------------------
 
     def _ensure_server(self) -> None:
         if self._server is None:

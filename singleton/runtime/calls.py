@@ -248,8 +248,6 @@ class Calls:
         else:
             answer.give(task.result())
 
-    # --- for subclasses -----------------------------------------------------------------------------------------------
-
     def _soon(self, callback: Callable[[], object], context: Context | None = None) -> None:
         """Call the callback on the loop, in the context or else in a copy of the caller's."""
         self._loop.call_soon_threadsafe(callback, context=context)

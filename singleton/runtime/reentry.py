@@ -35,11 +35,7 @@ class Nesting:
 
     Every call to the lock thread copies the context; a linked list makes the copy a single reference.
 
-    Attributes:
-        caller: the thread, or task, inside the block.
-        shared: the entry of a reentrant block, else None.
-        around: the outer block, or None.
-        over: whether the block has ended.
+    ``caller``: the thread, or task, inside the block; ``shared``: the entry of a reentrant block, else None.
     """
 
     __slots__ = ("_hold", "around", "caller", "over", "shared")
@@ -69,9 +65,7 @@ class Nesting:
 class SharedBlock:
     """One of the blocks which share a hold.
 
-    Attributes:
-        lock: key of the lock.
-        blocks: entries of the blocks under the hold. The lock is released at the end of the last block.
+    ``blocks``: entries of the blocks under the hold. The lock is released at the end of the last block.
     """
 
     lock: Hashable
