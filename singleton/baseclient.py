@@ -411,7 +411,6 @@ def _given_account(
 
 
 def _checked_options(options: object, failover: Seconds | None) -> SingletonOptions:
-    """Return the options of a client."""
     options = SingletonOptions() if options is None else options
     if not isinstance(options, SingletonOptions):
         raise ConfigurationError(f"options is a value of type {type(options).__name__}: give SingletonOptions(…)")
@@ -423,13 +422,11 @@ def _checked_options(options: object, failover: Seconds | None) -> SingletonOpti
 
 
 def _check_owner(owner: object) -> None:
-    """Refuse an owner that is no text."""
     if not isinstance(owner, str):
         raise ConfigurationError(f"owner is {quoted(owner)}: give a text")
 
 
 def _checked_on_loss(on_loss: OnLoss) -> OnLoss:
-    """Return an ``on_loss`` if it is one."""
     if on_loss not in get_args(OnLoss):
         raise ConfigurationError(f"on_loss is {quoted(on_loss)}: it must be one of 'raise', 'tell'")
     return on_loss
@@ -443,7 +440,6 @@ def checked_hold(hold: object) -> Hold:
 
 
 def _checked_timeout(timeout: Seconds | None) -> float | None:
-    """Return a time-out in seconds if it is one."""
     return None if timeout is None else _TIMEOUT.check(timeout, "timeout")
 
 

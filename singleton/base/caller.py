@@ -19,12 +19,8 @@ LoopRef: TypeAlias = "weakref.ref[asyncio.AbstractEventLoop]"
 class Caller(NamedTuple):
     """A caller of the locks of this process.
 
-    Attributes:
-        thread: id of the thread.
-        task: the running task, or None.
-        loop: the event loop that runs on the thread, or None.
-        blocks_at: for a call that blocks the event loop, the call's place in the code, empty where nothing else is on
-            the loop; None: no loop is blocked.
+    ``blocks_at``: for a call that blocks the event loop, the call's place in the code, empty where nothing else is on
+    the loop; None: no loop is blocked.
     """
 
     thread: int

@@ -188,12 +188,7 @@ def print_unlogged(error: BaseException) -> None:
 
 
 class _Here(threading.local):
-    """How the app's watchers are called on a thread.
-
-    Attributes:
-        way: logs a line: at once, unless ``say_by`` sets another way.
-        caught: returns the errors of watchers which are caught.
-    """
+    """How the app's watchers are called on a thread: see ``say_by`` and ``catch_by``."""
 
     def __init__(self) -> None:
         self.way: Callable[[Callable[[], None]], None] = lambda say: say()

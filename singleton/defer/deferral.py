@@ -56,14 +56,14 @@ _LIFE: Final = 604_800
 class Received:
     """A message of an invocation: values of the queue, never values that the body put in their place.
 
+    None: not known.
+
     Attributes:
-        id: the message's id; None: not known.
-        receipt: the receipt of the receive; None: not known.
         text: the body, encoded as in the queue.
-        inserted: when it was put into the queue, by the service's clock since 1970; None: not known.
-        dequeue_count: number of receives under this id, the present receive included; None: not known.
+        inserted: when it was put into the queue, by the service's clock since 1970.
+        dequeue_count: number of receives under this id, the present receive included.
         invisible_until: until when its receiver was promised to be alone with it, by the service's clock since 1970.
-        expires: when it ends; infinite: never; None: not known.
+        expires: when it ends; infinite: never.
     """
 
     id: str | None

@@ -78,11 +78,8 @@ def _can(value: object, *methods: str) -> bool:
     return True
 
 
-# --- messages: queues, Service Bus, Event Hubs, Kafka ----------------------------------------------------------------
-
-
 def _message(message: Any, trigger: Trigger | None) -> Payload:
-    """The body's properties win over the message's own (H-47), unless the trigger asks for bytes (H-80)."""
+    """Of queues, Service Bus, Event Hubs and Kafka: the body wins (H-47), unless bytes are asked for (H-80)."""
     read: Callable[[], object] = message.get_body
     bodys, own = partial(_json_properties, read), (partial(_own, message), partial(_metadata, message))
     layers: tuple[Layer, ...] = (*own, bodys) if is_binary(trigger) else (bodys, *own)
@@ -113,8 +110,6 @@ def _text(value: object, *names: str) -> str | None:
     return None
 
 
-# --- Event Grid ------------------------------------------------------------------------------------------------------
-
 _EVENT = {"eventType": "event_type", "eventTime": "event_time", "dataVersion": "data_version"}
 _SAMEON_EVENTS = ("id", "topic", "subject", "source", "type", "specversion", "time", "datacontenttype", "dataschema")
 
@@ -124,9 +119,6 @@ def _envelope(event: Any) -> dict[str, object]:
     extensions = getattr(event, "extension_attrs", {})
     own = held(event, {name: name for name in _SAMEON_EVENTS} | _EVENT)
     return FromJson({**extensions, **own, "data": event.get_json()})
-
-
-# --- HTTP ------------------------------------------------------------------------------------------------------------
 
 
 def _request(request: Any) -> Payload:
@@ -156,8 +148,6 @@ def _refuse(parameter: str, what: str) -> object:
         reason="unreadable",
     )
 
-
-# --- blobs -----------------------------------------------------------------------------------------------------------
 
 _BLOB = {"BlobTrigger": "name", "Uri": "uri", "Properties": "blob_properties", "Metadata": "metadata"}
 
@@ -209,9 +199,6 @@ def _names_in(pattern: str, path: str) -> dict[str, object]:
         matcher += ("([^/]*)" if in_container else "(.*)") + re.escape(literal)
     found = re.fullmatch(matcher, path, re.DOTALL)
     return {} if found is None else dict(zip(names, found.groups(), strict=True))
-
-
-# --- messages of the Azure SDKs, and plain values --------------------------------------------------------------------
 
 
 def _is_sdk_message(value: object) -> bool:

@@ -73,7 +73,6 @@ class Trigger(NamedTuple):
 
     Attributes:
         type: such as ``queueTrigger``.
-        parameter: its parameter's name.
         settings: such as ``queueName``.
         function: the function's name to the Functions host, as far as it is known.
         returns: the type of the output that takes the function's return value, such as ``queue``; None: there is none.

@@ -50,9 +50,8 @@ class Guess:
 class Acquisition:
     """Asks for the lease of one lock. Each acquisition has a lease id of its own (B7, B8).
 
-    Asking again with the same id is idempotent: after a lost answer the request is sent again, and no lease is waited
-    out.
-    Once a release was sent for an id, that id is never asked for again: a release that arrives late must hit nothing.
+    Asking again with the same id is idempotent: after a lost answer the request is sent again, without waiting a lease
+    out. Once a release was sent for an id, that id is never asked for again: a late release must hit nothing.
 
     Attributes:
         in_doubt: whether a request under the present id may have been carried out, or may still be.

@@ -148,7 +148,6 @@ class Lease(Renewable):
             )
 
     def _fields(self) -> dict[str, object]:
-        """Return the fields of a log line about this lease."""
         whose = self.whose
         told = {} if whose is None else {"owner": whose.id, "function": whose.function or None}
         return {"lock": self.name, "reason": self.lost, "cause": self.cause and str(self.cause), **told}

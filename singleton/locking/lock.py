@@ -301,7 +301,6 @@ class Lock:
                 self._record = None
 
     def _begin(self, waiter: Waiter, lease: Lease) -> Section:
-        """Make the hold of the waiter."""
         token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
         hold = Section(self.name, waiter.owner, token, lease, waiter.invocation)
         hold.fencing, hold.record.loop = self._fencing, waiter.caller and waiter.caller.loop

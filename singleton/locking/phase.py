@@ -178,7 +178,6 @@ class PhaseMachine:
 
     @property
     def _fields(self) -> dict[str, object]:
-        """Fields of a log line about the lock."""
         return {"lock": self._what.partition(" ")[2]}
 
     @property

@@ -161,7 +161,6 @@ class ContainerPass(ABC, Generic[_CountsT]):
         self._marker = page.marker
 
     async def _work_on_all(self, batch: list[Listed]) -> None:
-        """Work on these blobs at once."""
         tasks = [asyncio.ensure_future(self._timed(blob)) for blob in batch]
         try:
             times = [await task for task in tasks]

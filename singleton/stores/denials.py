@@ -39,12 +39,9 @@ _LONGEST: Final = 300
 
 
 class Destination(NamedTuple):
-    """The container or queue that requests go to.
+    """The container or queue that requests go to, with the account's setting, for messages. No field has a secret.
 
-    Attributes:
-        name: the container or queue with account and setting, for messages.
-        endpoint: the service's URL, without secrets.
-        doubt: what may be wrong with the URL; empty: nothing.
+    ``doubt``: what may be wrong with the URL; empty: nothing.
     """
 
     name: str = ""

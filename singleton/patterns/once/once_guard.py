@@ -55,7 +55,6 @@ class OnceGuard(Guard):
     """A declaration of ``@once``: the lock is held around each invocation that finds no outcome.
 
     Attributes:
-        key: of the operation.
         keep: seconds for which its outcome is kept.
         answers: whether an HTTP request that is refused is answered, with 409 Conflict.
     """

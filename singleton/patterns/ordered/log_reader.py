@@ -44,7 +44,6 @@ class Position:
         begun: number of attempts at the message without a known end.
         until: earliest time of the next attempt, by the wall clock.
         stopped: error which stopped the key; empty: not stopped.
-        key: the key, if known.
         aside: reason for putting the message at ``at`` aside without a further attempt; empty: none.
         senders: last number read from every sender, the most recent sender at the end.
     """

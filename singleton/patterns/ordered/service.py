@@ -237,8 +237,6 @@ class Service:
         """Ask once for the lock of a key."""
         return self.client._try(self.names.lock(spot), owner, None, 0.0)  # noqa: SLF001 - the inbox's own client
 
-    # --- on the lock thread -------------------------------------------------------------------------------------------
-
     def store(self, registry: Registry) -> Store:
         """Return the container.
 

@@ -69,10 +69,7 @@ class InboxMessage:
 class Rules:
     """How messages are handled.
 
-    Attributes:
-        attempts: how often a message is tried.
-        on_poison: what follows then.
-        slice: seconds after which a visit ends, behind the message in hand; its key goes on with another.
+    ``slice``: seconds after which a visit ends, behind the message in hand; its key goes on with another.
     """
 
     attempts: int = 5
@@ -268,7 +265,6 @@ class Visit:
 
 
 async def _wall(registry: Registry) -> float:
-    """Return seconds since 1970."""
     return registry.wall()
 
 

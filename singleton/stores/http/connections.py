@@ -395,8 +395,6 @@ class _Connection(asyncio.BufferedProtocol):
         self._ended = True
         self._transport.abort()
 
-    # --- what the transport says --------------------------------------------------------------------------------------
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._every.add(self)
@@ -448,7 +446,6 @@ async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> l
 
 
 def _place(url: str, tls: ssl.SSLContext | None) -> tuple[str, int]:
-    """Return the host and the port of a URL."""
     parts = urlsplit(url)
     return (parts.hostname or "").encode("idna").decode(), parts.port or (443 if tls else 80)
 

@@ -54,7 +54,6 @@ def _refuse_held(blob: _Blob, now: float) -> None:
 
 
 def _check_lease(blob: _Blob, lease_id: str, now: float) -> None:
-    """Refuse a request under a lease that the blob has not."""
     state = blob.state(now)
     if blob.lease_id is None or state == "broken":
         raise StoreFailure(412, "LeaseNotPresentWithBlobOperation")
