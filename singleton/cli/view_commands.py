@@ -158,13 +158,22 @@ def ahead(session: Session, old: str, new: str, old_container: str | None, *, ha
     names without the scope: locks/myapp/send and locks/myapp/ship. For all locks of an app: locks/shop.
     """
     there = session.in_container(old_container or session.container)
+    old, new = old.rstrip("./"), new.rstrip("./")
     if (old, there.container, hashed) == (new, session.container, None):
         raise click.UsageError("OLD and NEW are the same: say what differs, by --hashed, --plain or --old-container")
     before, after = _keys(there, old, hashed=hashed is True), _keys(session, new, hashed=hashed is False)
+    some = before and after
+    before.pop(None, None)
     both = [(blob, after[key]) for key, blob in before.items() if key in after]
     found = [(recorded(was.name, was), recorded(now.name, now)) for was, now in both if is_ahead(was, now)]
     alone = (lock_info(blob, there.container) for key, blob in before.items() if key not in after)
     cut = sum(lock is not None and lock.cut for lock in alone)
+    if some and not both and not cut:
+        raise click.UsageError(
+            "nothing was compared: no key has a lock with both names. Give both without the scope, as in "
+            "locks/myapp/send, and --hashed or --plain where scope_hash differs. If they are right, no invocation with "
+            "also= has run yet"
+        )
     if session.as_json:
         keys = [{"old": was.lock, "token": was.token, "new": now.lock, "new_token": now.token} for was, now in found]
         write_json({"ahead": keys, "compared": len(both), "cut": cut})
@@ -178,12 +187,11 @@ def ahead(session: Session, old: str, new: str, old_container: str | None, *, ha
 
 
 def _keys(session: Session, beginning: str, *, hashed: bool) -> dict[str | None, Listed]:
-    """Return the locks whose names begin so, by what follows."""
+    """Return the locks whose names begin so, by what follows; under None one of those with no key of this lock."""
     blobs = [blob for page in _pages(session, beginning) for blob in page.entries]
     if not blobs and (wrong := no_such_prefix(session, beginning)) is not None:
         raise click.UsageError(wrong)
-    keyed = {key_behind(beginning, blob.name, hashed=hashed): blob for blob in blobs}
-    return {key: blob for key, blob in keyed.items() if key is not None}
+    return {key_behind(beginning, blob.name, hashed=hashed): blob for blob in blobs}
 
 
 @click.command()

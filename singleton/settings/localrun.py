@@ -103,12 +103,17 @@ def _in_container(settings: Mapping[str, str]) -> bool:
 
 
 def is_emulator(endpoint: str) -> bool:
-    """Tell whether this is the URL of a storage emulator's blob service, on whichever host.
+    """Tell whether this is the URL of a storage emulator's blob service, on whichever host, with whichever account.
+
+    Azure's have the account in the host's name: a path without TLS is an emulator's.
 
     >>> is_emulator("http://azurite:10000/devstoreaccount1"), is_emulator("https://orders.blob.core.windows.net")
     (True, False)
     """
     url = urlsplit(endpoint)
     host = url.hostname or ""
-    names = (host.partition(".")[0], url.path.strip("/").partition("/")[0])
+    path = url.path.strip("/")
+    if path and url.scheme == "http":
+        return True
+    names = (host.partition(".")[0], path.partition("/")[0])
     return host in _LOOPBACK or host.endswith(".localhost") or _EMULATORS_ACCOUNT in names

@@ -40,7 +40,8 @@ def misspelt_sections(app_dir: Path | None, settings: Mapping[str, str]) -> Iter
                 yield f'{path} has the section "{key}", which nothing reads{did_you_mean(key, ("singleton",))}'
     for spelt in settings:
         first, *others = re.split(r"[:_.]+", spelt)
-        near = _is_near(first, *_ROOTS) and any(map(_is_near, others[:-1]))
+        place = others[1:] if "extensions" in map(str.casefold, others[:1]) else others
+        near = _is_near(first, *_ROOTS) and len(place) > 1 and _is_near(place[0])
         if near and not normalised(spelt).startswith(_RIGHT):
             known = [f"{SETTING_PREFIX}__{camel(field.name)}" for field in fields(SingletonOptions)]
             hint = did_you_mean(spelt, (*known, f"Dequeueable__Singleton__{others[-1]}"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +35,8 @@ _DETAIL: Final = re.compile(rb"<AuthenticationErrorDetail>([^<]{1,4000})", re.IG
 _SIGNED: Final = re.compile(r"\b(server used|string[- ]to[- ]sign|canonical).*", re.IGNORECASE | re.DOTALL)
 _SECRET: Final = re.compile(r"'[^']*'|\"[^\"]*\"|[\w+/=%.-]{24,}|\bsig=\S*")
 _LONGEST: Final = 300
+_BARE: Final = re.compile(r"http://(?!.*\.(?:blob|queue)\.)(?:[\d.]+(?::\d+)?|[^./]+|[^/]+:1000[0-2])/*", re.IGNORECASE)
+"""An emulator's address without an account: a host's number or name without a dot, or an emulator's port."""
 
 
 class Destination(NamedTuple):
@@ -52,11 +53,13 @@ class Destination(NamedTuple):
     def of(cls, what: str, url: str, setting: str) -> Destination:
         """Return the destination ``what`` of an account: its URL, and the name of its app setting, if known."""
         endpoint = url.partition("?")[0]
-        parts = urlsplit(endpoint)
-        lacks = bool(endpoint) and not parts.path.strip("/") and ".blob." not in endpoint and ".queue." not in endpoint
         doubt = f"the address {endpoint} has no account in its path: an emulator's is like {endpoint}/devstoreaccount1"
         named = f"{what} at {endpoint}" if endpoint else f"{what} of the caller's client"
-        return cls(f"for {named}" + (f", setting {setting}" if setting else ""), endpoint, doubt if lacks else "")
+        return cls(
+            f"for {named}" + (f", setting {setting}" if setting else ""),
+            endpoint,
+            doubt if _BARE.fullmatch(endpoint) else "",
+        )
 
 
 NOWHERE: Final = Destination()

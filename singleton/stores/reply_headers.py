@@ -31,7 +31,8 @@ def refusal(
     """Return what an answer with another status than the expected one means. ``reasons``: more words, or empty."""
     at = clock(headers)
     name = to.name if status in (400, 401, 403) else ""
-    asides = (f"({aside})" for aside in (*reasons, to.doubt if status in (400, 404) else "") if aside)
+    doubt = to.doubt if status == 400 or (status == 404 and not code) else ""
+    asides = (f"({aside})" for aside in (*reasons, doubt) if aside)
     said = name, trouble(status, at), *asides
     source: Source = "service" if code or all(map(headers.get, _MARKS)) else "between"
     return StoreFailure(status, code, " ".join(filter(None, said)), seconds(headers.get("Retry-After")), at, source)

@@ -147,6 +147,40 @@ def test_the_old_names_may_be_in_another_container(thread: LockThread, locks: Co
     assert [place.container for place in thread.places][-2:] == ["former", "webjobshost"]
 
 
+@pytest.mark.parametrize("ends", [(".", "."), (".", ""), ("", "."), ("/", "."), ("./", "")])
+def test_a_dot_or_a_slash_at_the_end_of_a_name_makes_no_difference(
+    thread: LockThread, locks: Command, ends: tuple[str, str]
+) -> None:
+    epochs(thread, {"locks/app/send.1": 9, "locks/app/ship.1": 7})
+    assert locks("ahead", SEND + ends[0], SHIP + ends[1]) == 1
+    assert locks.err == "1 key with both names, 1 ahead\n"
+    assert locks("ahead", SEND + ends[0], SEND + ends[1]) == 2
+    assert "OLD and NEW are the same" in locks.err
+
+
+@pytest.mark.parametrize("names", [(SEND, SHIP, "--hashed"), ("locks/app/sen", "locks/app/shi"), (SEND, "locks/app/")])
+@pytest.mark.parametrize("cut", [False, True])
+def test_where_nothing_could_be_compared_the_command_does_not_say_that_also_may_go(
+    thread: LockThread, locks: Command, names: tuple[str, ...], cut: bool
+) -> None:
+    """A forgotten or needless --hashed, or half a name."""
+    epochs(thread, {"locks/app/send.1": 9, "locks/app/ship.1": 7})
+    if cut:
+        epochs(thread, {lock_name("app", "ship", ["k" * 300]): 7})
+    assert locks("ahead", *names) == 2
+    assert "nothing was compared" in locks.err
+    assert "--hashed or --plain" in locks.err
+
+
+def test_a_forgotten_hashed_is_told(thread: LockThread, locks: Command) -> None:
+    old, also, new, names = RENAMES["function, hashed"]
+    used(thread, "order-1", **new, also=also)
+    used(thread, "order-1", **old)
+    for given in (names[:2], (*names[:2], "--plain")):
+        assert locks("ahead", *given) == 2
+        assert "nothing was compared" in locks.err
+
+
 @pytest.mark.parametrize("names", [("locks/app/sned", SHIP), (SEND, "locks/app/shp")], ids=["old", "new"])
 def test_a_name_that_no_lock_has_is_a_mistake(thread: LockThread, locks: Command, names: tuple[str, str]) -> None:
     epochs(thread, {SEND: 7, SHIP: 7})

@@ -171,7 +171,11 @@ def test_a_client_warns_where_the_host_says_that_this_is_development(
         ("http://[::1]:10000/x", True),
         ("http://azurite:10000/devstoreaccount1", True),
         ("http://devstoreaccount1.blob.localhost:10000", True),
+        ("http://azurite.invalid:10000/acct", True),
+        ("http://storage:10000/acct/", True),
         (URL, False),
+        ("https://gateway.example.org/orders", False),
+        ("http://storage.example.org", False),
         ("https://localhost.example.org", False),
         ("https://orders.blob.core.usgovcloudapi.net", False),
     ],
@@ -258,6 +262,21 @@ def test_a_pod_that_would_exclude_no_other_pod_runs_no_body(
 
 @once(key="{Id}")
 def shipped(msg: str) -> None: ...
+
+
+@pytest.mark.usefixtures("own_id")
+def test_a_pod_may_have_an_emulator_with_an_account_of_its_own(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in PODS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(
+        "AzureWebJobsStorage", f"AccountName=acct;AccountKey={KEY};BlobEndpoint=http://azurite.ns:1/acct"
+    )
+    ran: list[str] = []
+    call(a_job("sync", lambda: ran.append("x")))
+    assert ran == ["x"]
+    assert ["runs in a container" in said for said in warnings(caplog)] == [True]
 
 
 @pytest.mark.parametrize("name", ["AZURE_FUNCTIONS_ENVIRONMENT", "CI", "CODESPACES", "REMOTE_CONTAINERS"])

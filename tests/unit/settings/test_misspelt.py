@@ -61,6 +61,7 @@ def test_a_section_of_host_json_with_nearly_the_name_is_told(tmp_path: Path, nam
         ("AzureFunctionJobHost__singleton__lockPeriod", RIGHT),
         ("AzureFunctionsWebHost__singleton__hostId", "AzureFunctionsJobHost__singleton__hostId"),
         ("AzureFunctionsJobHost_singleton_lockPeriod", RIGHT),
+        ("AzureFunctionsJobHost:Extensions:singletons:lockPeriod", RIGHT),
         ("Dequeueable__Singelton__Scope", "Dequeueable__Singleton__Scope"),
     ],
 )
@@ -75,6 +76,8 @@ def test_nothing_else_is_told(tmp_path: Path) -> None:
         *(f"AzureFunctionsJobHost__{name}__lockPeriod" for name in HOSTS_OWN),
         *(f"AzureFunctionsJobHost__extensions__{name}__x" for name in HOSTS_OWN),
         *(RIGHT, RIGHT.replace("__", ":").upper(), "Dequeueable:Singleton:Scope", "AzureFunctionsWebHost__hostid"),
+        *("AzureFunctionsJobHost__logging__logLevel__singleton.http", "AzureFunctionsJobHost__logging__singletons__x"),
+        "AzureFunctionsJobHost__logging__logLevel__Microsoft.Azure.WebJobs.Host.Singleton.SingletonManager",
         *("AzureWebJobs.singelton.Disabled", "singelton", "Singelton__accountName", "Jobs__singelton__x"),
     }
     assert list(misspelt_sections(host_json(tmp_path, **everything), dict.fromkeys(settings, "x"))) == []

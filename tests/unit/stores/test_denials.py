@@ -123,6 +123,36 @@ async def test_a_400_for_an_emulators_address_without_the_account_says_so(http: 
         assert "no account" not in str(await failure_of(StorageAccount(server.connection_string), http))
 
 
+@pytest.mark.parametrize("code", [None, "ContainerNotFound"])
+@pytest.mark.parametrize("http", ["direct", "sdk"])
+async def test_a_404_says_so_only_without_a_code_of_the_service(http: str, code: str | None) -> None:
+    async with ScriptedServer(Answer(404) if code is None else error(404, code)) as server:
+        failure = await failure_of(StorageAccount(server.connection_string.replace("/made;", ";")), http)
+    assert ("no account in its path" in str(failure)) is (code is None)
+
+
+@pytest.mark.parametrize(
+    ("url", "doubted"),
+    [
+        *[
+            (f"http://{host}", True)
+            for host in ("127.0.0.1:23110", "10.0.0.7", "[::1]:10000", "localhost", "azurite:1/")
+        ],
+        *[(f"HTTP://{host}", True) for host in ("azurite.invalid:10000", "queues.internal:10001/")],
+        *[(f"http://{host}/acct", False) for host in ("127.0.0.1:10000", "azurite", "azurite.invalid:10000")],
+        *[(f"{scheme}://storage.contoso.com", False) for scheme in ("http", "https")],
+        ("http://vm7.internal.contoso.com:8080", False),
+        ("https://orders.dfs.core.windows.net", False),
+        ("https://10.0.0.7", False),
+        ("http://devstoreaccount1.blob.localhost:10000", False),
+        ("http://orders.queue.core.windows.net", False),
+        ("", False),
+    ],
+)
+def test_the_account_is_missed_in_an_emulators_address_alone(url: str, doubted: bool) -> None:
+    assert bool(Destination.of("container 'locks'", f"{url}?sig={SECRET}", "").doubt) is doubted
+
+
 # --- the service's reason ---------------------------------------------------------------------------------------------
 
 REASONS: Final = {
