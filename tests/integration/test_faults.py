@@ -75,7 +75,7 @@ def a_deleted_blob_is_a_lost_hold_and_is_made_anew(world: World) -> None:
 def a_deleted_container_is_a_lost_hold_and_is_made_anew(world: World) -> None:
     container = f"test-{uuid.uuid4().hex}"
     client = world.client(OPTIONS.replace(container=container))
-    with client.lock("reports", owner="me") as hold:
+    with client.lock("reports", owner="me", on_loss="tell") as hold:
         with contextlib.closing(world.blob()._get_container_client()) as faults:
             faults._get_blob_service_client().delete_container(container)
         world.proxy.forget()

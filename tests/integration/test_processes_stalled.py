@@ -26,12 +26,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 HOLDER = """
     start = time.monotonic()
-    with locks.lock(LOCK) as hold:
-        say("in", hold.token)
-        while not hold.lost.is_set(): time.sleep(0.05)
-        try: hold.raise_if_lost()
-        except LockLost as error: say("lost", error.reason)
-    say("out")
+    try:
+        with locks.lock(LOCK) as hold:
+            say("in", hold.token)
+            while not hold.lost.is_set(): time.sleep(0.05)
+            try: hold.raise_if_lost()
+            except LockLost as error: say("lost", error.reason)
+    except LockLost: say("out")
 """
 
 
@@ -75,13 +76,13 @@ def a_stopped_holder_knows_at_once_when_it_wakes(world: World) -> None:
 
 def a_holder_that_was_stopped_in_the_middle_of_a_write_of_state_overwrites_nothing(world: World) -> None:
     code = """
-        with locks.lock(LOCK) as hold:
+        with locks.lock(LOCK, on_loss="tell") as hold:
             number = 0
             hold.state.write(["stopped", number])
             say("in")
             try:
                 while True: number += 1; hold.state.write(["stopped", number])
-            except LockLost as error: say("lost", error.reason)
+            except (LockLost, StorageUnavailable) as error: say("lost", hold.lost.reason)
             try: hold.state.read()
             except LockLost: say("refused")
     """
@@ -126,7 +127,7 @@ def code_that_never_lets_the_interpreter_go_is_told_as_soon_as_it_does(world: Wo
         import ctypes
         library = ctypes.PyDLL(None)
         library.sleep.restype = ctypes.c_uint
-        with locks.lock(LOCK) as hold:
+        with locks.lock(LOCK, on_loss="tell") as hold:
             say("in")
             library.sleep({round(PERIOD) + 1})
             say(hold.lost.reason)

@@ -201,6 +201,7 @@ def script(
     prelude = (
         "import asyncio, os, signal, sys, threading, time\n"
         "from singleton import AsyncLockClient, LockClient, LockLost, LockNotAcquired, SingletonOptions\n"
+        "from singleton import StorageUnavailable\n"
         f"LOCK, OPTIONS = {lock!r}, {options!r}\n"
         "locks, alocks = (kind(os.environ['LOCKS'], options=OPTIONS) for kind in (LockClient, AsyncLockClient))\n"
         "def say(*words): print(*words, flush=True)\n"

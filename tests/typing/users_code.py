@@ -148,7 +148,6 @@ def blocks() -> None:
     assert_type(locks.holder("a"), Holder | None)
     block: Block[Hold] = locks.lock("g")
     trying: TryBlock = locks.try_lock("g", on_loss="tell")
-    locks.lock("g", on_loss="log")  # type: ignore[arg-type]
     with block, trying as nothing:
         assert nothing is None
 
@@ -305,6 +304,7 @@ if TYPE_CHECKING:  # what is wrong is told before it runs
     async_locks.lock("a")(decorated)  # type: ignore[arg-type]
     report(7)  # type: ignore[arg-type]
     locks.try_lock("a", timeout=None)  # type: ignore[arg-type]
+    locks.lock("g", on_loss="log")  # type: ignore[arg-type]
 
 
 def main() -> None:
