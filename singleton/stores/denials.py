@@ -32,8 +32,8 @@ REMEDIES: Final[Mapping[str | None, str]] = {
 }
 """What helps, by the service's error code."""
 _DETAIL: Final = re.compile(rb"<AuthenticationErrorDetail>([^<]{1,4000})", re.IGNORECASE)
-_SIGNED: Final = re.compile(r"\b(server used|string[- ]to[- ]sign|canonical).*", re.IGNORECASE | re.DOTALL)
-_SECRET: Final = re.compile(r"'[^']*'|\"[^\"]*\"|[\w+/=%.-]{24,}|\bsig=\S*")
+_SIGNED: Final = re.compile(r"\b(server[\s-]*used|string[\s-]*to[\s-]*sign|canonical).*", re.IGNORECASE | re.DOTALL)
+_SECRET: Final = re.compile(r"'[^']*'|\"[^\"]*\"|[\w+/=%.-]{24,}|\bsig\s*(?:=|%3D)\s*\S*", re.IGNORECASE)
 _LONGEST: Final = 300
 _BARE: Final = re.compile(r"http://(?!.*\.(?:blob|queue)\.)(?:[\d.]+(?::\d+)?|[^./]+|[^/]+:1000[0-2])/*", re.IGNORECASE)
 """An emulator's address without an account: a host's number or name without a dot, or an emulator's port."""
@@ -82,5 +82,7 @@ def reason_in(body: bytes) -> str:
 
 def reason(detail: str) -> str:
     """Return the service's reason without signatures and what was signed."""
-    said = " ".join(_SECRET.sub("…", _SIGNED.sub("", detail)).split())[:_LONGEST].strip()
+    from html import unescape
+
+    said = " ".join(_SECRET.sub("…", _SIGNED.sub("", unescape(detail))).split())[:_LONGEST].strip()
     return said if said.isprintable() else ""

@@ -183,6 +183,38 @@ async def test_the_services_reason_is_told_without_what_was_signed(http: str, de
         assert "\x1b" not in told
 
 
+@pytest.mark.parametrize(
+    ("detail", "told"),
+    [
+        ("It failed: 'hush' is wrong", "It failed: … is wrong"),
+        ('It failed: "hush" is wrong', "It failed: … is wrong"),
+        ("It failed: &apos;hush&apos; or &quot;hush&quot;", "It failed: … or …"),
+        (f"It failed: {'hush' * 6} is wrong", "It failed: … is wrong"),
+        *[(f"It failed: ?sp=r&amp;{sig} is wrong", "It failed: ?sp=r&… is wrong") for sig in ("sig=hush", "SIG=hush")],
+        *[
+            (f"It failed: {sig} is wrong", "It failed: … is wrong")
+            for sig in ("sig = hush", "sig%3Dhush", "sig%3dhush")
+        ],
+        *[
+            (f"It failed. {signed} used was hush\nhush", "It failed.")
+            for signed in (
+                "String to sign",
+                "string-to-sign",
+                "stringtosign",
+                "StringToSign",
+                "String&#32;to&#x20;sign",
+            )
+        ],
+        ("It failed. Server used: hush", "It failed."),
+        ("It failed. Server&#32;used: hush", "It failed."),
+        ("It failed. Canonicalized resource: hush", "It failed."),
+        ("It failed: hush\x1b[31m", ""),
+    ],
+)
+def test_each_way_to_write_a_secret_is_left_out_of_a_reason(detail: str, told: str) -> None:
+    assert reason(detail) == told
+
+
 def test_a_long_reason_is_cut() -> None:
     assert len(reason("It was refused. " * 1000)) <= 300
 
