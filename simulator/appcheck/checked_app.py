@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -40,9 +41,10 @@ _OF_THIS_MACHINE: Final = (
 """Settings by which a platform says where a process runs. Containers of CI have some of them as well."""
 
 
-def without_this_machine(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without what tells where the check runs: the app will run elsewhere."""
-    return {name: value for name, value in environment.items() if name not in _OF_THIS_MACHINE}
+def without_this_machine(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings without what the environment says of where the check runs: the app will run elsewhere."""
+    here = {name: os.environ[name] for name in _OF_THIS_MACHINE if name in os.environ}
+    return {name: value for name, value in settings.items() if name not in here or value != here[name]}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simulator.appcheck.checked_app import AppSettings, Binding, Subject
-    from simulator.appcheck.finding import Finding
+    from simulator.appcheck.finding import Finding, Place
     from singleton.functions.guard import Guard
 
 _PERCENT: Final = re.compile(r"%([^%]+)%")
@@ -103,13 +103,17 @@ def check_connection(subject: Subject, guard: Guard) -> Iterator[Finding]:
 
 def check_clients(app: AppSettings) -> Iterator[Finding]:
     """Yield the lock clients of the app's modules whose app setting is missing or wrong: a client looks it up later."""
+    places: dict[BaseClient, list[tuple[str, Place]]] = {}
     for file, name, value in named_values(app.folder) if app.known else ():
         if isinstance(value, BaseClient) and value._given is None:  # noqa: SLF001 - its app setting names the account
-            try:
-                resolve_blob_account(str(value._connection), app.values)  # noqa: SLF001
-            except ConfigurationError as error:
-                rule = "connection-unset" if "there is no app setting" in str(error) else "connection-wrong"
-                yield RULES[rule].broken(f"{name}: {error}", place=place_of_name(file, name, app.folder))
+            places.setdefault(value, []).append((name, place_of_name(file, name, app.folder)))
+    for client, named in places.items():
+        name, place = max(named, key=lambda one: one[1].line > 1)  # where it is made, not where it is imported
+        try:
+            resolve_blob_account(str(client._connection), app.values)  # noqa: SLF001
+        except ConfigurationError as error:
+            rule = "connection-unset" if "there is no app setting" in str(error) else "connection-wrong"
+            yield RULES[rule].broken(f"{name}: {error}", place=place)
 
 
 def check_queue(subject: Subject, guard: Guard) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from singleton.runtime.lock_thread import provided_account, runtime
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import DEFAULT_CONNECTION, checked_account_name, checked_url, resolve_blob_account
 from singleton.settings.hostid import host_id, is_machine_bound
+from singleton.settings.misspelt import misspelt_sections
 from singleton.settings.options import find_app_dir, load_options
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Session:
     ) -> None:
         folder = find_app_dir(app or Path.cwd(), {} if app else os.environ)
         options = load_options(folder, os.environ)
+        for said in misspelt_sections(folder, os.environ):
+            say(said, err=True)
         self._folder = folder
         self.as_json = as_json
         self._app_id_given = app_id is not None

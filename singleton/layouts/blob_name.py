@@ -102,7 +102,7 @@ def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level
         raise ConfigurationError(f"scopes is the text {quoted(scopes)}: give a list of texts")
     if not host_id.strip():
         raise ConfigurationError(
-            "host_id is empty: it is part of each lock's name; set the app setting AzureFunctionsWebHost__hostid"
+            "host_id is empty: it is part of each lock's name; set hostId in the section singleton of host.json"
         )
     if level == "function" and not function:
         raise ConfigurationError("function is empty: the name of a lock with level 'function' begins with it")

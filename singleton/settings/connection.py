@@ -421,6 +421,7 @@ def checked_url(text: str, label: str) -> str:
     """Return a blob service's URL without a slash at its end, or raise a ConfigurationError."""
     from urllib.parse import urlsplit
 
+    check_signature(text.partition("?")[2], label)
     try:
         url = urlsplit(text)
         fine = url.scheme in ("http", "https") and bool(url.hostname) and url.username is None and url.port != 0

@@ -90,7 +90,8 @@ def _known(settings: Mapping[str, str], name: str) -> str:
     if value is None:
         raise ConfigurationError(
             f"the host id is unknown: this app runs on Azure or Kubernetes, but {name} is not set; "
-            "set AzureFunctionsWebHost__hostid to an id of from 1 to 32 lower-case letters, digits and dashes"
+            "set hostId in the section singleton of host.json (AzureFunctionsJobHost__singleton__hostId) to an id of "
+            "from 1 to 32 lower-case letters, digits and dashes"
         )
     return value
 
@@ -107,7 +108,7 @@ def _fitted(name: str) -> str:
     """Return the name cut to 32 characters, lower-case, without dashes at its end (H-6)."""
     fitted = name[:_LONGEST].lower().rstrip("-")
     if not fitted:
-        raise ConfigurationError(f"{name!r} gives an empty host id: set AzureFunctionsWebHost__hostid")
+        raise ConfigurationError(f"{name!r} gives an empty host id: set hostId in the section singleton of host.json")
     return fitted
 
 

@@ -166,9 +166,9 @@ def _times(signature: str) -> tuple[float, float]:
 def _seconds(given: list[str] | None, otherwise: float) -> float:
     try:
         read = datetime.fromisoformat((given or [""])[0])
-    except ValueError:
+        return (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
+    except (ValueError, OverflowError):  # in UTC the time may be before year 1 or after year 9999
         return otherwise
-    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
 
 
 def _told(at: float) -> str:

@@ -237,7 +237,7 @@ class Judging:
 
         if self._signature is not None and (late := self._signature.untimely(TOLERATED)):
             request.close()  # type: ignore[attr-defined] # it is a coroutine
-            raise StoreFailure(401, None, f"{late} {self._to.name}", source="unsent")
+            raise StoreFailure(401, None, f"{late}, {self._to.name}", source="unsent")
         connects = False
         try:
             return await request

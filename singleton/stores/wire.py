@@ -91,7 +91,7 @@ class Wire:
         except Unanswered as error:
             failure = StoreFailure(detail=f"{error}: {self._host}", source="unknown" if error.sent else "unsent")
         except StoreFailure as error:
-            detail = " ".join(filter(None, (error.detail, self._to.name)))
+            detail = ", ".join(filter(None, (error.detail, self._to.name)))
             failure = StoreFailure(error.status, None, detail, source="unsent")
             failure.__cause__ = error.__cause__
         except BaseException as error:  # the text may show the URL, or a secret of the credential

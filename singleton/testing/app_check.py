@@ -22,7 +22,8 @@ def check_app(
 
     Args:
         app: the app in ``function_app``, or a blueprint.
-        settings: the settings of the deployed app. Default: the environment; a missing ``AzureWebJobsStorage`` and
+        settings: the settings of the deployed app, without those by which a platform says that this machine is a pod
+            or a runner of CI. Default: the environment; a missing ``AzureWebJobsStorage`` and
             missing settings of triggers are then no findings, as tests rarely have them.
         folder: folder of host.json. Default: the folder of the app's first function, or the nearest folder above with
             a host.json.
@@ -40,7 +41,7 @@ def check_app(
     except ModuleNotFoundError as error:
         raise _not_found(error) from error
 
-    values = without_this_machine(os.environ) if settings is None else settings
+    values = without_this_machine(os.environ if settings is None else settings)
     where = _folder_of(app, values) if folder is None else Path(folder).resolve()
     return check(app, AppSettings(folder=where, values=values, known=settings is not None))
 

@@ -23,6 +23,7 @@ from tests.support.world import now, virtual
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.support.lock_thread import LockThread
     from tests.support.locks_command import Command
@@ -293,3 +294,15 @@ def test_where_there_is_no_container_nothing_is_counted(locks: Command, service:
     assert locks(*command) == 2
     assert locks.out == ""
     assert "there is no container" in locks.err
+
+
+def test_a_misspelt_section_is_told_before_the_wrong_container_is_read(
+    thread: LockThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: Command
+) -> None:
+    (tmp_path / "host.json").write_text('{"version": "2.0", "singelton": {"container": "orders"}}')
+    monkeypatch.setenv("AzureFunctionsJobHost__singletons__container", "orders")
+    assert locks.json("list") == []
+    assert [place.container for place in thread.places] == ["webjobshost"]
+    section, setting, *_ = locks.err.splitlines()
+    assert section.endswith("has the section \"singelton\", which nothing reads; did you mean 'singleton'?")
+    assert setting.endswith("did you mean 'AzureFunctionsJobHost__singleton__container'?")

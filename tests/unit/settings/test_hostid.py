@@ -80,11 +80,12 @@ def test_on_flex_consumption_it_is_a_hash_of_the_site(sku: dict[str, str], site:
         ({"WEBSITE_INSTANCE_ID": "123123"}, "WEBSITE_SITE_NAME"),
         ({"CONTAINER_NAME": "c", "LEGION_SERVICE_HOST": "l"}, "WEBSITE_SITE_NAME"),
         ({"WEBSITE_SKU": "FlexConsumption", "WEBSITE_SLOT_NAME": "staging"}, "WEBSITE_SITE_NAME"),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "POD_NAMESPACE": "shop"}, "WEBSITE_SITE_NAME"),
     ],
 )
 def test_a_site_without_a_name_has_no_id(settings: dict[str, str], missing: str) -> None:
     """H-7."""
-    with pytest.raises(ConfigurationError, match=f"{missing} is not set; set AzureFunctionsWebHost__hostid"):
+    with pytest.raises(ConfigurationError, match=f"{missing} is not set; set hostId in the section singleton"):
         host_id(settings, APP)
 
 
@@ -93,7 +94,7 @@ def test_a_container_that_somebody_named_is_not_yet_azure() -> None:
 
 
 def test_a_name_of_nothing_but_dashes_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="empty host id"):
+    with pytest.raises(ConfigurationError, match="empty host id: set hostId"):
         host_id(azure(WEBSITE_SITE_NAME="---"), APP)
 
 

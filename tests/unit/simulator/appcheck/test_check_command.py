@@ -200,4 +200,34 @@ def test_a_machine_that_checks_may_be_a_pod(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("Locks", "AccountName=orders;AccountKey=c2VjcmV0")
     app = imported(tmp_path, WRONG.replace("scope='Order.Id'", "connection='Locks'")).app
     assert check_app(app).errors == ()
-    assert [each.id for each in check_app(app, settings={**os.environ, **SETTINGS}).errors] == ["host-id-of-pod"]
+    assert check_app(app, settings={**os.environ, **SETTINGS}).errors == ()
+    pods = {**SETTINGS, "KUBERNETES_SERVICE_HOST": "10.0.0.2", "Locks": os.environ["Locks"]}
+    assert [each.id for each in check_app(app, settings=pods).errors] == ["host-id-of-pod"]
+
+
+@pytest.mark.parametrize("importer_first", [True, False])
+def test_a_client_that_several_modules_import_is_told_once_where_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, importer_first: bool
+) -> None:
+    texts = {
+        "made_here": "from singleton import LockClient\n\nlocks = LockClient('A')\nothers = LockClient('B')\n",
+        "used_here": "from made_here import locks as mine, locks as again\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        for name in sorted(texts):
+            importlib.import_module(name)
+        for name in sorted(texts, reverse=importer_first):  # an importing module is listed first, or last
+            sys.modules[name] = sys.modules.pop(name)
+        app = imported(tmp_path, WRONG.replace("scope='Order.Id'", "")).app
+        found = check_app(app, settings=SETTINGS, folder=tmp_path).errors
+    finally:
+        for name in texts:
+            sys.modules.pop(name, None)
+    assert [(each.id, str(each.place)) for each in found] == [
+        ("connection-unset", "made_here.py:3"),
+        ("connection-unset", "made_here.py:4"),
+    ]
+    assert [each.message.partition(":")[0] for each in found] == ["locks", "others"]
