@@ -203,6 +203,8 @@ class Leadership(Campaign):
         await self._registry.pause(self._address, seconds)
 
     def _finished(self, over: SingletonError) -> None:
+        if (failure := self._registry.failure) is not None:
+            over = LockClosed(f"{over}: {failure}", lock=self.name)
         with self._guard:
             self._over = over
         self._requests.end()

@@ -8,6 +8,7 @@ import math
 import os
 import weakref
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
@@ -40,7 +41,7 @@ class SectionRecord:
 
     Attributes:
         over, settled: whether the section has reached its two ends.
-        given_up: time of the user's end of the section, by ``now``; None before.
+        given_up: time of the user's end of the section, by ``now``; None before. Any thread may set the time.
         uses: number of requests under way by which the section uses the lock's blob.
         guard: the guard of the blob, while the section is the one ``inside``; None for a shared hold.
         loop: the event loop of the section's caller, or None.
@@ -92,23 +93,30 @@ class SectionRecord:
         self.over = True
         if self.guard is not None:
             self.guard.inside = None
-        self.given_up = clock.now()
+        if self.given_up is None:
+            self.given_up = clock.now()
         for waiting in (self._waiting, self._ending):
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
 
-    def end_soon(self) -> None:
-        """End the section from any thread; at once if the loop is closed."""
-        try:
-            self.lock_loop.call_soon_threadsafe(self.end)
-        except RuntimeError:
-            self.move(self.lock_loop)
-            self.end()
+    def end_soon(self, end: Callable[[], object] | None = None, context: contextvars.Context | None = None) -> None:
+        """Have the loop of the lock end the section, by ``end``. Call on any thread.
+
+        Only the lock's loop ends a section, and a dying loop may drop the call. Therefore: ``end_soon`` notes the end,
+        and then reads the loop; ``move`` sets the loop, and then reads the note. Either ``move`` finds the note, or the
+        call goes to the new loop. If both do, the second end changes nothing.
+        """
+        if self.given_up is None:
+            self.given_up = clock.now()
+        with suppress(RuntimeError):  # the loop is closed
+            self.lock_loop.call_soon_threadsafe(end or self.end, context=context)
 
     def move(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Belong to another loop: the loop of the lock has ended, and nobody waits there."""
+        """Belong to another loop, which does not run yet: the loop of the lock is closed, and nobody waits there."""
         self.lock_loop = loop
         self._waiting = self._ending = self._unused = None
+        if self.given_up is not None:
+            self.end()
 
     def until_ended(self) -> asyncio.Future[None]:
         """Return a future of the caller's end, for one wait. A cancellation of the wait does not touch ``ended``."""

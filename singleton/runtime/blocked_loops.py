@@ -61,8 +61,8 @@ async def _watched(caller: Caller, wait: Coroutine[Any, Any, Hold], what: Conten
         loops = what.loops_inside()
         loops += [each.caller.loop for each in ahead if each.caller is not None and each in what.waiters]
         if loops.count(caller.loop) >= what.slots:
-            if not scope.expired():
-                scope.reschedule(asyncio.get_running_loop().time())
+            if not scope.expired():  # noqa: F821 - deleted after the last look
+                scope.reschedule(asyncio.get_running_loop().time())  # noqa: F821
         elif place and place not in _warned:
             _warned.add(place)
             _log.warning(
@@ -82,12 +82,13 @@ async def _watched(caller: Caller, wait: Coroutine[Any, Any, Hold], what: Conten
     except TimeoutError:
         if not scope.expired():
             raise
-        holder = next((record.holder for record in what.records() if record is not None), None)
-        at = f" at {place}" if place else ""
-        text = (
-            f"lock {what.name!r} was not acquired{at}: its holder, or a waiter before, runs on the event loop that "
-            f"this wait would block, and the wait would have no end. {_REMEDY}"
-        )
-        raise LockNotAcquired(text, lock=what.name, owner=owner, reason=ENDLESS, holder=holder) from None
     finally:
         watched.watches = tuple(each for each in watched.watches if each is not look)
+        del scope  # has the task, and an error of the task has this frame: a circle of references otherwise
+    holder = next((record.holder for record in what.records() if record is not None), None)
+    at = f" at {place}" if place else ""
+    text = (
+        f"lock {what.name!r} was not acquired{at}: its holder, or a waiter before, runs on the event loop that "
+        f"this wait would block, and the wait would have no end. {_REMEDY}"
+    )
+    raise LockNotAcquired(text, lock=what.name, owner=owner, reason=ENDLESS, holder=holder)

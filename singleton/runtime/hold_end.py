@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.base.hold import single_holds
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 def release_dropped(context: Context, lock: str, record: SectionRecord) -> None:
     """Release the lock of a dropped hold, on the lock's loop. Call on any thread."""
-    with suppress(RuntimeError):  # the loop is closed: the lease expires
-        record.lock_loop.call_soon_threadsafe(_end, lock, record, context=context)
+    record.end_soon(partial(_end, lock, record), context)
 
 
 def _end(lock: str, record: SectionRecord) -> None:

@@ -71,7 +71,7 @@ class Runtime(Calls):
         """Close locks and stores and end the thread. Waiting calls and later calls get ``LockClosed``."""
         if (closed := self.begin_closing()) is not None:
             closed.wait(CLOSING)
-            if self.end():
+            if self.failure is None and self.end():
                 with contextlib.suppress(RuntimeError):  # the thread has died meanwhile
                     self._loop.call_soon_threadsafe(self._loop.stop)
         self.join()
@@ -98,9 +98,9 @@ class Runtime(Calls):
         except BaseException as error:  # noqa: BLE001 - nobody may wait for a thread that has died
             self._die(error)
         finally:
+            self._loop.close()  # before the phase OVER: another lock thread takes over from a loop that runs nothing
             self.end_waits()
             self._thread_id = None
-            self._loop.close()
             if self._log is not None:
                 self._log.close(_LAST_LINES)
 
@@ -109,21 +109,21 @@ class Runtime(Calls):
         try:
             self._prepare()
         except Exception as error:  # noqa: BLE001 - an import may raise anything
-            self._fail(f"the lock thread could not start: {error!r}", error, Lifetime.OVER)
+            self._fail(f"the lock thread could not start: {error!r}", error)
             return False
         return True
 
-    def _fail(self, text: str, error: BaseException, phase: Lifetime) -> None:
+    def _fail(self, text: str, error: BaseException) -> SingletonError:
         with self._door:
-            self.failure = SingletonError(text)
-            self.failure.__cause__ = error
-            self.phase = phase
+            self.failure = failure = SingletonError(text)
+            failure.__cause__ = error
+            self.phase = Lifetime.CLOSING
+        return failure
 
     def _die(self, error: BaseException) -> None:
         """Tell holders and callers that no lease is renewed any more. The next call starts another thread."""
         text = f"the lock thread of this process has ended by {text_of(error, repr)}: its holds are lost"
-        self._fail(text, error, Lifetime.CLOSING)
-        self.registry.lose_all()
+        self.registry.lose_all(self._fail(text, error))
         _log.critical("%s, and its waits end. The next call starts another lock thread", text, exc_info=error)
         for _ in range(_TRIES):
             with contextlib.suppress(BaseException):  # what has ended the loop may come once more

@@ -154,6 +154,7 @@ class Registry:
     Attributes:
         acquired: the holds of callers, leaders' holds included.
         waiters: number of waiting invocations, by lock.
+        failure: the error of the death of the loop, or None.
     """
 
     def __init__(
@@ -185,30 +186,36 @@ class Registry:
         self._lent: dict[LockContainer, set[Closing]] = {}
         self.keepers: dict[Address, ListenerLock] = {}
         self._closed = False
+        self.failure: SingletonError | None = None
 
-    def lose_all(self) -> None:
+    def lose_all(self, failure: SingletonError) -> None:
         """Declare every hold lost (``closed``): the loop has died. No call is served from now on."""
+        self.failure = failure
+        for hold in self._known_holds():
+            hold.own_lost.fire("closed")
+
+    def _known_holds(self) -> list[Hold]:
         while True:
             with suppress(RuntimeError):  # a caller has just got a hold: the set changed
-                holds = [*self.acquired]
-                break
-        for hold in holds:
-            hold.own_lost.fire("closed")
+                return [*self.acquired]
 
     def take_over(self, dead: Registry, loop: asyncio.AbstractEventLoop) -> None:
         """Go on, on another loop, with the guards of a lock thread that has died.
+
+        The loop of the dead thread is closed, and the other loop does not run yet: no section ends meanwhile, except by
+        ``move``. See ``SectionRecord.end_soon`` for callers who give their holds up at the same time.
 
         Tokens still increase, and bodies that have not ended exclude later sections. That goes for holds which a caller
         has: a hold that is kept for ``at_least``, or a listener's, has no caller who would end the section.
         """
         self.acquired, self._guards = dead.acquired, dead._guards
-        holds = [hold for hold in (*self.acquired,) if hold.crossing is not None and hold not in dead._tails]
+        holds = [hold for hold in self._known_holds() if hold.crossing is not None and hold not in dead._tails]
         parts = [part for hold in holds for part in single_holds(hold)]
         running = {part.record for part in parts if isinstance(part, Section)}
         for guard in self._guards:
             guard.asking, guard.watches = None, ()
-            if guard.inside in running:
-                guard.inside.move(loop)
+            if (record := guard.inside) in running:
+                record.move(loop)
             else:
                 guard.inside = None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import threading
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -99,6 +100,34 @@ async def too_late_on_a_thread() -> None:
         await asyncio.create_task(asyncio.to_thread(use), context=contextvars.Context())
 
 
+async def refused_on_its_loop() -> None:
+    locks = LockClient(ACCOUNT)
+
+    async def use() -> None:
+        with pytest.raises(LockNotAcquired, match="runs on the event loop that this wait would block"):
+            locks.acquire("on a loop")
+
+    async with AsyncLockClient(ACCOUNT).lock("on a loop"):
+        await asyncio.create_task(use(), context=contextvars.Context())
+
+
+async def too_late_on_a_loop() -> None:
+    """The holder is elsewhere: the wait is watched, and not refused."""
+    taken, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with LockClient(ACCOUNT).lock("late on a loop"):
+            taken.set()
+            over.wait(60)
+
+    holding = asyncio.create_task(asyncio.to_thread(hold), context=contextvars.Context())
+    await asyncio.to_thread(taken.wait, 60)
+    with pytest.raises(LockNotAcquired):
+        LockClient(ACCOUNT).acquire("late on a loop", timeout=0.01)
+    over.set()
+    await holding
+
+
 async def on_a_thread() -> None:
     def use() -> None:
         with LockClient(ACCOUNT).lock("thread"):
@@ -108,7 +137,11 @@ async def on_a_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    "use", [runs, skips, crowded, decides, refused, in_turn, in_vain, too_late, too_late_on_a_thread, on_a_thread]
+    "use",
+    [
+        *(runs, skips, crowded, decides, refused, in_turn, in_vain),
+        *(too_late, too_late_on_a_thread, on_a_thread, refused_on_its_loop, too_late_on_a_loop),
+    ],
 )
 async def test_what_ends_leaves_nothing_to_a_collection(
     use: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch

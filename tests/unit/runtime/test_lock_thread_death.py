@@ -8,14 +8,19 @@ import math
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from singleton import AsyncLockClient, LockClient, SingletonError, holds, singleton
-from singleton.base.errors import LockLost, LockNotAcquired
+from singleton.base.errors import LockClosed, LockLost, LockNotAcquired
+from singleton.locking.record import SectionRecord
+from singleton.locking.section import claims
 from singleton.runtime import lock_thread
+from singleton.runtime.lock_loop import LockLoop
 from singleton.runtime.lock_thread import runtime, shutdown
+from singleton.runtime.registry import Registry
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.lock_thread import Context, an_app
 
@@ -67,6 +72,199 @@ def die(death: Callable[[Any], object] = DEATHS["SystemExit"]) -> Runtime:
 def lapse(memory: MemoryLeaseStore, name: str) -> None:
     """End a lease at the service, as time does."""
     memory._blobs[name].expires = -math.inf
+
+
+class Holder:
+    """A caller with the lock `job`, on a thread of its own, which gives the lock up when told to."""
+
+    def __init__(self, how: str) -> None:
+        self._ways = {
+            "leaves its block": self._leave,
+            "drops its hold": self._drop,
+            "is interrupted": self._interrupted,
+        }
+        self._inside, self._may_end = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._ways[how], daemon=True)
+        self._thread.start()
+        assert self._inside.wait(60)
+
+    def give_up(self) -> None:
+        self.begin_to_give_up()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def begin_to_give_up(self) -> None:
+        self._may_end.set()
+
+    def _wait(self) -> None:
+        self._inside.set()
+        self._may_end.wait(60)
+
+    def _leave(self) -> None:
+        with suppress(SingletonError), LockClient(ACCOUNT).lock("job") as self.hold:
+            self._wait()
+
+    def _drop(self) -> None:
+        held = [LockClient(ACCOUNT).acquire("job")]
+        self._wait()
+        held.clear()
+
+    def _interrupted(self) -> None:
+        """A variable has the hold whose block an interrupt has ended before the release."""
+        self.hold = LockClient(ACCOUNT).acquire("job")
+        kept = claims(self.hold)
+        self._wait()
+        kept.clear()
+
+
+STEPS: dict[str, tuple[type, str, int]] = {
+    "as the holds are lost": (Registry, "lose_all", 1),
+    "before the last calls end": (lock_thread.Runtime, "_drain", 1),
+    "before the loop is closed": (LockLoop, "close", 1),
+    "before the waits end": (lock_thread.Runtime, "end_waits", 1),
+    "before the take-over": (Registry, "take_over", 1),
+    "as the section is looked up": (SectionRecord, "__hash__", 2),
+    "before the section moves": (SectionRecord, "move", 1),
+    "before the next thread serves": (lock_thread.Runtime, "_prepared", 1),
+}
+
+
+def do_at(step: tuple[type, str, int], act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Call ``act`` once, at the n-th call of a method; return the list that has the method's name from then on."""
+    where, name, number = step
+    real, calls, done = getattr(where, name), list[int](), list[str]()
+
+    def instead(*args: Any) -> Any:
+        calls.append(1)
+        if len(calls) == number:
+            act()
+            done.append(name)
+        return real(*args)
+
+    monkeypatch.setattr(where, name, instead)
+    return done
+
+
+@pytest.mark.parametrize("how", ["leaves its block", "drops its hold", "is interrupted"])
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_a_lock_whose_section_ends_at_any_step_of_death_and_take_over_is_free(
+    memory: MemoryLeaseStore, step: tuple[type, str, int], how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = Holder(how)
+    done = do_at(step, holder.give_up, monkeypatch)
+    die()
+    lapse(memory, "job")
+    for _ in range(2):
+        with LockClient(ACCOUNT).lock("job", timeout=5) as hold:
+            assert hold.owned
+    assert done
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine")
+@pytest.mark.parametrize("exits", [1, 20])
+def test_a_release_that_the_dying_loop_may_drop_excludes_nobody(
+    memory: MemoryLeaseStore, exits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With twenty exits no attempt to let the last calls end succeeds."""
+    holder, dying = Holder("leaves its block"), current()
+
+    def leave() -> None:
+        holder.begin_to_give_up()
+        while not dying._waits:
+            time.sleep(0.001)
+        with dying._door:  # the release is posted
+            pass
+
+    done = do_at((lock_thread.Runtime, "_die", 1), leave, monkeypatch)
+    die(lambda dying: [dying._loop.call_soon_threadsafe(_raise, SystemExit(3)) for _ in range(exits)])
+    holder.give_up()
+    lapse(memory, "job")
+    with LockClient(ACCOUNT).lock("job", timeout=5) as hold:
+        assert hold.owned
+    assert done
+    gc.collect()  # what the loop has left
+
+
+def test_a_section_that_ends_beside_its_take_over_leaves_no_later_wait_behind(
+    memory: MemoryLeaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the section has met the closed loop, and its thread goes on after the take-over."""
+    holder, at_the_loop, may_go_on = Holder("leaves its block"), threading.Event(), threading.Event()
+    dead = die()
+    lapse(memory, "job")
+    post = dead._loop.call_soon_threadsafe
+
+    def slowly(*args: Any, **more: Any) -> object:
+        at_the_loop.set()
+        may_go_on.wait(60)
+        return post(*args, **more)
+
+    monkeypatch.setattr(dead._loop, "call_soon_threadsafe", slowly)
+    holder.begin_to_give_up()
+    assert at_the_loop.wait(60)
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(LockClient(ACCOUNT).acquire, "job", timeout=10)
+        while not (second.done() or [each for each in holds().waiting if each.lock == "job"]):
+            time.sleep(0.001)
+        may_go_on.set()
+        LockClient(ACCOUNT).release(second.result(60))
+    holder.give_up()
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_call_beside_the_end_of_a_lock_thread_takes_nothing_over_from_a_loop_that_is_open(
+    memory: MemoryLeaseStore, monkeypatch: pytest.MonkeyPatch, *, starts: bool
+) -> None:
+    """The caller has looked for a failure before the death: it does not wait for the end of the thread."""
+    may_start, taken = threading.Event(), list[bool]()
+
+    def prepare() -> None:
+        assert may_start.wait(60)
+        assert starts
+
+    def call() -> None:
+        with ThreadPoolExecutor(1) as pool, suppress(SingletonError):
+            pool.submit(LockClient(ACCOUNT).acquire, "job", timeout=5).result(60)
+
+    monkeypatch.setattr(lock_thread, "_load_http", prepare)
+    dying = current()
+    monkeypatch.setattr(lock_thread, "_load_http", lambda: None)
+    monkeypatch.setattr(lock_thread.Runtime, "join", lambda _: None)
+    do_at((Registry, "take_over", 1), lambda: taken.append(dying._loop.is_closed()), monkeypatch)
+    for step in ((lock_thread.Runtime, "_drain", 1), (LockLoop, "close", 1), (lock_thread.Runtime, "end_waits", 1)):
+        do_at(step, call, monkeypatch)
+    DEATHS["SystemExit"](dying)
+    may_start.set()
+    dying._thread.join(60)
+    call()
+    assert taken == [True]
+
+
+def test_a_hold_that_comes_beside_the_take_over_does_not_break_the_take_over(
+    memory: MemoryLeaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller of the dead thread notes its hold while the holds are listed."""
+    locks = LockClient(ACCOUNT)
+    held = [locks.acquire("job"), locks.acquire("other")]
+    die()
+
+    class Holds(set[Any]):
+        listed = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            self.listed += 1
+            for each in super().copy():
+                if self.listed == 1:
+                    raise RuntimeError("Set changed size during iteration")
+                yield each
+
+    current_dead = lock_thread._current
+    assert current_dead is not None
+    monkeypatch.setattr(current_dead.registry, "acquired", Holds(current_dead.registry.acquired))
+    with locks.try_lock("job") as refused:
+        assert refused is None
+    for each in held:
+        locks.release(each)
 
 
 @every_death
@@ -214,7 +412,7 @@ def test_a_leader_leads_no_more_and_its_end_is_no_error(memory: MemoryLeaseStore
         die()
         assert leadership.hold is None
         assert hold.lost.reason == "closed"
-        with pytest.raises(SingletonError):
+        with pytest.raises(LockClosed, match="'job' is over: the lock thread of this process has ended by SystemExit"):
             leadership.wait(60)
         lapse(memory, "job")
         with locks.leadership("job") as next_one:
