@@ -82,8 +82,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="dropped holds are kept",
         file="singleton/runtime/hold_end.py",
-        old="        record.lock_loop.call_soon_threadsafe(_end, lock, record, context=context)",
-        new="        pass",
+        old="    record.end_soon(partial(_end, lock, record), context)",
+        new="    pass",
         breaks="a hold that was dropped without a release keeps its lock",
     ),
     Mutant(
