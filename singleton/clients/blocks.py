@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from singleton.base.kinds import OnLoss
     from singleton.runtime.calls import Locks, Work
-    from singleton.runtime.reentry import Nesting
+    from singleton.runtime.reentry import Joined, Nesting
     from singleton.runtime.registry import Registry
 
 
@@ -218,12 +218,8 @@ class _BaseBlock(Generic[_T]):
             raise RuntimeError("this block was entered before: ask the client for a new one")
         self._locks = locks
         outer = None if self._again is None else enter_again(self._again.lock)
-        if outer is None:
-            got = self._got(await locks.call_async(work))
-        else:
-            hold, self._entry = outer
-            got = self._got(cast("_T", hold))
         try:
+            got = self._got(await locks.call_async(work) if outer is None else cast("_T", outer[0]), outer)
             if outer is not None:
                 await self._keep(outer[0])
             if self.on_loss == "raise":  # this process may have stood still since it got the lock
@@ -266,15 +262,19 @@ class _BaseBlock(Generic[_T]):
         finally:
             del failure  # a circle of references would keep a hold whose release was interrupted (so does ExitStack)
 
-    def _got(self, got: _T) -> _T:
-        self._holds = holds_in(got)
-        if self._holds and self._again is not None and self._entry is None:
-            self._entry = SharedBlock(self._again.lock, set())
-            self._entry.blocks.add(self._entry)
-        self._entered = enter(*self._holds, shared=self._entry)
+    def _got(self, got: _T, outer: Joined | None) -> _T:
+        holds = holds_in(got)
         leaving = None if self._leaving is None else self._leaving()
-        if leaving is not None:  # None: entered by hand, and the hold keeps its claim
-            leaving.claims += [claim for hold in self._holds for claim in claims(hold)]
+        if leaving is not None:
+            leaving.claims += [outer[1]] if outer else [claim for hold in holds for claim in claims(hold)]
+        elif outer is not None:  # entered by hand: the hold keeps its claim
+            outer[0].claim = outer[1]
+        self._holds = holds  # after the claims: the block may be in a variable
+        if holds and self._again is not None:
+            blocks = set() if outer is None else outer[2]
+            self._entry = SharedBlock(self._again.lock, blocks, None if leaving is None else self._leaving)
+            blocks.add(self._entry)
+        self._entered = enter(*holds, shared=self._entry)
         return got
 
     def _end(self) -> tuple[Hold, ...]:
@@ -282,7 +282,7 @@ class _BaseBlock(Generic[_T]):
         holds, self._holds = self._holds, ()
         if self._entry is not None:
             self._entry.blocks.discard(self._entry)
-            if self._entry.blocks:  # another block still shares the hold
+            if any(each.leaving is None or each.leaving() for each in self._entry.blocks):  # a block shares the hold
                 return ()
         return holds
 

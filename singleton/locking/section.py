@@ -59,6 +59,16 @@ class Section(Hold):
         self.fencing: FencingCounter | None = None
         self.claim: SectionClaim | weakref.ref[SectionClaim] | None = None
 
+    @property
+    def kept(self) -> SectionClaim | None:
+        """The claim, also after a block took it; None after the claim was dropped."""
+        return self.claim() if isinstance(self.claim, weakref.ref) else self.claim
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the user ended the section, or an interrupt, which drops the claim: the release is on its way."""
+        return self.record.given_up is not None or (self.claim is not None and self.kept is None)
+
     def keeper(self) -> Keeper:
         """See ``Hold.keeper``."""
         if self.token is None:
@@ -82,7 +92,8 @@ def claims(hold: Hold) -> list[SectionClaim]:
     """Take the claims to the sections of a hold: from now on the caller keeps the lock, and not the hold.
 
     A block keeps the claims in its own frame or object. A variable of the user's which has the hold then keeps no lock
-    whose block an interrupt has ended before the release. Blocks which share a hold share its claim.
+    whose block an interrupt has ended before the release. A block which joins takes ``hold.kept`` instead: the hold of
+    a block entered by hand still keeps its claim.
     """
     taken = []
     for part in hold._parts or (hold,):  # noqa: SLF001 - ``single_holds`` would be one more call, twice a section

@@ -14,7 +14,7 @@ from __future__ import annotations
 import weakref
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from singleton.base.caller import Caller, serving, this_caller
 from singleton.base.errors import LockNotAcquired
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold, LossSignal
     from singleton.locking.record import SectionRecord
+    from singleton.locking.section import SectionClaim
 
 
 class Nesting:
@@ -56,9 +57,9 @@ class Nesting:
     def section(self) -> Section | None:
         """The hold, during block and section; None also after a release, while ``at_least`` keeps the lock."""
         hold = self.hold
-        if not isinstance(hold, Section) or hold.record.over or (hold.own_lost.ended and not hold.own_lost.is_set()):
+        if not isinstance(hold, Section) or hold.record.over or hold.given_up:
             return None
-        return hold
+        return None if hold.own_lost.ended and not hold.own_lost.is_set() else hold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,10 +67,16 @@ class SharedBlock:
     """One of the blocks which share a hold.
 
     ``blocks``: entries of the blocks under the hold. The lock is released at the end of the last block.
+    ``leaving``: the exit of the ``with`` statement, which an interrupt may end; None: the block was entered by hand.
     """
 
     lock: Hashable
     blocks: set[SharedBlock]
+    leaving: weakref.ref[Any] | None
+
+
+Joined: TypeAlias = "tuple[Section, SectionClaim | None, set[SharedBlock]]"
+"""The hold of an outer block, its claim, and the blocks under the hold."""
 
 
 _nesting: ContextVar[Nesting | None] = ContextVar("singleton_nesting", default=None)
@@ -123,8 +130,7 @@ def outer_signals() -> tuple[LossSignal, ...]:
     each = _nesting.get()
     while each is not None:
         hold = each.hold
-        given_up = isinstance(hold, Section) and hold.record.given_up is not None  # an interrupt ended the block
-        if hold is not None and not given_up:
+        if hold is not None and not (isinstance(hold, Section) and hold.given_up):  # an interrupt ended the block
             signals += (hold.own_lost,)
         each = each.around
     return signals
@@ -160,25 +166,20 @@ def _innermost() -> Nesting | None:
     return last
 
 
-def enter_again(lock: Hashable) -> tuple[Hold, SharedBlock] | None:
-    """Join the outer block of the lock on this thread or in this task; None: no outer block has the lock.
+def enter_again(lock: Hashable) -> Joined | None:
+    """Return the outer block of the lock on this thread or in this task; None: no outer block has the lock.
 
     Raises:
         LockLost: the hold of the outer block is lost.
     """
     caller, each = this_caller(), _nesting.get()
     while each is not None:
-        joined = each.shared
-        if (
-            joined is not None
-            and joined.lock == lock
-            and caller.is_inside(each.caller)
-            and (hold := each.section) is not None
-        ):
-            hold.own_lost.raise_if_over()
-            entry = SharedBlock(lock, joined.blocks)
-            joined.blocks.add(entry)
-            return hold, entry
+        joined, hold = each.shared, each.hold
+        if joined is not None and joined.lock == lock and isinstance(hold, Section) and caller.is_inside(each.caller):
+            claim = hold.kept  # taken before the look: a claim in hand can't be dropped any more
+            if each.section is not None:
+                hold.own_lost.raise_if_over()
+                return hold, claim, joined.blocks
         each = each.around
     return None
 

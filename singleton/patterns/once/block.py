@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from singleton.base.errors import ConfigurationError, StorageUnavailable
 from singleton.base.words import quoted
+from singleton.clients.blocks import dropped_at_the_end
 from singleton.patterns.once.keys import once_name
 from singleton.patterns.once.results import kept_as, look
 from singleton.scopes.template import filled_text
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing, Kept
     from singleton.client import AsyncLockClient, LockClient
+    from singleton.clients.blocks import Exit
     from singleton.patterns.once.results import Look, Outcome
     from singleton.runtime.calls import Work
 
@@ -173,8 +175,12 @@ class _Once(Generic[_ClientT]):
         self._keep = seconds(keep, "keep", above=0)
         # ``finish`` raises after a loss, and a kept result counts: a cancellation in between would hide which is true.
         self._block: Any = client.lock(self.lock, timeout=timeout, owner=owner, on_loss="tell")
-        self._stack: Any = None
+        self._locked = False
         self._entered = False
+
+    def begins_with(self, leaving: Exit) -> None:
+        """See ``Entered.begins_with``: the exit has the claims of the lock's block."""
+        self._block.begins_with(leaving)
 
     def _begin(self) -> Work[Look]:
         if self._entered:
@@ -197,18 +203,24 @@ class OnceBlock(_Once["LockClient"]):
     def __enter__(self) -> Operation:
         look = self._client._do(self._begin())  # noqa: SLF001
         operation = Operation(self.key, self.lock, look, self._keep)
-        with ExitStack() as stack:
-            if not operation.done:
-                hold = stack.enter_context(self._block)
-                if operation._begin(hold, _way(hold).call(lambda _: hold.keeper().glance())):  # noqa: SLF001
-                    self._stack = stack.pop_all()
+        if not operation.done:
+            hold = self._block.__enter__()
+            try:
+                self._locked = operation._begin(hold, _way(hold).call(lambda _: hold.keeper().glance()))  # noqa: SLF001
+            finally:
+                if not self._locked:
+                    self._block.__exit__(None, None, None)
         self._operation = operation
         return operation
 
+    @dropped_at_the_end
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._stack or ExitStack():
+        try:
             if kind is None:
                 self._operation._end()  # noqa: SLF001
+        finally:
+            if self._locked:
+                self._block.__exit__(None, None, None)
 
     def run(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Call ``work`` with the arguments, unless the operation is done; return the kept result.
@@ -235,18 +247,25 @@ class AsyncOnceBlock(_Once["AsyncLockClient"]):
     async def __aenter__(self) -> AsyncOperation:
         look = await self._client._do(self._begin())  # noqa: SLF001
         operation = AsyncOperation(self.key, self.lock, look, self._keep)
-        async with AsyncExitStack() as stack:
-            if not operation.done:
-                hold = await stack.enter_async_context(self._block)
-                if operation._begin(hold, await _way(hold).call_async(lambda _: hold.keeper().glance())):  # noqa: SLF001
-                    self._stack = stack.pop_all()
+        if not operation.done:
+            hold = await self._block.__aenter__()
+            try:
+                kept = await _way(hold).call_async(lambda _: hold.keeper().glance())
+                self._locked = operation._begin(hold, kept)  # noqa: SLF001
+            finally:
+                if not self._locked:
+                    await self._block.__aexit__(None, None, None)
         self._operation = operation
         return operation
 
+    @dropped_at_the_end
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        async with self._stack or AsyncExitStack():
+        try:
             if kind is None:
                 await self._operation._end()  # noqa: SLF001
+        finally:
+            if self._locked:
+                await self._block.__aexit__(None, None, None)
 
     async def run(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Call ``work``, and await the result if it is awaitable. See ``OnceBlock.run``."""

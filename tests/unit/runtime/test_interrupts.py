@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, singleton
+from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once, singleton
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.waiters import eventually
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import FrameType
+
+    from singleton import Hold
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 MANY = 150
@@ -43,6 +45,10 @@ class Interrupts:
         """Keep the hold, as a variable of the user's does; the interrupt may come from now on."""
         self.kept.append(kept)
         sys.setprofile(self._call)
+
+    def end(self) -> None:
+        """No interrupt comes any more."""
+        sys.setprofile(None)
 
     def _call(self, frame: FrameType, event: str, _: object) -> None:
         if event == "call" and "singleton" in frame.f_code.co_filename and frame.f_code.co_name != "__del__":
@@ -130,6 +136,19 @@ def in_a_guarded_coroutine(interrupts: Interrupts) -> None:
     asyncio.run(job(interrupts))
 
 
+def in_once(interrupts: Interrupts) -> None:
+    with once(LockClient(options=OPTIONS), "job") as operation:
+        interrupts.begin(operation)
+
+
+def in_a_once_coroutine(interrupts: Interrupts) -> None:
+    async def work() -> None:
+        async with once(AsyncLockClient(options=OPTIONS), "job") as operation:
+            interrupts.begin(operation)
+
+    asyncio.run(work())
+
+
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
@@ -146,6 +165,8 @@ def in_a_guarded_coroutine(interrupts: Interrupts) -> None:
         in_a_guarded_call,
         in_a_coroutine,
         in_a_guarded_coroutine,
+        in_once,
+        in_a_once_coroutine,
     ],
 )
 def test_wherever_an_interrupt_comes_the_lock_is_free_though_a_variable_has_the_hold(
@@ -163,7 +184,7 @@ def test_wherever_an_interrupt_comes_the_lock_is_free_though_a_variable_has_the_
             finally:
                 sys.setprofile(None)
             assert interrupts.kept
-            if work in (in_a_coroutine, in_a_guarded_coroutine):
+            if work in (in_a_coroutine, in_a_guarded_coroutine, in_a_once_coroutine):
                 gc.collect()  # a task and its error refer to one another
             eventually(lambda: not thread.leased())
             if interrupts.left >= 0:
@@ -173,6 +194,173 @@ def test_wherever_an_interrupt_comes_the_lock_is_free_though_a_variable_has_the_
         gc.enable()
     assert 5 < came < MANY
     gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda locks: locks.lock("job"),
+        lambda locks: locks.lock("job", reentrant=True),
+        lambda locks: locks.lock_all(["a", "job"]),
+        lambda locks: once(locks, "job"),
+    ],
+    ids=["lock", "reentrant", "lock_all", "once"],
+)
+def test_wherever_an_interrupt_comes_as_a_kept_block_begins_the_lock_is_free(
+    thread: LockThread, ask: Callable[[LockClient], Any]
+) -> None:
+    came = 0
+    gc.disable()
+    try:
+        for number in range(10 * MANY):
+            interrupts, block = Interrupts(number), ask(LockClient(options=OPTIONS))
+            try:
+                interrupts.begin(block)
+                with block:
+                    sys.setprofile(None)
+            except Interrupt:
+                came += 1
+            finally:
+                sys.setprofile(None)
+            eventually(lambda: not thread.leased())
+            if interrupts.left >= 0:
+                break
+    finally:
+        gc.enable()
+    assert 5 < came < 10 * MANY
+
+
+# --- the same lock again, at once -------------------------------------------------------------------------------------
+
+
+def excludes(locks: LockClient, hold: Hold | None) -> None:
+    """Fail if the body which runs under the hold runs without its lock. The requests come behind each release."""
+    assert hold is not None
+    with locks.try_lock("job") as other:
+        assert other is None
+    assert hold.owned
+
+
+def again_in_a_block(interrupts: Interrupts, locks: LockClient) -> None:
+    with contextlib.suppress(Interrupt), locks.lock("job", reentrant=True, timeout=10) as hold:
+        interrupts.begin(hold)
+    interrupts.end()
+    with locks.lock("job", reentrant=True, timeout=10) as again:
+        excludes(locks, again)
+
+
+def again_three_deep(interrupts: Interrupts, locks: LockClient) -> None:
+    def deep(number: int, body: Callable[[Hold], None]) -> None:
+        with locks.lock("job", reentrant=True, timeout=10) as hold:
+            if number:
+                deep(number - 1, body)
+            else:
+                body(hold)
+
+    with contextlib.suppress(Interrupt):
+        deep(2, interrupts.begin)
+    interrupts.end()
+    deep(2, lambda hold: excludes(locks, hold))
+
+
+def again_inside_the_outer_block(interrupts: Interrupts, locks: LockClient) -> None:
+    with locks.lock("job", reentrant=True, timeout=10) as outer:
+        with contextlib.suppress(Interrupt), locks.lock("job", reentrant=True, timeout=10) as hold:
+            interrupts.begin(hold)
+        interrupts.end()
+        with locks.lock("job", reentrant=True, timeout=10) as again:
+            excludes(locks, again)
+        excludes(locks, outer)
+    assert not outer.owned
+
+
+def again_inside_an_outer_block_entered_by_hand(interrupts: Interrupts, locks: LockClient) -> None:
+    with contextlib.ExitStack() as stack:
+        outer = stack.enter_context(locks.lock("job", reentrant=True, timeout=10))
+        with contextlib.suppress(Interrupt), locks.lock("job", reentrant=True, timeout=10) as hold:
+            interrupts.begin(hold)
+        interrupts.end()
+        excludes(locks, outer)
+    interrupts.kept.append(outer)
+    assert not outer.owned
+
+
+def again_in_a_decorated_call(interrupts: Interrupts, locks: LockClient) -> None:
+    @locks.lock("job", reentrant=True, timeout=10)
+    def work(first: bool) -> None:
+        if first:
+            interrupts.begin(current_hold())
+        else:
+            excludes(locks, current_hold())
+
+    with contextlib.suppress(Interrupt):
+        work(True)
+    interrupts.end()
+    work(False)
+
+
+def again_in_a_coroutine(interrupts: Interrupts, locks: LockClient) -> None:
+    async def work() -> None:
+        mine = AsyncLockClient(options=OPTIONS)
+        with contextlib.suppress(Interrupt):
+            async with mine.lock("job", reentrant=True, timeout=10) as hold:
+                interrupts.begin(hold)
+        interrupts.end()
+        async with mine.lock("job", reentrant=True, timeout=10) as again:
+            excludes(locks, again)
+
+    asyncio.run(work())
+
+
+def again_in_a_decorated_coroutine(interrupts: Interrupts, locks: LockClient) -> None:
+    @AsyncLockClient(options=OPTIONS).lock("job", reentrant=True, timeout=10)
+    async def work(first: bool) -> None:
+        if first:
+            interrupts.begin(current_hold())
+        else:
+            excludes(locks, current_hold())
+
+    async def run() -> None:
+        with contextlib.suppress(Interrupt):
+            await work(True)
+        interrupts.end()
+        await work(False)
+
+    asyncio.run(run())
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "work",
+    [
+        again_in_a_block,
+        again_three_deep,
+        again_inside_the_outer_block,
+        again_inside_an_outer_block_entered_by_hand,
+        again_in_a_decorated_call,
+        again_in_a_coroutine,
+        again_in_a_decorated_coroutine,
+    ],
+)
+def test_a_block_which_follows_an_interrupt_at_once_has_its_lock(
+    thread: LockThread, work: Callable[[Interrupts, LockClient], None]
+) -> None:
+    came = 0
+    for number in range(MANY):
+        interrupts = Interrupts(number)
+        try:
+            with contextlib.suppress(Interrupt):
+                contextvars.copy_context().run(work, interrupts, LockClient(options=OPTIONS))
+        finally:
+            interrupts.end()
+        gc.collect()
+        eventually(lambda: not thread.leased())
+        if interrupts.left >= 0:
+            break
+        came += 1
+    assert 5 < came < MANY
 
 
 def test_a_lost_hold_whose_block_an_interrupt_ended_fails_no_later_call(thread: LockThread) -> None:

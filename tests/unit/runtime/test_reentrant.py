@@ -257,6 +257,27 @@ def test_also_with_another_lock_between_them(locks: LockClient) -> None:
     assert not hold.owned
 
 
+def test_a_statement_inside_a_block_entered_by_hand_leaves_the_lock_to_the_block(locks: LockClient) -> None:
+    with ExitStack() as blocks:
+        hold = blocks.enter_context(locks.lock("job", reentrant=True))
+        with locks.lock("job", reentrant=True):
+            pass
+        with locks.try_lock("job") as other:  # behind each release
+            assert other is None
+        assert hold.owned
+    assert not locks.locked("job")
+
+
+def test_a_block_entered_by_hand_outlives_the_statement_around_its_beginning(locks: LockClient) -> None:
+    with ExitStack() as blocks:
+        with locks.lock("job", reentrant=True):
+            hold = blocks.enter_context(locks.lock("job", reentrant=True))
+        with locks.try_lock("job") as other:
+            assert other is None
+        assert hold.owned
+    assert not locks.locked("job")
+
+
 def test_blocks_may_end_on_another_thread(locks: LockClient) -> None:
     with ExitStack() as blocks:
         hold = blocks.enter_context(locks.lock("job", reentrant=True))
