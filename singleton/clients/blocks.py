@@ -146,7 +146,10 @@ class Exit:
 
     def __call__(self, *how: Any) -> Any:
         """Leave the block."""
-        return self._function(self._block, *how)
+        try:
+            return self._function(self._block, *how)
+        finally:  # the trace of an interrupt has this frame
+            self.claims.clear()
 
 
 class _AsyncExit(Exit):
@@ -156,7 +159,10 @@ class _AsyncExit(Exit):
 
     async def __call__(self, *how: Any) -> Any:
         """Leave the block."""
-        return await self._function(self._block, *how)
+        try:
+            return await self._function(self._block, *how)
+        finally:
+            self.claims.clear()
 
 
 class _ExitMethod:

@@ -176,6 +176,7 @@ class Calls:
     def _release(self, hold: Hold, *, dropped: bool = False) -> CallResult[None] | None:
         """Start the release; None: nothing to release. ``dropped``: the caller never got the hold."""
         given_back: CallResult[None] = CallResult()
+        ended = hold.own_lost.reason == "closed"
         kept = claims(hold)  # by the release, until its end: from now on no interrupt of the caller matters
 
         async def release() -> None:
@@ -186,12 +187,15 @@ class Calls:
             if dropped or not self.registry.end(hold, partial(given_back.give, None)):
                 self._begin(release(), given_back)
 
-        ended = hold.own_lost.reason == "closed"
         with self._door:
             if not (ended or self.phase is Lifetime.OVER or self.failure is not None):
                 if not dropped:
                     self._waits.add(given_back)
-                self._soon(partial(self._loop.call_soon, begin))  # after the first step of the work of earlier calls
+                try:  # after the first step of the work of earlier calls
+                    self._soon(partial(self._loop.call_soon, begin))
+                except BaseException:  # the trace of an interrupt has this frame
+                    kept.clear()
+                    raise
                 return given_back
         for part in single_holds(hold):  # no lease is to be released, but a later section may wait for the end
             if isinstance(part, Section):

@@ -250,6 +250,15 @@ def again_in_a_block(interrupts: Interrupts, locks: LockClient) -> None:
         excludes(locks, again)
 
 
+def again_while_the_interrupt_is_handled(interrupts: Interrupts, locks: LockClient) -> None:
+    try:
+        with locks.lock("job", reentrant=True, timeout=3) as hold:
+            interrupts.begin(hold)
+    except Interrupt:
+        with locks.lock("job", reentrant=True, timeout=3) as again:
+            excludes(locks, again)
+
+
 def again_three_deep(interrupts: Interrupts, locks: LockClient) -> None:
     def deep(number: int, body: Callable[[Hold], None]) -> None:
         with locks.lock("job", reentrant=True, timeout=10) as hold:
@@ -336,6 +345,7 @@ def again_in_a_decorated_coroutine(interrupts: Interrupts, locks: LockClient) ->
     "work",
     [
         again_in_a_block,
+        again_while_the_interrupt_is_handled,
         again_three_deep,
         again_inside_the_outer_block,
         again_inside_an_outer_block_entered_by_hand,
