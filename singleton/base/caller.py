@@ -51,11 +51,6 @@ def this_caller(*, blocks: bool = False) -> Caller:
     return Caller(thread, known, weakref.ref(loop), place)
 
 
-def serve_nobody() -> None:
-    """Note on the lock thread that no caller waits for the present task, which outlives the caller's call."""
-    serving.set(None)
-
-
 def _place() -> str:
     """Return the file and the line of the call to this package."""
     frame = sys._getframe(1)  # noqa: SLF001 - there is no other way

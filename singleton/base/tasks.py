@@ -54,6 +54,21 @@ def deciding(what: str) -> Iterator[None]:
         raise RuntimeError(f"{what} raised {type(error).__name__}") from error
 
 
+def decided(what: str, ask: Callable[[], _T]) -> _T:
+    """Return the answer of plain code of the app's, on the thread of the one call that needs the answer.
+
+    An exception is the call's error, and an interrupt the thread's. But the Functions worker would never answer an
+    invocation that ends with a ``SystemExit`` and its like.
+
+    Raises:
+        RuntimeError: the code raised ``SystemExit`` or its like.
+    """
+    try:
+        return ask()
+    except (asyncio.CancelledError, GeneratorExit, StopIteration, SystemExit) as error:
+        raise RuntimeError(f"{what} raised {type(error).__name__}: it must return, or raise an error") from error
+
+
 async def to_its_end(task: asyncio.Future[Any], *, cancel: bool = True, grace: float | None = None) -> None:
     """Wait for the end of the task. A cancellation of the caller is raised after the end.
 

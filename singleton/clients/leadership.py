@@ -8,8 +8,10 @@ import os
 import threading
 import weakref
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from singleton.base.caller import Caller, this_caller
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.base.tasks import to_its_end
 from singleton.clients.blocks import dropped_at_the_end
@@ -19,6 +21,7 @@ from singleton.runtime.lock_thread import runtime
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from singleton.base.caller import LoopRef
     from singleton.base.hold import Hold
     from singleton.base.state import Crossing
     from singleton.clients.blocks import Exit
@@ -86,10 +89,15 @@ class Leadership(Campaign):
 
         Raises:
             LockClosed: the candidacy was stopped, the client was closed, or the process is a fork.
-            LockNotAcquired: recovery is off, and the one attempt has failed.
+            LockNotAcquired: recovery is off, and the one attempt has failed; or the wait blocks the event loop of the
+                lock's holder, and would have no end.
         """
         waiting = self._future()
         try:
+            on_loop = this_caller().loop is not None and not waiting.done()
+            if on_loop and self._crossing is not None and (timeout is None or timeout > 0):
+                self._crossing.call(partial(self._until_answered, waiting, timeout))
+                timeout = 0
             return waiting.result(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         except concurrent.futures.TimeoutError as error:
             if isinstance(error, LockNotAcquired):
@@ -110,7 +118,7 @@ class Leadership(Campaign):
 
     def start(self) -> None:
         """Begin to try, on the lock thread."""
-        self.__enter__()
+        self._start(None)
 
     def stop(self) -> None:
         """End the candidacy; give the lock back, if this process leads. A second call does nothing."""
@@ -119,12 +127,15 @@ class Leadership(Campaign):
                 runtime().call(self._end)
 
     def __enter__(self) -> Self:
-        self._enter()
+        self._start(this_caller().loop)
+        return self
+
+    def _start(self, loop: LoopRef | None) -> None:
+        self._enter(loop)
         try:
             runtime().call(self._begin)
             if self._leaving is not None and (leaving := self._leaving()) is not None and self._task is not None:
                 leaving.claims.append(LeadershipClaim(self._task))
-            return self
         except BaseException:  # the block is not entered, and nobody else would end it
             with suppress(SingletonError):
                 self.stop()
@@ -140,7 +151,7 @@ class Leadership(Campaign):
             self._leaving = weakref.ref(leaving)
 
     async def __aenter__(self) -> Self:
-        self._enter()
+        self._enter(this_caller().loop)
         try:
             await runtime().call_async(self._begin)
         except BaseException:
@@ -154,9 +165,11 @@ class Leadership(Campaign):
             with suppress(LockClosed):
                 await runtime().call_async(self._end)
 
-    def _enter(self) -> None:
+    def _enter(self, loop: LoopRef | None) -> None:
+        """Note that the candidacy begins; ``loop``: the event loop on which the block of the candidacy will end."""
         if self._process:
             raise RuntimeError(f"leadership {self.name!r} was started before: make a new one")
+        self._caller = Caller(0, loop=loop)
         self._crossing = runtime()
         self._process = os.getpid()
 
@@ -183,6 +196,15 @@ class Leadership(Campaign):
         self._address = self._find_address()
         self._registry = registry
         registry.accompany(self._begin_campaign())
+
+    async def _until_answered(
+        self, waiting: concurrent.futures.Future[Hold], timeout: float | None, registry: Registry
+    ) -> None:
+        """Wait for the answer, on behalf of a thread whose event loop the wait blocks."""
+        answered = asyncio.wrap_future(waiting)
+        answered.add_done_callback(lambda _: answered.cancelled() or answered.exception())  # the thread tells
+        wait = asyncio.wait({answered}, timeout=timeout)
+        await registry.until_led(self._caller, self._find_address(), wait, self._requests.owner)
 
     async def _end(self, _: Registry) -> None:
         await self._end_campaign()  # without a campaign, the caller was gone before the begin

@@ -16,6 +16,7 @@ from singleton.base.timespan import format_timespan
 from singleton.locking.line import ENDLESS
 from singleton.locking.section import Section
 from singleton.runtime.holders import name_holder, patience
+from singleton.runtime.reentry import REENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -71,6 +72,7 @@ class CandidateRequests:
     """
 
     def __init__(self, name: str, owner: str, attempt: Work[Hold], *, for_ever: bool) -> None:
+        self.owner = owner
         self._attempt = attempt
         self._for_ever = for_ever
         self._call = Call(name, "", owner, mode="leadership")
@@ -112,7 +114,7 @@ async def acquire_all(
         async with all_or_none(in_order, ask, registry.release, timeout=timeout) as holds:
             return tuple(holds[address] for address in addresses)
     except LockNotAcquired as error:
-        if error.reason == ENDLESS:
+        if error.reason in (ENDLESS, REENTRY):
             raise
         address = next(each for each in addresses if each.name == error.lock)
         await name_holder(registry, address, error, patience(timeout))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.tasks import decided
 from singleton.base.words import check_arity, did_you_mean, quoted
 from singleton.functions.message_properties import own, replaced_names
 
@@ -88,13 +90,14 @@ def decide(policy: OnContention, contention: Contention) -> Policy:
 
     Raises:
         ConfigurationError: it answered with something else than a policy.
+        RuntimeError: it raised ``SystemExit`` or its like.
     """
     if not callable(policy):
         return policy
-    answer = policy(contention)
+    name = f"on_contention={getattr(policy, '__qualname__', repr(policy))}"
+    answer = decided(name, partial(policy, contention))
     if answer not in POLICIES:
-        name = getattr(policy, "__qualname__", repr(policy))
         raise ConfigurationError(
-            f"on_contention={name} returned {quoted(answer)}: it must return one of {', '.join(map(repr, POLICIES))}"
+            f"{name} returned {quoted(answer)}: it must return one of {', '.join(map(repr, POLICIES))}"
         )
     return answer

@@ -6,11 +6,12 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from singleton.base.caller import serve_nobody
+from singleton.base.caller import serving
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, text_of
 from singleton.base.invocation import log as _log
 
 if TYPE_CHECKING:
+    from singleton.base.caller import Caller
     from singleton.base.hold import Hold
 
 
@@ -29,6 +30,7 @@ class Campaign(ABC):
         self.name = name
         self._recovery = recovery
         self._task: asyncio.Task[None] | None = None
+        self._caller: Caller | None = None  # whoever begins a campaign does not wait for its end
 
     def _begin_campaign(self) -> asyncio.Task[None]:
         """Begin to ask; return the task, which ``_end_campaign`` ends."""
@@ -58,7 +60,7 @@ class Campaign(ABC):
         """Learn that no attempt follows, and the reason."""
 
     async def _run(self) -> None:
-        serve_nobody()
+        serving.set(self._caller)
         over: SingletonError = LockClosed(f"leadership {self.name!r} is over", lock=self.name)
         try:
             while True:

@@ -303,7 +303,7 @@ class Lock:
     def _begin(self, waiter: Waiter, lease: Lease) -> Section:
         token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
         hold = Section(self.name, waiter.owner, token, lease, waiter.invocation)
-        hold.fencing, hold.record.loop = self._fencing, waiter.caller and waiter.caller.loop
+        hold.fencing, hold.record.caller = self._fencing, waiter.caller
         lease.whose, lease.owner, lease.began = waiter.invocation, waiter.owner, self._phases.loop.time()
         return hold
 

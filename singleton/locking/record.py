@@ -20,7 +20,7 @@ from singleton.stores.stamps import Highest, this_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-    from singleton.base.caller import LoopRef
+    from singleton.base.caller import Caller
     from singleton.base.hold import LossSignal
     from singleton.stores.protocol import StoreFailure
 
@@ -44,7 +44,7 @@ class SectionRecord:
         given_up: time of the user's end of the section, by ``now``; None before. Any thread may set the time.
         uses: number of requests under way by which the section uses the lock's blob.
         guard: the guard of the blob, while the section is the one ``inside``; None for a shared hold.
-        loop: the event loop of the section's caller, or None.
+        caller: the section's caller, or None.
     """
 
     def __init__(self, lost: LossSignal, about: About) -> None:
@@ -59,7 +59,7 @@ class SectionRecord:
         self._told: list[EndCallback] = []
         self.uses = 0
         self.guard: BlobGuard | None = None
-        self.loop: LoopRef | None = None
+        self.caller: Caller | None = None
         self._unused: asyncio.Future[None] | None = None
 
     @property
@@ -226,6 +226,11 @@ class BlobGuards(Generic[_Blob]):
         """Return the guard of the blob."""
         self._last.append(guard := self._guards.setdefault(blob, BlobGuard()))
         return guard
+
+    def inside(self, blob: _Blob) -> SectionRecord | None:
+        """Return the record of the running section on the blob in this process, or None."""
+        guard = self._guards.get(blob)
+        return None if guard is None else guard.inside
 
     def __iter__(self) -> Iterator[BlobGuard]:
         return iter(self._guards.values())

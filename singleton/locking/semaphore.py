@@ -17,8 +17,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
+from singleton.base.caller import serving
 from singleton.base.errors import ConfigurationError, LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.invocation import log as _log
 from singleton.base.invocation import speak_of
@@ -128,11 +130,6 @@ class Semaphore:
 
     forgettable = idle
 
-    @property
-    def records(self) -> Iterable[SectionRecord]:
-        """The records of the slots' sections in this process."""
-        return self._records.values()
-
     async def at_rest(self) -> None:
         """Wait for the end of the present tasks."""
         if self._ending:
@@ -160,7 +157,9 @@ class Semaphore:
             self._server = self._start(self._serve())
 
     def _start(self, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(coro, name=f"semaphore {self.name}")
+        context = copy_context()
+        context.run(serving.set, None)  # the task outlives the call of the first waiter
+        task = asyncio.get_running_loop().create_task(coro, name=f"semaphore {self.name}", context=context)
         self._ending.add(task)
         task.add_done_callback(self._ended)
         return task
@@ -283,7 +282,7 @@ class Semaphore:
             hold.record.end()
             return
         self._records[number] = hold.record
-        hold.owner, hold.record.loop = first.owner, first.caller and first.caller.loop
+        hold.owner, hold.record.caller = first.owner, first.caller
         if self.limit > 1:
             hold.fencing = None  # a semaphore keeps no state: it has several holders
         hold.lease.whose = first.invocation

@@ -8,7 +8,8 @@ names the place of the call, once.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from singleton.base.caller import serving
 from singleton.base.errors import LockNotAcquired
@@ -16,13 +17,14 @@ from singleton.base.invocation import log as _log
 from singleton.locking.line import ENDLESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
-    from singleton.base.caller import Caller, LoopRef
-    from singleton.base.hold import Hold
+    from singleton.base.caller import Caller
     from singleton.locking.line import Waiter
     from singleton.locking.record import BlobGuard, SectionRecord
     from singleton.locking.semaphore import Semaphore
+
+_T = TypeVar("_T")
 
 _REMEDY: Final = (
     "On an event loop, use AsyncLockClient with `async with` and `await`; make a guarded function `async def`; or call "
@@ -33,34 +35,43 @@ _warned: Final[set[str]] = set()
 
 
 class Contended(NamedTuple):
-    """A lock, or a semaphore with ``slots``: the callers in line, the running sections, and the source of changes."""
+    """A lock, or a semaphore: the callers in line, the section of each slot in this process, the source of changes.
+
+    ``candidate`` is the caller of the candidate for whose success the wait is; None: the wait is for the lock itself.
+    """
 
     name: str
-    slots: int
     waiters: Iterable[Waiter]
     records: Callable[[], Iterable[SectionRecord | None]]
     watched: BlobGuard | Semaphore
+    candidate: Caller | None = None
 
-    def loops_inside(self) -> list[LoopRef | None]:
-        """Return the event loops of the holders. A lock that ``at_least`` keeps after its section has none."""
-        running = [each for each in self.records() if each is not None and not each.over]
-        return [each.loop for each in running if not each.lost.ended or each.lost.is_set()]
+    def sections(self) -> Iterator[SectionRecord | None]:
+        """Yield the running section of each slot, or None: also while ``at_least`` keeps the lock."""
+        for each in self.records():
+            runs = each is not None and not each.over and (not each.lost.ended or each.lost.is_set())
+            yield each if runs else None
 
 
-def unless_endless(wait: Coroutine[Any, Any, Hold], what: Contended, owner: str) -> Coroutine[Any, Any, Hold]:
+def unless_endless(wait: Coroutine[Any, Any, _T], what: Contended, owner: str) -> Coroutine[Any, Any, _T]:
     """Return the wait of the caller, with an end if the wait blocks the event loop of the holders."""
     caller = serving.get()
     return wait if caller is None or caller.blocks_at is None else _watched(caller, wait, what, owner)
 
 
-async def _watched(caller: Caller, wait: Coroutine[Any, Any, Hold], what: Contended, owner: str) -> Hold:
+async def _watched(caller: Caller, wait: Coroutine[Any, Any, _T], what: Contended, owner: str) -> _T:
     ahead = [each for each in what.waiters if not each.once]
     place = caller.blocks_at
 
+    def is_here(other: Waiter | SectionRecord | None) -> bool:
+        return other is not None and other.caller is not None and other.caller.loop == caller.loop
+
     def look() -> None:
-        loops = what.loops_inside()
-        loops += [each.caller.loop for each in ahead if each.caller is not None and each in what.waiters]
-        if loops.count(caller.loop) >= what.slots:
+        if what.candidate and any(each and each.caller is what.candidate for each in what.sections()):
+            return
+        before = sum(is_here(each) for each in ahead if each in what.waiters)
+        elsewhere = (each for each in what.sections() if not is_here(each))
+        if not any(True for _ in islice(elsewhere, before, None)):
             if not scope.expired():  # noqa: F821 - deleted after the last look
                 scope.reschedule(asyncio.get_running_loop().time())  # noqa: F821
         elif place and place not in _warned:
@@ -76,7 +87,7 @@ async def _watched(caller: Caller, wait: Coroutine[Any, Any, Hold], what: Conten
     try:
         async with scope:
             watched.watches = (*watched.watches, look)
-            if ahead or what.loops_inside():
+            if ahead or all(what.sections()):
                 look()
             return await wait
     except TimeoutError:

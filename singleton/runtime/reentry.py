@@ -79,6 +79,8 @@ Joined: TypeAlias = "tuple[Section, SectionClaim | None, set[SharedBlock]]"
 """The hold of an outer block, its claim, and the blocks under the hold."""
 
 
+REENTRY: Final = "reentry"
+"""``reason`` of a ``LockNotAcquired`` whose caller would wait for a block of its own."""
 _nesting: ContextVar[Nesting | None] = ContextVar("singleton_nesting", default=None)
 left_out: Final[ContextVar[list[object] | None]] = ContextVar("singleton_left_out", default=None)
 """For ``@once`` above: code of the functions whose calls ended without the body, or with a body that is repeated."""
@@ -210,7 +212,7 @@ def refuse_reentry(name: str, owner: str, record: SectionRecord) -> None:
                 "with lock(…, reentrant=True)",
                 lock=name,
                 owner=owner,
-                reason="reentry",
+                reason=REENTRY,
                 holder=hold.record.holder,
             )
         each = each.around

@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from singleton.base.hold import single_holds
 from singleton.base.invocation import log as _log
@@ -30,10 +30,12 @@ from singleton.runtime.reentry import refuse_reentry
 from singleton.runtime.waiter_count import WaiterCount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
+    from singleton.base.caller import Caller
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
+    from singleton.locking.record import SectionRecord
     from singleton.runtime.address import Address
     from singleton.runtime.closing import Closing
     from singleton.settings.accounts import LockContainer
@@ -247,7 +249,7 @@ class Registry:
             waiting = LongWait(self, address, owner)
             try:
                 wait = lock.acquire(timeout=timeout, owner=owner)
-                what = Contended(address.name, 1, lock.waiters, lambda: (lock.guard.inside,), lock.guard)
+                what = Contended(address.name, lock.waiters, lambda: (lock.guard.inside,), lock.guard)
                 hold = await unless_endless(wait, what, owner)
             finally:
                 waiting.end()
@@ -279,10 +281,21 @@ class Registry:
         waiting = LongWait(self, address, owner, limit)
         try:
             wait = semaphore.acquire(timeout=timeout, owner=owner)
-            what = Contended(address.name, limit, semaphore.waiters, lambda: semaphore.records, semaphore)
+
+            def inside(slot: int) -> SectionRecord | None:  # of a semaphore with any limit
+                return self._guards.inside((address.place, slot_name(address.name, slot)))
+
+            what = Contended(address.name, semaphore.waiters, lambda: map(inside, range(limit)), semaphore)
             return await unless_endless(wait, what, owner)
         finally:
             waiting.end()
+
+    async def until_led(
+        self, candidate: Caller | None, address: Address, wait: Coroutine[Any, Any, object], owner: str
+    ) -> None:
+        """Wait for the success of a candidate, unless the wait blocks the event loop of the lock's holder."""
+        guard = self._guards.of(address.blob)
+        await unless_endless(wait, Contended(address.name, (), lambda: (guard.inside,), guard, candidate), owner)
 
     def who_has(self, address: Address) -> WhoHas:
         """Return the look-up of a lock's holder, which sends at most one request a minute."""

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.json_values import check_path
+from singleton.base.tasks import decided
 from singleton.base.words import quoted
 from singleton.layouts.blob_name import safe_name
 from singleton.scopes.template import ScopeTemplate, filled_text, value_at
@@ -67,7 +68,8 @@ class Key:
 def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
     values = list(arguments.values())
     argument = arguments.get(trigger.parameter) if trigger is not None else values[0] if values else None
-    return filled_text(function(argument), f"key={getattr(function, '__qualname__', repr(function))}: what it returned")
+    name = f"key={getattr(function, '__qualname__', repr(function))}"
+    return filled_text(decided(name, partial(function, argument)), f"{name}: what it returned")
 
 
 def _filled(template: ScopeTemplate, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:

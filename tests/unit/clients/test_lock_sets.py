@@ -260,6 +260,13 @@ def test_an_interrupt_of_one_release_is_raised_though_a_later_release_fails(
     assert raised == []
 
 
+def test_a_set_inside_a_block_of_one_of_its_locks_is_told_what_helps(thread: LockThread) -> None:
+    with LockClient().lock("b"), pytest.raises(LockNotAcquired, match=r"reentrant=True") as told:
+        LockClient().lock_all(["a", "b"]).__enter__()
+    assert told.value.reason == "reentry"
+    assert thread.leased() == set()
+
+
 @pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
 def test_names_that_make_no_set(thread: LockThread, kind: type[LockClient | AsyncLockClient]) -> None:
     for names, said in ((["a", "b", "a"], "'a' twice"), ("ab", "is the text 'ab'"), (["a", ""], "has 0 characters")):

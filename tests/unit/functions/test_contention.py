@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,6 +51,33 @@ def test_its_raise_fails_the_invocation(thread: LockThread, kind: str) -> None:
     with pytest.raises(LockNotAcquired):
         call(a_job(kind, on_contention=lambda _: "raise"))
     assert thread.kinds() == ["waiting", "contended:raise"]
+
+
+@pytest.mark.parametrize("error", [SystemExit, asyncio.CancelledError, GeneratorExit, StopIteration])
+@both_kinds
+def test_its_exit_fails_the_invocation_with_an_error_that_a_worker_answers(
+    thread: LockThread, kind: str, error: type[BaseException]
+) -> None:
+    def policy(_: Contention) -> Any:
+        raise error(1)
+
+    thread.taken_by_another_process(LOCK)
+    with pytest.raises(RuntimeError, match=rf"on_contention=\S+policy raised {error.__name__}: it must return") as told:
+        call(a_job(kind, on_contention=policy))
+    assert isinstance(told.value.__cause__, error)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+@both_kinds
+def test_its_error_is_the_invocations_and_an_interrupt_the_threads(
+    thread: LockThread, kind: str, error: type[BaseException]
+) -> None:
+    def policy(_: Contention) -> Any:
+        raise error
+
+    thread.taken_by_another_process(LOCK)
+    with pytest.raises(error):
+        call(a_job(kind, on_contention=policy))
 
 
 @both_kinds

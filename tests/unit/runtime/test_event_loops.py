@@ -48,6 +48,11 @@ def take_set() -> None:
         pass
 
 
+def take_leadership() -> None:
+    with LockClient().leadership(LOCK) as leadership:
+        leadership.wait()
+
+
 def take_by_hand() -> None:
     locks = LockClient()
     locks.release(locks.acquire(LOCK))
@@ -71,6 +76,20 @@ async def periodic_holder(held: asyncio.Event, over: asyncio.Event) -> None:
         await over.wait()
 
     async with AsyncLockClient().periodic(LOCK, work, every=60):
+        await over.wait()
+
+
+async def sync_leader(held: asyncio.Event, over: asyncio.Event) -> None:
+    with LockClient().leadership(LOCK) as leadership:
+        leadership.wait()
+        held.set()
+        await over.wait()
+
+
+async def async_leader(held: asyncio.Event, over: asyncio.Event) -> None:
+    async with AsyncLockClient().leadership(LOCK) as leadership:
+        await leadership
+        held.set()
         await over.wait()
 
 
@@ -109,8 +128,8 @@ def held_until_somebody_waits(name: str = LOCK, limit: int | None = None, waiter
 # --- certain: refused at once -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("holder", [sync_holder, async_holder, periodic_holder])
-@pytest.mark.parametrize("take", [take_block, take_by_hand, take_set])
+@pytest.mark.parametrize("holder", [sync_holder, async_holder, periodic_holder, sync_leader, async_leader])
+@pytest.mark.parametrize("take", [take_block, take_by_hand, take_set, take_leadership])
 async def test_who_waits_for_a_task_of_the_loop_that_the_wait_blocks_is_refused_at_once(holder: Any, take: Any) -> None:
     held, over = asyncio.Event(), asyncio.Event()
     holding = asyncio.create_task(holder(held, over))
@@ -177,6 +196,35 @@ async def test_a_semaphore_refuses_where_every_slot_belongs_to_the_loop() -> Non
         for _ in range(2):
             with pytest.raises(LockNotAcquired, match="'pool' was not acquired"):
                 await asyncio.create_task(as_a_task(lambda: locks.acquire("pool", limit=2)))
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_so_does_a_semaphore_whose_slots_belong_to_the_loop_by_another_limit(limit: int) -> None:
+    locks = LockClient()
+    with locks.semaphore("pool", 3), locks.semaphore("pool", 3), locks.semaphore("pool", 3):
+        with pytest.raises(LockNotAcquired, match="'pool' was not acquired"):
+            await asyncio.create_task(as_a_task(lambda: locks.acquire("pool", limit=limit)))
+        with locks.semaphore("pool", 4):
+            pass
+
+
+async def test_so_is_who_waits_for_a_leadership_when_the_lock_is_handed_to_a_task_of_the_loop() -> None:
+    def hold() -> None:
+        with LockClient().lock(LOCK):
+            held.set()
+            while not all(guard.watches for guard in memory.current().registry._guards):
+                time.sleep(0.001)
+
+    held, locks = threading.Event(), AsyncLockClient()
+    with ThreadPoolExecutor(1) as pool:
+        holding = pool.submit(hold)
+        assert held.wait(60)
+        first = asyncio.create_task(locks.acquire(LOCK))
+        await asyncio.to_thread(until_in_line, 1)
+        with pytest.raises(LockNotAcquired, match="runs on the event loop"):
+            take_leadership()
+        holding.result()
+    await locks.release(await first)
 
 
 # --- not certain: it waits --------------------------------------------------------------------------------------------
@@ -260,6 +308,19 @@ async def test_a_coroutine_waits_for_a_sync_holder_on_its_loop(caplog: pytest.Lo
     over.set()
     await asyncio.gather(holding, waiting)
     assert not warnings(caplog)
+
+
+async def test_a_wait_for_a_leadership_gives_up_in_time_and_asks_once_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with AsyncLockClient().lock(LOCK):
+        with LockClient().leadership(LOCK) as leadership:
+            assert leadership.wait(0) is None
+    with held_elsewhere(LOCK), LockClient().leadership(LOCK) as leadership:
+        assert leadership.wait(0.05) is None
+    with LockClient().leadership("free") as leadership:
+        assert leadership.wait() is leadership.wait() is leadership.hold
+    assert not [each for each in warnings(caplog) if "free" in each]
 
 
 def test_nothing_else_is_on_the_loop_of_a_periodic_worker_with_a_thread(caplog: pytest.LogCaptureFixture) -> None:

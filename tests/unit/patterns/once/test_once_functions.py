@@ -399,6 +399,32 @@ def test_declarations_that_are_wrong(thread: LockThread, arguments: dict[str, An
 # --- where it stands --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("error", [SystemExit, asyncio.CancelledError, GeneratorExit, StopIteration])
+@both
+def test_a_key_function_that_exits_fails_the_invocation_with_an_error_that_a_worker_answers(
+    thread: LockThread, kind: str, error: type[BaseException]
+) -> None:
+    def find(_: object) -> str:
+        raise error(1)
+
+    with pytest.raises(RuntimeError, match=rf"key=\S+find raised {error.__name__}: it must return") as told:
+        invoked(job(kind, str, key=find), msg="{}")
+    assert isinstance(told.value.__cause__, error)
+    assert thread.memory.calls.total() == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+@both
+def test_the_error_of_a_key_function_is_the_invocations_and_an_interrupt_the_threads(
+    thread: LockThread, kind: str, error: type[BaseException]
+) -> None:
+    def find(_: object) -> str:
+        raise error
+
+    with pytest.raises(error):
+        invoked(job(kind, str, key=find), msg="{}")
+
+
 def test_it_stands_above_or_below_the_trigger_and_the_worker_sees_the_function(thread: LockThread) -> None:
     app = func.FunctionApp()
 

@@ -64,6 +64,36 @@ PLANTED: Final = (
         code="@once(key='{name}')\ndef greet(name: str) -> str: return name\ntool = app.mcp_tool()(greet)\n",
         says="Write `async def`",
     ),
+    Planted(
+        name="a def that waits below mcp_tool by another name",
+        finds=("blocks-event-loop",),
+        code="tool = app.mcp_tool()\n\n\n@tool\n@singleton\ndef greet(name: str) -> str: return name\n",
+        says="Write `async def`",
+    ),
+    Planted(
+        name="a def that waits below mcp_tool, with a decorator between",
+        finds=("blocks-event-loop",),
+        code="""
+        import functools
+
+        def counted(function):
+            @functools.wraps(function)
+            def call(**named): return function(**named)
+            return call
+
+        @app.mcp_tool()
+        @counted
+        @singleton
+        def greet(name: str) -> str: return name
+        """,
+        says="Write `async def`",
+    ),
+    Planted(
+        name="a def that waits below mcp_tool, guarded by another name",
+        finds=("blocks-event-loop",),
+        code="one = singleton\n\n\n@app.mcp_tool()\n@one\ndef greet(name: str) -> str: return name\n",
+        says="Write `async def`",
+    ),
     Planted(name="skip on HTTP, below", finds=("skip-on-http",), code=_http(_OTHERS), line="@singleton"),
     Planted(
         name="skip on HTTP, above",
