@@ -111,7 +111,7 @@ class Acquisition:
                 created = True
                 await self._create(owner, guess)
         except StoreFailure as failure:
-            self.in_doubt = doubt or (failure.meaning == "transient" and failure.source != "unsent")
+            self.in_doubt = doubt or failure.leaves_doubt
             raise
         lease = Lease(
             self._store,

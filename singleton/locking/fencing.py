@@ -275,7 +275,7 @@ class FencingCounter:
         try:
             return await self._contents().put(self._name, lease_id, metadata, self._etag, body)
         except StoreFailure as failure:
-            self._doubtful = before or failure.meaning == "transient"
+            self._doubtful = before or failure.leaves_doubt
             raise
 
     def _contents(self) -> ContentStore:

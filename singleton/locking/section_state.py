@@ -83,7 +83,7 @@ class SectionState:
             try:
                 return await fencing.keep(lease.id, lease.owner, lease.served, kept)
             except BaseException as error:
-                unanswered |= as_failure(error).meaning == "transient"
+                unanswered |= as_failure(error).leaves_doubt
                 raise
 
         try:

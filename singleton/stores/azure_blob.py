@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -11,6 +12,7 @@ from singleton.base.errors import text_of
 from singleton.base.tasks import from_outside
 from singleton.stores.access import TOLERATED
 from singleton.stores.denials import NOWHERE, reason
+from singleton.stores.http import NOT_SENT
 from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure
 from singleton.stores.reply_headers import clock, refusal
@@ -35,6 +37,10 @@ _QUERY = re.compile(r"\?[^\s'\"<>]*|\bsig=[^\s'\"<>&]*", re.IGNORECASE)
 _WHY: Final = "authenticationerrordetail"
 _SIGNED = re.compile(rf"{_WHY}.*", re.IGNORECASE | re.DOTALL)
 """The service's reason, with signature and what was signed, and the body of the answer behind the reason."""
+_TOKEN: Final = frozenset({"get_token", "get_token_info"})
+"""Functions of a credential: an error that came through them left the storage unasked."""
+_CONNECTOR: Final = "aiohttp.connector"
+"""The module that opens connections, through a proxy too; requests are sent elsewhere."""
 _TWO_SIGNATURES = "AUTHORIZATION header"
 """Part of aiohttp's error for a signed request where aiohttp finds other credentials, as in ``~/.netrc``."""
 _NETRC = ": ~/.netrc has an entry for the storage's host, and the SDK reads it; remove that, or set http to 'direct'"
@@ -238,36 +244,41 @@ class Judging:
         if self._signature is not None and (late := self._signature.untimely(TOLERATED)):
             request.close()  # type: ignore[attr-defined] # it is a coroutine
             raise StoreFailure(401, None, f"{late}, {self._to.name}", source="unsent")
-        connects = False
+        unsent = False
         try:
             return await request
-        except AzureError as error:
-            failure = self._failure(error)
-            failure.__cause__ = Said(error)
-            connects = failure.source == "unsent"
         except BaseException as error:  # of the SDK an OSError, a ValueError; of the app's credential or transport any
+            places = _places(error)
+            if isinstance(error, AzureError):  # the SDK makes it of another error
+                places |= _places(error.__context__)
+            no_token = not places.isdisjoint(_TOKEN)
+            unsent = no_token or (_CONNECTOR in places and not self._answered)
             if from_outside(error):
+                if unsent:
+                    error.add_note(NOT_SENT)
                 raise
-            what = type(error).__name__
-            twice = _TWO_SIGNATURES in text_of(error)  # and does not end by itself, as an answer that never came might
-            failure = StoreFailure(401, None, what + _NETRC) if twice else StoreFailure(detail=what)
+            failure = self._failure(error, "unsent" if unsent else "unknown")
+            if no_token:
+                denied = failure.meaning in ("denied", "refused") or failure.status == 404
+                what = ", ".join(filter(None, (f"the credential gave no token: {_named(error)}", self._to.name)))
+                failure = StoreFailure(401 if denied else None, None, what, source="unsent")
+            failure.__cause__ = Said(error) if isinstance(error, AzureError) else None
         finally:
-            self._answered = self._answered or not connects
+            self._answered = self._answered or not unsent
         raise failure
 
-    def _failure(self, error: AzureError) -> StoreFailure:
-        from azure.core.exceptions import ClientAuthenticationError
+    def _failure(self, error: BaseException, source: Source) -> StoreFailure:
+        from azure.core.exceptions import AzureError, ClientAuthenticationError
 
+        if not isinstance(error, AzureError):
+            what = type(error).__name__
+            twice = _TWO_SIGNATURES in text_of(error)  # and does not end by itself, as an answer that never came might
+            return StoreFailure(401, None, what + _NETRC) if twice else StoreFailure(detail=what)
         response = getattr(error, "response", None)
         status = getattr(error, "status_code", None)
-        url = str(getattr(getattr(response, "request", None), "url", ""))
-        elsewhere = bool(url) and not url.startswith(self._to.endpoint)  # the answer is of whoever gives tokens
-        if isinstance(error, ClientAuthenticationError) and (status is None or elsewhere):
-            return StoreFailure(401, None, f"{type(error).__name__} {self._to.name}".strip(), source="unsent")
         if status is None:
-            connecting = hasattr(getattr(error, "inner_exception", None), "os_error")
-            source: Source = "unsent" if connecting and not self._answered else "unknown"
-            return StoreFailure(detail=_unanswered(error), source=source)
+            denied = isinstance(error, ClientAuthenticationError)  # by a policy of the SDK, before the sending
+            return StoreFailure(401 if denied else None, None, _named(error), source="unsent" if denied else source)
         headers: Mapping[str, str] = getattr(response, "headers", None) or {}
         code = getattr(error, "error_code", None) or headers.get("x-ms-error-code")
         code = str(getattr(code, "value", code)) if code else None
@@ -291,8 +302,16 @@ async def done(judged: Awaitable[object], *codes: str) -> None:
             raise
 
 
-def _unanswered(error: AzureError) -> str:
+def _places(error: BaseException | None) -> set[str]:
+    """Return the modules and the functions that the error came through."""
+    frames = [frame for frame, _ in traceback.walk_tb(None if error is None else error.__traceback__)]
+    return {name for frame in frames for name in (str(frame.f_globals.get("__name__")), frame.f_code.co_name)}
+
+
+def _named(error: BaseException) -> str:
     """Name the error that kept a request from its answer, and the host where known."""
+    if isinstance(error, StoreFailure):
+        return error.detail
     cause = getattr(error, "inner_exception", None)
     host, port = getattr(cause, "host", None), getattr(cause, "port", None)
     why = getattr(getattr(cause, "os_error", None), "strerror", None)

@@ -79,13 +79,9 @@ class Token(Access):
     async def _renew(self) -> StoreFailure | None:
         """Ask for a token; return the failure, if any, without the frames in which the credential had its secrets."""
         try:
-            found = await within(_PATIENCE, judged(self._given()))
+            found = await judged(self.get_token())
         except StoreFailure as failure:
-            denied = failure.meaning in ("denied", "refused") or failure.status == 404
-            what = failure.detail or str(failure.__cause__).partition(":")[0]
-            bare = StoreFailure(401 if denied else None, None, f"the credential gave no token: {what}")
-            bare.__cause__ = failure.__cause__
-            return bare
+            return failure
         try:
             bearer, ends = f"Bearer {found.token}", float(found.expires_on)
             due = float(getattr(found, "refresh_on", None) or ends)
@@ -95,6 +91,7 @@ class Token(Access):
         self._due = max(min(due, ends - _EARLY), time.time() + _AGAIN)
         return None
 
-    async def _given(self) -> Any:
+    async def get_token(self) -> Any:
+        """Ask the credential. An error that leaves a function of this name is judged as the credential's."""
         with_details = getattr(self._credential, "get_token_info", None)
-        return await (with_details or self._credential.get_token)(SCOPE)
+        return await within(_PATIENCE, (with_details or self._credential.get_token)(SCOPE))

@@ -89,6 +89,11 @@ class StoreFailure(Exception):
         return " ".join(part for part in (str(self.status), self.code, between, self.detail) if part)
 
     @property
+    def leaves_doubt(self) -> bool:
+        """Whether the request may have been carried out, or may still be: the service has not answered."""
+        return self.source == "between" or (self.meaning == "transient" and self.source != "unsent")
+
+    @property
     def loss(self) -> LossReason | None:
         """Why a hold that gets this answer is over, or None when the hold may go on."""
         match self.meaning:

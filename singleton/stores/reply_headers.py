@@ -1,8 +1,9 @@
 """What a refusal says: the error code, the service's clock, how long to wait, whether our clock is wrong.
 
-Every refusal of the service has an error code. Where the service or an emulator sends none, ``x-ms-request-id`` with
-``x-ms-version`` shows that the service answered. Any other refusal comes from something in between, such as a proxy or
-an ingress, and says nothing about a lease, a blob or a queue.
+Every refusal of the service has an error code in a header. Where the service or an emulator sends none,
+``x-ms-request-id`` with ``x-ms-version`` shows that the service answered, and a code in the body counts. Any other
+refusal comes from something in between, such as a proxy or an ingress, and says nothing about a lease, a blob or a
+queue.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def refusal(
     doubt = to.doubt if status == 400 or (status == 404 and not code) else ""
     asides = (f"({aside})" for aside in (*reasons, doubt) if aside)
     said = name, trouble(status, at), *asides
-    source: Source = "service" if code or all(map(headers.get, _MARKS)) else "between"
+    of_service = headers.get("x-ms-error-code") or all(map(headers.get, _MARKS))
+    source: Source = "service" if of_service else "between"
+    code = code if of_service else None
     return StoreFailure(status, code, " ".join(filter(None, said)), seconds(headers.get("Retry-After")), at, source)
 
 

@@ -232,15 +232,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="lost reply not asked again",
         file=ACQUISITION,
-        old='doubt or (failure.meaning == "transient" and failure.source != "unsent")\n            raise\n',
+        old="doubt or failure.leaves_doubt\n            raise\n",
         new="False\n            self._id = self._new_id()\n            raise\n",
         breaks="an acquire whose reply was lost locks everybody out for a period (B7)",
     ),
     Mutant(
         name="a later no settles an earlier doubt",
         file=ACQUISITION,
-        old='            self.in_doubt = doubt or (failure.meaning == "transient" and',
-        new='            self.in_doubt = (failure.meaning == "transient" and',
+        old="            self.in_doubt = doubt or failure.leaves_doubt",
+        new="            self.in_doubt = failure.leaves_doubt",
         breaks="a late request acquires the lease for a caller that has left",
         by=("tests/unit/locking/test_lock_unknown.py",),
         why="it takes a request that overtakes another's release and arrives between a last poll and its caller's end",

@@ -49,6 +49,11 @@ def answered(
     return Fate(failure=StoreFailure(status, code, "", retry_after), executed=executed)
 
 
+def answered_in_between(status: int) -> Fate:
+    """A page of something in between, in place of the answer to a request that was carried out."""
+    return Fate(failure=StoreFailure(status, source="between"), executed=True)
+
+
 def raising(error: BaseException) -> Fate:
     """An exception that no store should raise."""
     return Fate(failure=error, executed=False)

@@ -145,7 +145,7 @@ class Sender:
                 else:
                     self._places.pop(spot, None)
                 return 0 if may_be_first else offset
-            may_be_first = may_be_first or failure.meaning == "transient"
+            may_be_first = may_be_first or failure.leaves_doubt
             try:
                 async with asyncio.timeout_at(min(ends, loop.time() + _CALL)):
                     found = await self._other(spot, place, failure)

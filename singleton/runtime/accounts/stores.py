@@ -24,6 +24,8 @@ from singleton.stores.wire import Wire
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from azure.core.pipeline.transport import AioHttpTransport
+
     from singleton.settings.connection import StorageAccount
     from singleton.stores.azure_blob import AzureBlobLeaseStore, Judging
     from singleton.stores.azure_queue import AzureMessageStore
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 _ONCE: Final[dict[str, Any]] = {"retry_total": 0, "permit_redirects": False}
 """Options of the SDK's clients: a request is sent once, without redirects."""
+_KEPT: Final = 1.0
+"""Seconds that an idle connection of the SDK's is kept: shorter than a request's time-out, so a retry dials anew."""
 
 
 def open_container(
@@ -49,9 +53,10 @@ def open_container(
         from singleton.stores.azure_blob import AzureBlobLeaseStore, Judging
 
         _load_the_rest_of_the_sdk()
-        to = Destination.of(f"container {container!r}", "", "")
         with deciding("the function that makes clients"):
-            return AzureBlobLeaseStore(account.make(container), judged=Judging(to))
+            client = account.make(container)
+            to = Destination.of(f"container {container!r}", f"{client.scheme}://{client.primary_hostname}", "")
+            return AzureBlobLeaseStore(client, judged=Judging(to))
     if http == "sdk":
         return open_through_sdk(account, container)
     return DirectBlobStore(way_to(account, f"container {container!r}"), container)
@@ -169,7 +174,7 @@ def _client_of_sdk(
     from singleton.stores.azure_blob import Judging, quiet_logger
 
     _load_the_rest_of_the_sdk()
-    options = {**_ONCE, "logger": quiet_logger(), **transport}
+    options = {**_ONCE, "logger": quiet_logger(), **(transport or {"transport": _transport()})}
     own: Any = None
     if isinstance(account, GivenAccount):
         own = ThreadedCredential(account.credential) if blocks(account.credential) else None
@@ -181,6 +186,20 @@ def _client_of_sdk(
         client = kind(account.account_url or "", *named, credential=own, **options)
     to = Destination.of(what, f"{client.scheme}://{client.primary_hostname}", account.setting)
     return client, (own,) if own else (), Judging(to, _signature_of(account))
+
+
+def _transport() -> AioHttpTransport:
+    """Make the SDK's own transport, with each look-up of a host for itself: aiohttp's cache lets all wait for one.
+
+    A connection that was idle for ``_KEPT`` seconds is closed, because the network may have dropped it without a word.
+    """
+    import aiohttp
+    from azure.core.pipeline.transport import AioHttpTransport
+
+    connector = aiohttp.TCPConnector(use_dns_cache=False, keepalive_timeout=_KEPT)
+    jar = aiohttp.DummyCookieJar()
+    session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, trust_env=True, auto_decompress=False)
+    return AioHttpTransport(session=session)
 
 
 def _load_the_rest_of_the_sdk() -> None:

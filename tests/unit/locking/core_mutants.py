@@ -176,8 +176,8 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a doubt forgotten",
-        "doubt or (failure.meaning",
-        "(failure.meaning",
+        "doubt or failure.leaves_doubt",
+        "failure.leaves_doubt",
         unknown.test_an_acquire_that_arrives_after_a_later_one_was_answered_no_is_released_too,
     ),
     acquisition(

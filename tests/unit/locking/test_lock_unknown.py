@@ -7,9 +7,9 @@ import uuid
 
 import pytest
 
-from singleton.base.errors import LockNotAcquired, StorageUnavailable
+from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
 from singleton.locking.lock import release
-from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
+from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered, answered_in_between
 from tests.support.world import (
     NAME,
     eventually,
@@ -101,6 +101,18 @@ async def test_an_attempt_given_up_with_its_outcome_unknown_is_released_by_its_i
     assert {request.lease_id for request in network.sent("release")} <= {
         request.lease_id for request in network.sent("acquire")
     }
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 412])
+@virtual
+async def test_a_lease_whose_answer_became_a_page_of_something_in_between_is_released(status: int) -> None:
+    network = Network()
+    await network.service.create(NAME)
+    lock = lock_on(network)
+    network.plan("acquire", answered_in_between(status))
+    with pytest.raises(StorageError):
+        await lock.acquire()
+    await settled(network.service, lock, within=1.0)
 
 
 @virtual

@@ -18,7 +18,7 @@ from singleton.locking.lock import Lock, release
 from singleton.locking.section import Section
 from singleton.locking.section_state import SectionState
 from singleton.testing.storage.memory_store import MemoryLeaseStore
-from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
+from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered, answered_in_between
 from tests.support.semaphores import Host
 from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, virtual, virtual_loop
 
@@ -444,6 +444,17 @@ async def test_a_refusal_after_silence_does_not_say_that_nothing_was_written() -
     async with held(lock_on(network)) as hold:
         network.plan("put", LOST_REPLY, answered(403, "AuthorizationPermissionMismatch"))
         with pytest.raises(StorageUnavailable, match=r"not known.*denies access"):
+            await state_of(hold).awrite("mine")
+        assert await state_of(hold).aread() == "mine"
+
+
+@pytest.mark.parametrize("status", [400, 403, 412])
+@virtual
+async def test_a_page_of_something_in_between_does_not_say_that_nothing_was_written(status: int) -> None:
+    network = Network()
+    async with held(lock_on(network)) as hold:
+        network.plan("put", answered_in_between(status))
+        with pytest.raises(StorageUnavailable, match="not known whether this was written"):
             await state_of(hold).awrite("mine")
         assert await state_of(hold).aread() == "mine"
 

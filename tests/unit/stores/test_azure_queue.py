@@ -84,10 +84,11 @@ async def test_carriage_returns_are_escaped_as_xml_would_drop_them() -> None:
 async def test_the_services_clock_comes_with_its_refusal() -> None:
     from singleton.stores.azure_queue import AzureMessageStore
 
+    headers = {"Date": "Sat, 21 Nov 2026 20:00:00 GMT", "x-ms-error-code": "MessageNotFound"}
     error = HttpResponseError("no")
     error.status_code = 404
     error.error_code = "MessageNotFound"  # type: ignore[attr-defined]
-    error.response = type("Response", (), {"headers": {"Date": "Sat, 21 Nov 2026 20:00:00 GMT"}})()
+    error.response = type("Response", (), {"headers": headers})()
     store = AzureMessageStore(Client(error))  # type: ignore[arg-type]
     with pytest.raises(StoreFailure) as caught:
         await store.hide("m-1", "r", 60)

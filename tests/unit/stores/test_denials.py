@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -13,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from azure.core.credentials import AzureSasCredential
-from azure.core.exceptions import ClientAuthenticationError
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+from azure.storage.blob.aio import ContainerClient
 
-from singleton import AsyncLockClient, SingletonOptions, StorageDenied, StorageUnavailable
+from singleton import AsyncLockClient, SingletonOptions, StorageDenied, StorageError, StorageUnavailable
 from singleton.base.errors import ConfigurationError
 from singleton.defer.deferral import _error
 from singleton.locking.acquisition import storage_error
 from singleton.runtime.accounts.stores import open_container, open_queue, open_through_sdk, way_to
-from singleton.settings.accounts import GivenAccount, given
+from singleton.settings.accounts import GivenAccount, GivenClients, given
 from singleton.settings.connection import StorageAccount, resolve_blob_account
-from singleton.stores.azure_blob import Judging
 from singleton.stores.denials import REMEDIES, Destination, reason
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.http import connections
@@ -311,39 +310,49 @@ class NoToken:
     async def close(self) -> None: ...
 
 
-TOKENS: Final[dict[str, Callable[[], Exception]]] = {
-    "none is there": lambda: ClientAuthenticationError("no identity"),
-    "refused by Entra": lambda: ClientAuthenticationError(
-        "invalid client",
-        response=SimpleNamespace(
-            status_code=400, reason="", headers={}, request=SimpleNamespace(url="https://login.example/token")
-        ),
+def of_token_service(status: int) -> Any:
+    """Return an answer of the service that gives tokens."""
+    asked = SimpleNamespace(url="https://login.example/token", method="POST")
+    return SimpleNamespace(
+        status_code=status, reason="", headers={}, request=asked, content_type="text/html", text=str, body=bytes
+    )
+
+
+TOKENS: Final[dict[str, tuple[Callable[[], Exception], type[StorageError]]]] = {
+    "none is there": (lambda: ClientAuthenticationError("no identity"), StorageDenied),
+    "refused by Entra": (
+        lambda: ClientAuthenticationError("invalid client", response=of_token_service(400)),
+        StorageDenied,
     ),
+    "refused in between": (lambda: HttpResponseError("no", response=of_token_service(401)), StorageDenied),
+    "Entra has trouble": (lambda: HttpResponseError("later", response=of_token_service(503)), StorageUnavailable),
+    "a fault of the credential": (lambda: RuntimeError("no"), StorageUnavailable),
+    "another": (lambda: ValueError("no"), StorageUnavailable),
 }
 
 
-@pytest.mark.parametrize(
-    ("http", "case"), [("direct", "none is there"), ("direct", "refused by Entra"), ("sdk", "none is there")]
-)
+@pytest.mark.parametrize("http", ["direct", "sdk", "client"])
+@pytest.mark.parametrize("case", TOKENS)
 async def test_an_identity_without_a_token_is_not_denied_by_the_storage(http: str, case: str) -> None:
-    account = GivenAccount("https://made.blob.core.windows.net", NoToken(TOKENS[case]()))
-    assert_no_token(await failure_of(account, http))
-
-
-async def test_a_refusal_of_a_token_is_not_taken_for_the_storages_by_the_sdk_s_way() -> None:
-    judged = Judging(Destination.of("container 'locks'", "https://made.blob.core.windows.net", "Orders"))
-    with pytest.raises(StoreFailure) as caught:
-        await judged(NoToken(TOKENS["refused by Entra"]()).get_token())
-    assert_no_token(caught.value)
-
-
-def assert_no_token(failure: StoreFailure) -> None:
-    told = storage_error("locks/a", failure)
-    assert isinstance(told, StorageDenied)
+    make_error, kind = TOKENS[case]
+    url, error = "https://made.blob.core.windows.net", make_error()
+    credential: Any = NoToken(error)
+    if http == "client":
+        store: Any = open_container(
+            GivenClients(lambda name: ContainerClient(url, name, credential=credential, retry_total=0)), "locks"
+        )
+    else:
+        store = opened(GivenAccount(url, credential), http)
+    async with aclosing(store):
+        with pytest.raises(StoreFailure) as caught:
+            await store.acquire("job", MINE, 15)
+    told = storage_error("locks/a", caught.value)
+    assert type(told) is kind
     assert "the storage denies" not in str(told)
-    assert "no request was sent" in str(told)
-    assert re.search(r"ClientAuthenticationError,? for container 'locks' at https://made\.", str(told))
-    assert str(told).count("gave no token") <= 1
+    assert ("no request was sent" in str(told)) is (kind is StorageDenied)
+    named = f"(the credential gave no token: {type(error).__name__}, for container 'locks' at {url}"
+    assert named in str(told)
+    assert (caught.value.source, caught.value.leaves_doubt) == ("unsent", False)
 
 
 # --- what never left is not in doubt ----------------------------------------------------------------------------------
@@ -359,6 +368,25 @@ async def test_a_time_out_says_whether_the_request_was_sent(monkeypatch: pytest.
                 with pytest.raises(StoreFailure) as caught:
                     await within(0.05, store.acquire("job", MINE, 15))
                 assert caught.value.source == ("unsent" if hangs else "unknown")
+
+
+@pytest.mark.parametrize("case", ["a proxy", "TLS", "the storage"])
+async def test_through_the_sdk_a_time_out_while_connecting_says_that_nothing_was_sent(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    async with ScriptedServer(Answer(instead="hang")) as server:
+        text = server.connection_string
+        if case == "a proxy":
+            monkeypatch.setenv("https_proxy", text.partition("BlobEndpoint=")[2].partition("/made")[0])
+            text = text.replace("http://127.0.0.1", "https://made.example")
+        elif case == "TLS":
+            text = text.replace("=http://", "=https://")
+        async with aclosing(open_through_sdk(StorageAccount(text), "locks")) as store:
+            for _ in range(2):
+                with pytest.raises(StoreFailure) as caught:
+                    await within(0.3, store.acquire("job", MINE, 15))
+                assert caught.value.source == ("unknown" if case == "the storage" else "unsent")
 
 
 @pytest.mark.parametrize("http", ["direct", "sdk"])

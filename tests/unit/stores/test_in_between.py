@@ -112,6 +112,26 @@ async def test_without_an_error_code_both_headers_make_an_answer_the_services(
     assert "in between" not in str(failure)
 
 
+@pytest.mark.parametrize("kind", ["text/html", "application/xml"])
+@pytest.mark.parametrize("http", ["direct", "sdk"])
+async def test_a_code_in_the_body_counts_in_an_answer_of_the_service_only(http: str, kind: str) -> None:
+    """Other object stores have error codes too, and a page may show what it likes."""
+    for code in ("LeaseAlreadyPresent", "NoSuchBucket", "BlobNotFound"):
+        body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>So it is.</Message></Error>"
+        failure = await failure_of(http, "acquire", Answer(409, {"Content-Type": kind}, body))
+        assert (failure.code, failure.meaning, failure.source) == (None, "transient", "between")
+        if kind == "application/xml":
+            failure = await failure_of(http, "acquire", Answer(409, MARKS | {"Content-Type": kind}, body))
+            assert (failure.code, failure.source) == (code, "service")
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 412])
+@pytest.mark.parametrize("http", ["direct", "sdk"])
+async def test_a_page_leaves_in_doubt_whether_the_request_was_carried_out(http: str, status: int) -> None:
+    assert (await failure_of(http, "put", page(status))).leaves_doubt
+    assert not (await failure_of(http, "put", Answer(status, MARKS))).leaves_doubt
+
+
 CHECKED: Final = ("acquire", "renew", "release", "create", "read", "write", "put")
 """Requests whose success a lock believes."""
 

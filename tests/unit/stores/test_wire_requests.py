@@ -135,14 +135,6 @@ async def test_another_success_than_the_expected_one_is_none() -> None:
         assert caught.value.meaning == "transient"
 
 
-async def test_a_code_is_read_in_the_body_where_no_header_has_it() -> None:
-    body = "<?xml version='1.0'?><Error><Code>LeaseAlreadyPresent</Code><Message>So it is.</Message></Error>"
-    async with answering(Answer(409, {}, body)) as (store, _):
-        with pytest.raises(StoreFailure) as caught:
-            await store.acquire("job", MINE, 15)
-        assert (caught.value.code, caught.value.meaning) == ("LeaseAlreadyPresent", "held")
-
-
 async def test_a_store_that_is_closed_asks_nothing() -> None:
     async with answering(ACQUIRED) as (store, server):
         await store.acquire("job", MINE, 15)
