@@ -217,7 +217,6 @@ class BaseClient:
         return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash, limit=limit)
 
     def _on_loss_of(self, on_loss: OnLoss | None) -> OnLoss:
-        """Return the ``on_loss`` of a block: its own, or else the client's."""
         return self._on_loss if on_loss is None else _checked_on_loss(on_loss)
 
     def _known_address(self, name: str) -> Address:

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 _PACKAGE: Final = str(Path(__file__).parents[1])
 
-
 LoopRef: TypeAlias = "weakref.ref[asyncio.AbstractEventLoop]"
 
 

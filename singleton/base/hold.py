@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
     from singleton.base.state import Crossing, Keeper
 
-
 _T = TypeVar("_T")
 
 
@@ -183,7 +182,6 @@ class LossSignal:
         return LockLost(text, lock=lock, owner=owner, reason=reason)
 
     def _lost_one(self) -> LossSignal:
-        """Return the signal of the lost hold."""
         return self
 
     def _when_over(self, wake: Callable[[], object]) -> Callable[[], None]:

@@ -121,7 +121,6 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
     """
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - as in ``logging``
-        """Tell whether a line of this level may be logged."""
         return level >= self.logger.getEffectiveLevel()
 
     def log(

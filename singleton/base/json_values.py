@@ -28,11 +28,7 @@ _JSON: Final = json.JSONDecoder(parse_int=NumberText, parse_float=NumberText, pa
 
 
 def read_json(body: str | bytes | bytearray | memoryview, whose: str = "the body") -> object:
-    """Parse a JSON body, keeping the spelling of its numbers as `NumberText`.
-
-    Raises:
-        ScopeError: it isn't JSON in UTF-8 (D-15); the cause is chained.
-    """
+    """Parse JSON, keeping the spelling of numbers (`NumberText`). ``ScopeError``: no JSON in UTF-8 (D-15), chained."""
     try:
         text = body if isinstance(body, str) else bytes(body).decode("utf-8")
         return _JSON.decode(text.removeprefix("\ufeff"))
@@ -85,11 +81,7 @@ def lacks(name: str, found: object) -> str:
 
 
 def check_path(path: str, named: str = "scope") -> tuple[str, ...]:
-    """Return the segments of a scope path such as ``My:Nested:Id``.
-
-    Raises:
-        ConfigurationError: the path is blank (D-16), or a segment of it is.
-    """
+    """Return the segments of a path like ``My:Nested:Id``. ``ConfigurationError``: a blank path or segment (D-16)."""
     if not isinstance(path, str):
         raise ConfigurationError(f"{named} is {quoted(path)}: give a property path such as 'Id' or 'My:Nested:Id'")
     if not path.strip():

@@ -129,11 +129,7 @@ class State:
 
 
 def written_as(value: Json | bytes) -> Kept:
-    """Return a value as it is kept.
-
-    Raises:
-        TypeError, ValueError: it can't be.
-    """
+    """Return a value as it is kept. ``TypeError``, ``ValueError``: the value can't be kept."""
     kind, body = encoded(value)
     _check_keys(value)
     if len(body) > MOST_STATE:
@@ -153,11 +149,7 @@ def expired(marks: Mapping[str, str], at: float) -> bool:
 
 
 def encoded(value: Json | bytes) -> tuple[str, bytes]:
-    """Return of which kind a value is, json or bytes, and its bytes.
-
-    Raises:
-        TypeError, ValueError: it can't be kept.
-    """
+    """Return the kind of a value, json or bytes, and its bytes. ``TypeError``, ``ValueError``: it can't be kept."""
     if isinstance(value, bytes):
         return "bytes", value
     try:
@@ -183,11 +175,7 @@ def _check_keys(value: object) -> None:
 
 
 def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
-    """Return the kept value; ``default`` if the lock keeps no state.
-
-    Raises:
-        StorageError: the kept value is not understood.
-    """
+    """Return the kept value; ``default`` without a value. ``StorageError``: the kept value is not understood."""
     kind = marked(kept.marks, STATE_KEY)
     if kind is None:
         return default

@@ -33,11 +33,7 @@ if TYPE_CHECKING:
 
 
 def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with a copy of the block around each call. A block without a hold skips the call.
-
-    Raises:
-        ConfigurationError: a block of this kind can't hold the lock around ``function``.
-    """
+    """Return the function with a block around each call, skipped without a hold. Raise the errors of ``_check``."""
     _check(block.name, function, is_async=False)
 
     @functools.wraps(function)
@@ -62,7 +58,6 @@ def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., A
 
 
 def _guarded_async(block: AsyncBlock[Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the coroutine function with a block around each call. See ``_guarded``."""
     _check(block.name, function, is_async=True)
 
     @functools.wraps(function)
@@ -158,7 +153,6 @@ class _AsyncExit(Exit):
     __slots__ = ()
 
     async def __call__(self, *how: Any) -> Any:
-        """Leave the block."""
         try:
             return await self._function(self._block, *how)
         finally:
@@ -209,12 +203,10 @@ class _BaseBlock(Generic[_T]):
         self._leaving: weakref.ref[Exit] | None = None
 
     def begins_with(self, leaving: Exit) -> None:
-        """See ``Entered.begins_with``."""
         if self._work is not None:
             self._leaving = weakref.ref(leaving)
 
     def another(self) -> Self:
-        """Return a new block for the same request, around a body."""
         return type(self)(self.name, self.on_loss, lambda: unless_lost(self._asks()), self._again)
 
     async def _acquired(self, locks: Locks) -> _T:
@@ -237,7 +229,6 @@ class _BaseBlock(Generic[_T]):
         return got
 
     async def _keep(self, hold: Hold) -> None:
-        """Keep a shared hold for the ``at_least`` of this block."""
         at_least = 0.0 if self._again is None else self._again.at_least
 
         async def keep(registry: Registry) -> None:

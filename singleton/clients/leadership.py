@@ -177,7 +177,6 @@ class Leadership(Campaign):
         return self._process == os.getpid()
 
     def _future(self) -> concurrent.futures.Future[Hold]:
-        """Make a future that gets the next hold."""
         waiting: concurrent.futures.Future[Hold] = concurrent.futures.Future()
         if not self._mine():
             raise LockClosed(f"leadership {self.name!r} was not started in this process", lock=self.name)

@@ -111,7 +111,6 @@ def _check_values(given: Arguments) -> None:
 
 
 def _check_word(name: str, value: object, words: object) -> None:
-    """Refuse a value that is no part of a ``Literal``."""
     allowed = get_args(words)
     if value not in allowed:
         hint = did_you_mean(str(value), allowed)
@@ -119,7 +118,6 @@ def _check_word(name: str, value: object, words: object) -> None:
 
 
 def _check_name(given: Arguments) -> None:
-    """Refuse a name of a function that can't stand in the name of its lock."""
     name = given.name
     if name is None:
         return
@@ -177,7 +175,6 @@ def _check_scope_hash(given: Arguments) -> None:
 
 
 def _check_mode(given: Arguments) -> None:
-    """Refuse arguments for the other mode."""
     if given.mode == "function":
         useless = next((name for name in _OF_LISTENERS if name in given.options), None)
         if useless is not None:
@@ -197,11 +194,7 @@ def _check_mode(given: Arguments) -> None:
 
 
 def _checked_times(given: Arguments) -> dict[str, Any]:
-    """Return the arguments that say how long, how many and how often, in seconds.
-
-    Raises:
-        ConfigurationError: a value is out of its range, or two do not go together.
-    """
+    """Return times, in seconds, and counts. ``ConfigurationError``: one is out of range, or two do not go together."""
     timeout = None if given.timeout is None else seconds(given.timeout, "timeout", above=0)
     at_least, max_hold = span(given.at_least, given.max_hold)
     if given.limit is not None:
@@ -400,11 +393,7 @@ def _older(given: Arguments, also: OldLock) -> Arguments:
 
 
 def _options_of(also: OldLock, layout: LayoutName) -> Mapping[str, str]:
-    """Return the options that differ for the old lock.
-
-    Raises:
-        ConfigurationError: an option has no effect with the layout.
-    """
+    """Return the options that differ for the old lock. ``ConfigurationError``: one has no effect with the layout."""
     if also.host_id is not None and layout == "dequeueable":
         raise ConfigurationError("the locks of layout='dequeueable' have no host id in their names: leave host_id out")
     if also.container is not None and layout == "webjobs":

@@ -164,7 +164,6 @@ class Candidacy(Campaign):
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Forget the outcome of the last attempt: a new attempt has no outcome yet."""
         self._undecided_since, self._patience = asyncio.get_running_loop().time(), _ANSWER
         self._decided.clear()
 

@@ -68,11 +68,7 @@ OnContention: TypeAlias = Policy | Callable[[Contention], Policy]
 
 
 def check_policy(policy: object) -> None:
-    """Refuse a value that is no policy.
-
-    Raises:
-        ConfigurationError: it is no known word and no plain function.
-    """
+    """Raise ``ConfigurationError`` unless the policy is a known word or a plain function."""
     if inspect.iscoroutinefunction(policy):
         raise ConfigurationError(f"on_contention is the async function {policy.__name__}: give a plain function (def)")
     if callable(policy) and not isinstance(policy, type):

@@ -50,11 +50,7 @@ class ListenerGuard(Guard):
     """Silent: the lock is the process's, and the candidacy tells of it."""
 
     def __post_init__(self) -> None:
-        """Refuse what a listener can't do.
-
-        Raises:
-            ConfigurationError: an argument doesn't go with this mode.
-        """
+        """Raise ``ConfigurationError`` if an argument doesn't go with this mode."""
         wrong = self._wrong_argument()
         if wrong:
             raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")

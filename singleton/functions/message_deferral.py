@@ -45,11 +45,7 @@ JITTER: Final = 0.25
 
 
 def check_deferrable(function: str, wait: float | None, trigger: Trigger | None) -> None:
-    """Refuse a declaration with ``on_contention="defer"`` that can't be kept.
-
-    Raises:
-        ConfigurationError: the trigger, the time-out or the installation does not allow it.
-    """
+    """Raise ``ConfigurationError`` if trigger, time-out or installation do not allow ``on_contention="defer"``."""
     if wait is not None and wait > LONGEST_WAIT:
         raise ConfigurationError(
             f"timeout is {wait:g} with on_contention='defer': give at most {LONGEST_WAIT:g} seconds, because the host "

@@ -105,11 +105,7 @@ def is_whole(message: Any, trigger: Trigger) -> bool:
 
 
 def received(function: str, trigger: Trigger, message: Any, encoding: Encoding) -> Received:
-    """Read the message of an invocation, as its queue had it.
-
-    Raises:
-        ConfigurationError: its body may not be what is in the queue.
-    """
+    """Read the message of an invocation. ``ConfigurationError``: its body may not be what is in the queue."""
     from singleton.defer.deferral import Received
 
     if is_damaged(message, trigger):

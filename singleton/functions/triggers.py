@@ -142,11 +142,7 @@ def _builders_in(*modules: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def check_guardable(target: object, trigger_type: str | None = None) -> None:
-    """Refuse a function that can't be guarded.
-
-    Raises:
-        ConfigurationError: it is an orchestrator or entity, or no plain function.
-    """
+    """Raise ``ConfigurationError`` for an orchestrator, an entity, or what is no plain function."""
     name = getattr(target, "__qualname__", None) or repr(target)
     if trigger_type in _REPLAYED or name in _REPLAYERS:
         raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}", reason="durable-replay")

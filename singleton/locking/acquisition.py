@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.phase import Timing
 
-
 _CALL = 5.0
 """Seconds for one request. Shorter than any lease."""
 _RELEASE = 5.0

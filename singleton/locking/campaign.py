@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from singleton.base.caller import Caller
     from singleton.base.hold import Hold
 
-
 _PAUSE = 60.0
 """Seconds before the next attempt with ``recovery`` None: after a loss to another process, or failing storage."""
 

@@ -180,7 +180,6 @@ class Takeover:
         return lease
 
     async def _begin_to_watch(self) -> None:
-        """Read the blob for the next attempt."""
         try:
             await self._look()
         except StoreFailure as failure:

@@ -35,11 +35,7 @@ _PAUSE = 0.1
 
 
 async def holder(store: LeaseStore, name: str) -> Holder | None:
-    """Read the holder of the lock; None for a free lock.
-
-    Raises:
-        StorageError: the storage refuses, or does not answer.
-    """
+    """Read the holder of the lock; None for a free lock. ``StorageError``: the storage refuses, or does not answer."""
     try:
         state = await answered(lambda: store.read(name))
     except StoreFailure as failure:

@@ -179,7 +179,6 @@ class Lock:
             self._server = asyncio.get_running_loop().create_task(self._serve(), name=f"lock {self.name}")
 
     def _running(self) -> SectionRecord | None:
-        """Return the record of the running section, or None."""
         return None if self._record is None or self._record.over else self._record
 
     @property

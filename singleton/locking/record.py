@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from singleton.base.hold import LossSignal
     from singleton.stores.protocol import StoreFailure
 
-
 About: TypeAlias = "tuple[str, str, int | None, str]"
 """``(lock, owner, token, function)`` of a hold."""
 EndCallback: TypeAlias = "tuple[contextvars.Context, Callable[[], object]]"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
 
-
 Dropped: TypeAlias = "Callable[[str, SectionRecord], object]"
 """Callback for a dropped hold: name of the lock, record of the section."""
 

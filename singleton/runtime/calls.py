@@ -257,7 +257,6 @@ class Calls:
         self._loop.call_soon_threadsafe(callback, context=context)
 
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Start the coroutine as a task, on the loop."""
         return self._loop.create_task(coro)
 
 

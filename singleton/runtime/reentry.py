@@ -161,7 +161,6 @@ def leave(entered: tuple[Nesting, ...]) -> None:
 
 
 def _innermost() -> Nesting | None:
-    """Return the innermost block with a running section."""
     last = _nesting.get()
     while last is not None and (last.over or last.section is None):
         last = last.around
@@ -169,11 +168,7 @@ def _innermost() -> Nesting | None:
 
 
 def enter_again(lock: Hashable) -> Joined | None:
-    """Return the outer block of the lock on this thread or in this task; None: no outer block has the lock.
-
-    Raises:
-        LockLost: the hold of the outer block is lost.
-    """
+    """Return the outer block of the lock on this thread or task, or None. ``LockLost``: the hold is lost."""
     caller, each = this_caller(), _nesting.get()
     while each is not None:
         joined, hold = each.shared, each.hold

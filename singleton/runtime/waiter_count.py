@@ -42,11 +42,7 @@ class WaiterCount:
         return len(self._waiting.get(blob, ()))
 
     def come(self, blob: BlobKey, who: object, owner: str, most: int | None) -> None:
-        """Count a waiter for the lock, until ``go``.
-
-        Raises:
-            LockNotAcquired: the lock has ``most`` waiters already; the caller is not counted.
-        """
+        """Count a waiter, until ``go``. ``LockNotAcquired``: ``most`` waiters already; the caller is not counted."""
         if most is None or (waiting := self.of(blob)) < most:
             self._waiting.setdefault(blob, set()).add(who)
             return

@@ -36,11 +36,7 @@ _PATIENCE: Final = 55.0
 
 
 def open_credential(spec: CredentialSpec) -> AsyncTokenCredential:
-    """Make the credential that the settings describe (H-26 to H-28).
-
-    Raises:
-        ConfigurationError: azure-identity is not installed.
-    """
+    """Make the credential of the settings (H-26 to H-28). ``ConfigurationError``: azure-identity is not installed."""
     try:
         from azure.identity import aio
     except ImportError:
