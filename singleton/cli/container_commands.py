@@ -238,8 +238,6 @@ class _Examination:
         return None
 
     def findings(self, *, quick: bool) -> Iterator[Finding]:
-        """Examine the account, tell of each finding, and clean up."""
-
         async def begin(store: LeaseStore) -> AsyncIterator[Finding]:
             return examine(store, self.prefix, quick=quick)
 
@@ -261,7 +259,6 @@ class _Examination:
 
 
 def _told(session: Session, finding: Finding) -> Finding:
-    """Write the finding, unless the command writes JSON; return the finding."""
     if not session.as_json:
         say(finding.said, first=f"  {_MARKS[finding.outcome]:<7} {finding.check:<20} ", indent=_SAID)
     return finding

@@ -68,11 +68,7 @@ def hold(session: Session, name: str, reason: str, timeout: float | None, length
 
 
 def _as_kept(reason: str) -> str:
-    """Return the reason in the letters that metadata allows; tell the user of a change.
-
-    Raises:
-        UsageError: no letter of the reason is left.
-    """
+    """Return the reason in letters that metadata allows, and tell of a change. ``UsageError``: no letter is left."""
     if not reason.strip():
         raise click.UsageError("--reason is empty: say why you hold the lock, for those who wait for it")
     plainer = unicodedata.normalize("NFKD", reason.replace("ß", "ss"))
@@ -142,11 +138,7 @@ class _Asking:
             tell_of_slots(self._session, self._name)
 
     def get(self) -> Hold | None:
-        """Acquire the lock; None: another holder had the lock when the time was over.
-
-        Raises:
-            StorageError: the storage refuses, or did not answer in time.
-        """
+        """Acquire the lock; None: another holder had it to the end. ``StorageError``: refused, or no answer in time."""
         while True:
             try:
                 held = self._try()
@@ -196,7 +188,6 @@ class _Asking:
         self.say("lost", f" ({reason}{silence if reason == 'expired' else ''}); asking for it again", reason=reason)
 
     def say(self, state: str, more: str = "", **known: Any) -> None:
-        """Print the state of the hold; as JSON with the lock's holder, or the reason of the loss."""
         if self._session.as_json:
             about = {"holder": None, "reason": None, **known}
             write_json({"lock": self._name, "state": state, "at": iso(time.time()), **about}, streamed=True)
@@ -209,7 +200,6 @@ _LOOK: Final = 0.5
 
 
 def _seconds(text: str) -> float:
-    """Read the option of how many seconds a holder has left."""
     try:
         seconds = float(text)
     except ValueError:

@@ -209,11 +209,7 @@ def show(session: Session, name: str) -> int:
 
 
 def lock_named(session: Session, name: str) -> tuple[LockInfo, float]:
-    """Return the lock of this name and the service's clock, or say which names there are like it.
-
-    Raises:
-        UsageError: no lock has the name.
-    """
+    """Return the lock and the service's clock. ``UsageError``: no lock has the name; similar names are suggested."""
     blob, at = session.ask(lambda keeping: find(keeping, session.container, name, answer=READING))
     lock = None if blob is None else lock_info(blob, session.container)
     if lock is not None:
@@ -263,8 +259,6 @@ def watch(
 
 
 class _Watching:
-    """The watched locks, and their states at the last look."""
-
     def __init__(self, session: Session, name: str | None, function: str | None, prefix: str) -> None:
         self._session = session
         self._name = name
@@ -274,7 +268,6 @@ class _Watching:
         self._first = True
 
     def look(self) -> None:
-        """Look at the container once, and tell what is different; at the first look also if nothing is there."""
         met = Met()
         found = 0
         pages = _pages(self._session, self._name or self._prefix)
@@ -295,7 +288,6 @@ class _Watching:
         self._first = False
 
     def _tell_of_nothing(self, met: Met, at: float) -> None:
-        """Tell the user that no watched lock exists: it may come, or be mistyped."""
         if self._name is not None and not self._wanted.function:
             said: str | None = no_such_lock(self._session, self._name)
         else:

@@ -251,7 +251,6 @@ async def _asked(request: Callable[[], Awaitable[_T]]) -> _T:
 
 
 def _error(failure: StoreFailure, what: str) -> StorageError:
-    """Put the queue's final answer into the words of the caller."""
     kind, why = {
         "denied": (StorageDenied, f"{denial(failure, 'queue')}; {_ROLE}"),
         "transient": (StorageUnavailable, "the queue does not answer as it should"),

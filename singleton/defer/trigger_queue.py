@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from singleton.settings.connection import StorageAccount
 
-
 Encoding = Literal["base64", "none"]
 """How a queue's messages are written: the ``messageEncoding`` of host.json."""
 _LONGEST_NAME: Final = 63
@@ -40,11 +39,7 @@ class TriggerQueue:
 
 
 def check_installed(what: str, reason: str | None = None) -> None:
-    """Refuse ``what`` without the package azure-storage-queue.
-
-    Raises:
-        ConfigurationError: the package is missing.
-    """
+    """Raise ``ConfigurationError`` if the package azure-storage-queue, which ``what`` needs, is missing."""
     try:
         found = find_spec("azure.storage.queue")
     except ModuleNotFoundError:
@@ -113,8 +108,6 @@ def _queue_option(name: str, default: object, app_dir: Path | None, settings: Ma
 
 
 def _resolved(text: str, what: str, settings: Mapping[str, str]) -> str:
-    """Fill in each ``%SETTING%``."""
-
     def value(match: re.Match[str]) -> str:
         found = setting(settings, match[1])
         if found is None:

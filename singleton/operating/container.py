@@ -77,11 +77,7 @@ PATIENT: Final = 60.0
 
 
 def keeping_of(store: LeaseStore) -> LockKeeping:
-    """Return the methods that list, break and delete in the container of this store.
-
-    Raises:
-        ConfigurationError: a store of the user's own lacks these methods.
-    """
+    """Return the methods that list, break and delete. ``ConfigurationError``: a store of the user's own lacks them."""
     if isinstance(store, LockKeeping):
         return store
     if isinstance(store, AzureBlobLeaseStore):
@@ -120,11 +116,7 @@ async def next_page(
 
 
 async def find(keeping: LockKeeping, container: str, name: str, *, answer: float) -> tuple[Listed | None, float]:
-    """Return the blob of this name (None: no such blob), and the service's clock in seconds.
-
-    Raises:
-        StorageError: as ``next_page``.
-    """
+    """Return the blob of this name, or None, and the service's clock in seconds. ``StorageError``: as ``next_page``."""
     page = await next_page(keeping, container, name, None, 1, answer=answer)
     found = next((blob for blob in page.entries if blob.name == name), None)
     return found, page.at

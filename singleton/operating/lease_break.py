@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from singleton.base.holder_record import Holder
     from singleton.stores.protocol import BlobState, LeaseStore
 
-
 _LONGEST: Final = 60.0
 """Seconds of a lease, at most."""
 _TRIES: Final = 20
@@ -143,11 +142,7 @@ class _Breaking:
         self._seen = seen
 
     async def end(self, notice: float | None) -> Broken | Passed | None:
-        """Break the lease; None for a lease that has ended.
-
-        Raises:
-            StoreFailure: the lease was not broken, or the outcome is not known.
-        """
+        """Break the lease; None: the lease had ended. ``StoreFailure``: not broken, or the outcome is not known."""
         if self._seen.endless:
             left = await self._shortened(math.ceil(notice or 0.0))
             return left if left is None or isinstance(left, Passed) else self._broken(left, math.inf)

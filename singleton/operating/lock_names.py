@@ -42,11 +42,7 @@ _MOST_SCOPES: Final = 2
 
 
 def scope_values(scope: object) -> tuple[str, ...]:
-    """Return the values of a scope, given as a text or as a list of texts.
-
-    Raises:
-        ConfigurationError: ``scope`` is of another type.
-    """
+    """Return the values of a scope, a text or a list of texts. ``ConfigurationError``: ``scope`` is of another type."""
     if isinstance(scope, str):
         return (scope,)
     if isinstance(scope, bytes) or not isinstance(scope, Iterable):

@@ -130,11 +130,7 @@ class ScratchBlobs:
         return (await self.store.read(name)).etag
 
     async def refused(self, pending: Awaitable[object], what: str, *expected: str) -> None:
-        """Expect a failure with one of these meanings or codes.
-
-        Raises:
-            CheckEnded: the request was carried out, or refused for another reason.
-        """
+        """Expect one of these meanings or codes. ``CheckEnded``: carried out, or refused for another reason."""
         try:
             await pending
         except StoreFailure as failure:

@@ -303,11 +303,7 @@ def _colons_meant(segments: tuple[str, ...], depth: int, found: object) -> str:
 
 
 def filled_text(value: object, subject: str) -> str:
-    """Return the text of a value that must not be empty.
-
-    Raises:
-        ScopeError: it is null, blank, or no plain value; ``subject`` says which it is.
-    """
+    """Return the text of a value. ``ScopeError``: null, blank, or no plain value; ``subject`` says which it is."""
     text = plain_text(value)
     if text is None:
         if value is not None:

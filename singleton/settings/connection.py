@@ -341,11 +341,7 @@ class StorageString(NamedTuple):
 
 
 def parse_connection_string(text: str, label: str) -> StorageString:
-    """Check a connection string.
-
-    Raises:
-        ConfigurationError: it is malformed, or lacks the account or the key. The message calls the string ``label``.
-    """
+    """Check a connection string, called ``label``. ``ConfigurationError``: malformed, or without account or key."""
     parts = _parts(text, label)
     url = parts.get("blobendpoint")
     if not url and not parts.get("accountname"):

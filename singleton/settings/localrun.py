@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from singleton.settings.options import SingletonOptions
 
-
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _EMULATORS_ACCOUNT: Final = "devstoreaccount1"
 

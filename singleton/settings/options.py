@@ -297,11 +297,7 @@ def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> Singleton
 
 
 def sources_of_options(app_dir: Path | None, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the source of every option that is set for the whole app: a key of host.json, or an app setting.
-
-    Raises:
-        ConfigurationError: as ``load_options``.
-    """
+    """Return the source of each option of the whole app: host.json key or app setting. Raise as ``load_options``."""
     return {name: found.label for name, found in _given(app_dir, settings).items()}
 
 

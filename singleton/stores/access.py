@@ -34,10 +34,7 @@ _NO_KEY: Final = "the account's key is not base64: copy the whole key again"
 
 @dataclass(slots=True)
 class Request:
-    """An HTTP request before the sending. ``path`` and ``query`` are encoded already.
-
-    ``length``: bytes of the body.
-    """
+    """An HTTP request before the sending. ``path`` and ``query`` are encoded already. ``length``: bytes of the body."""
 
     method: str
     path: str
@@ -68,11 +65,7 @@ class AccountKey(Access):
     """Signs each request with the account's key."""
 
     def __init__(self, named_key: Callable[[], tuple[str, str]]) -> None:
-        """``named_key`` returns the present name and key of the account.
-
-        Raises:
-            ConfigurationError: the key is not base64.
-        """
+        """``named_key`` returns the account's present name and key. ``ConfigurationError``: the key is not base64."""
         self._named_key = named_key
         if _keyed(named_key()[1]) is None:
             raise ConfigurationError(_NO_KEY)

@@ -175,7 +175,6 @@ class AzureBlobLeaseStore:
             await closable.close()
 
     async def _with_container(self, make: Callable[[], Awaitable[_T]]) -> _T:
-        """Make a blob; make a missing container first."""
         try:
             return await make()
         except StoreFailure as failure:
@@ -303,7 +302,6 @@ async def done(judged: Awaitable[object], *codes: str) -> None:
 
 
 def _places(error: BaseException | None) -> set[str]:
-    """Return the modules and the functions that the error came through."""
     frames = [frame for frame, _ in traceback.walk_tb(None if error is None else error.__traceback__)]
     return {name for frame in frames for name in (str(frame.f_globals.get("__name__")), frame.f_code.co_name)}
 

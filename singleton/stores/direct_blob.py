@@ -147,7 +147,6 @@ class DirectBlobStore:
         return replied
 
     async def _with_container(self, make: Callable[[], Awaitable[BlobState | None]]) -> BlobState | None:
-        """Make a blob; make a missing container first."""
         try:
             return await make()
         except StoreFailure as failure:

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_page(body: bytes, headers: Mapping[str, str]) -> Page:
-    """Return the page.
-
-    Raises:
-        StoreFailure: it is none.
-    """
+    """Return the page. ``StoreFailure``: the answer is no page."""
     from xml.etree import ElementTree as ET
 
     try:

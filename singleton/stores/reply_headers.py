@@ -51,11 +51,7 @@ def clock(headers: Mapping[str, str]) -> float | None:
 
 @lru_cache(256)
 def date(text: str) -> float:
-    """Return seconds since 1970; cached, because a blob's Last-Modified seldom changes between replies.
-
-    Raises:
-        ValueError: it is no date.
-    """
+    """Return seconds since 1970; ``ValueError``: no date. Cached: a blob's Last-Modified seldom changes."""
     from email.utils import parsedate_to_datetime
 
     try:

@@ -133,11 +133,7 @@ class MemoryLocks:
         self._process = os.getpid()
 
     def runtime(self) -> LockRuntime:
-        """Return the runtime; start it at the first call.
-
-        Raises:
-            RuntimeError: this is a forked process, which can't use the memory of its parent.
-        """
+        """Return the runtime, started at the first call. ``RuntimeError``: a fork can't use memory of its parent."""
         if os.getpid() != self._process:
             raise RuntimeError(
                 "locks in memory exclude within one process only: for several processes use the storage emulator"
@@ -180,11 +176,7 @@ class MemoryLocks:
     # --- on the loop of the locks -------------------------------------------------------------------------------------
 
     async def take_elsewhere(self, names: Sequence[str]) -> None:
-        """Let another instance hold these locks, in any account.
-
-        Raises:
-            LockNotAcquired: a lock is in use.
-        """
+        """Let another instance hold these locks, in any account. ``LockNotAcquired``: a lock is in use."""
         for name in names:
             if name in self._elsewhere or any(name in store.leased() for store in self._stores.values()):
                 raise LockNotAcquired(f"lock {name!r} is in use: another instance can't hold it as well", lock=name)
@@ -236,11 +228,7 @@ def in_use() -> bool:
 
 
 def current() -> MemoryLocks:
-    """Return the locks in memory that are in use.
-
-    Raises:
-        RuntimeError: there are none.
-    """
+    """Return the locks in memory that are in use. ``RuntimeError``: there are none."""
     if not _in_use:
         raise RuntimeError(
             "no locks are kept in memory here: use @virtual_time, `with memory_locks():` or the fixture singleton_locks"

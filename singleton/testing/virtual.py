@@ -69,7 +69,6 @@ def _run(main: Coroutine[Any, Any, _T]) -> _T:
 
 
 def _where(main: Coroutine[Any, Any, Any]) -> str:
-    """Say at which line of the test it waits."""
     frame = main.cr_frame  # type: ignore[attr-defined] # of a coroutine function, as checked
     return "" if frame is None else f" ({Path(frame.f_code.co_filename).name}, line {frame.f_lineno})"
 

@@ -44,11 +44,7 @@ class Outcome:
     unkept: str | None = None
 
     def given(self, lock: str) -> Any:
-        """Return the result.
-
-        Raises:
-            ResultNotKept: no result is kept.
-        """
+        """Return the result. ``ResultNotKept``: no result is kept."""
         if self.unkept is not None:
             raise ResultNotKept(
                 f"{lock!r} is done, and will not be done again, but its result could not be kept: {self.unkept}",

@@ -48,11 +48,7 @@ class Entry:
 
 
 def checked_body(key: str, value: Json | bytes) -> tuple[str, bytes]:
-    """Return of which kind a body is, and its bytes.
-
-    Raises:
-        TypeError, ValueError: it can't be sent.
-    """
+    """Return the kind of a body, and its bytes. ``TypeError``, ``ValueError``: the body can't be sent."""
     kind, body = encoded(value)
     room = LONGEST_BLOCK - len(Entry("f" * 16, 2**53, key, kind, b"").framed()) - len(str(LONGEST_BLOCK))
     if len(body) > room:

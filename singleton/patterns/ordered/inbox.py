@@ -361,11 +361,7 @@ class Inbox:
 
 
 def checked_rules(attempts: int, on_poison: OnPoison) -> Rules:
-    """Return the rules for handling messages.
-
-    Raises:
-        ConfigurationError: an argument is wrong.
-    """
+    """Return the rules for handling messages. ``ConfigurationError``: an argument is wrong."""
     _check_number("attempts", attempts)
     if on_poison not in get_args(OnPoison):
         raise ConfigurationError(f"on_poison is {quoted(on_poison)}: it must be one of 'skip', 'stop'")

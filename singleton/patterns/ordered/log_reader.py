@@ -63,11 +63,7 @@ class Position:
 
     @classmethod
     def read(cls, lock: str, kept: Kept) -> Position:
-        """Return the position in the kept state.
-
-        Raises:
-            StorageError: the state is not understood.
-        """
+        """Return the position in the kept state. ``StorageError``: the state is not understood."""
         told: Any = read_as(lock, kept, {})
         try:
             return cls(**{name: told[name] for name in (each.name for each in fields(cls)) if name in told})

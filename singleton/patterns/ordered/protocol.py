@@ -133,11 +133,7 @@ def chain_of(log: HasEtag) -> str:
 
 
 async def end_chain(store: Store, name: str, chain: str) -> None:
-    """Delete the full log of this name, if the parts of its chain have ended: any sender or reader may.
-
-    Raises:
-        StoreFailure: a request was refused, or got no answer.
-    """
+    """Delete a full log whose parts have ended: any sender or reader may. ``StoreFailure``: refused, or no answer."""
 
     async def asked() -> None:
         found = await store.read(name)

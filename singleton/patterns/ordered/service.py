@@ -238,11 +238,7 @@ class Service:
         return self.client._try(self.names.lock(spot), owner, None, 0.0)  # noqa: SLF001 - the inbox's own client
 
     def store(self, registry: Registry) -> Store:
-        """Return the container.
-
-        Raises:
-            ConfigurationError: it keeps neither logs nor state.
-        """
+        """Return the container. ``ConfigurationError``: the container keeps neither logs nor state."""
         store: Any = registry.store(self._place)
         if isinstance(store, LogStore) and isinstance(store, ContentStore):
             there: Store = store  # type: ignore[assignment] # it is a LeaseStore, too

@@ -214,7 +214,6 @@ class Visit:
         return position.failures >= self.rules.attempts or position.begun >= max(self.rules.attempts, _FEWEST)
 
     async def _tried(self, hold: Hold, entry: Entry, attempt: int) -> Exception | None:
-        """Run the handler; return what it raised."""
         hold.raise_if_lost()
         message = InboxMessage(
             key=entry.key,

@@ -53,11 +53,7 @@ class Headers(Mapping[str, str]):
     __slots__ = ("_names", "lowered")
 
     def __init__(self, text: str) -> None:
-        """Read lines of ``name: value``, with their ends.
-
-        Raises:
-            Nonsense: a header of ``_ONCE`` is there twice.
-        """
+        """Read lines of ``name: value``, with their ends. ``Nonsense``: a header of ``_ONCE`` is there twice."""
         self._names: dict[str, str] = {}
         self.lowered: dict[str, str] = {}
         for line in text.split("\r\n")[:-1]:
@@ -113,11 +109,7 @@ class Reader:
         return Answer(self._status, self._headers, bytes(self._body))
 
     def feed(self, data: bytes) -> bool:
-        """Read on with these bytes; tell whether the answer is complete.
-
-        Raises:
-            Nonsense: the bytes are no answer.
-        """
+        """Read on with these bytes; tell whether the answer is complete. ``Nonsense``: the bytes are no answer."""
         self._bytes += data
         for _ in self._reading:
             return False

@@ -228,7 +228,6 @@ class Connections:
         self._cancelled.clear()
 
     def _tidy(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        """Close connections that are idle for too long."""
         now = max(loop.time(), due)  # asyncio's timers may come a hair too early
         while self._idle and self._idle[0][0] + _IDLE <= now:
             self._idle.popleft()[1].abort()
