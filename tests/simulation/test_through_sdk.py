@@ -45,7 +45,12 @@ MUTANTS: Final = [
     Mutant("error codes are not read", STORE, 'str(getattr(code, "value", code)) if code else None', "None"),
     Mutant("leases last a minute", STORE, "lease_duration=duration", "lease_duration=60"),
     Mutant("the ETag of an acquire is not returned", STORE, "return _etag(lease.etag)", 'return ""'),
-    Mutant("the SDK's errors come through", STORE, "failure = self._failure(error)\n", "raise\n"),
+    Mutant(
+        "the SDK's errors come through",
+        STORE,
+        'failure = self._failure(error, "unsent" if unsent else "unknown")\n',
+        "raise\n",
+    ),
     Mutant("writes are sent without the lease", STORE, "dict(metadata), lease=lease_id,", "dict(metadata),"),
     Mutant("metadata is not written", STORE, "dict(metadata), lease=lease_id,", "{}, lease=lease_id,"),
     Mutant(

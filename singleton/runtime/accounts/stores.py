@@ -196,10 +196,19 @@ def _transport() -> AioHttpTransport:
     import aiohttp
     from azure.core.pipeline.transport import AioHttpTransport
 
-    connector = aiohttp.TCPConnector(use_dns_cache=False, keepalive_timeout=_KEPT)
-    jar = aiohttp.DummyCookieJar()
-    session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, trust_env=True, auto_decompress=False)
-    return AioHttpTransport(session=session)
+    class Transport(AioHttpTransport):  # type: ignore[misc] # azure-core says Any
+        session: Any
+
+        async def open(self) -> None:
+            if not self.session:  # aiohttp needs the running loop
+                connector = aiohttp.TCPConnector(use_dns_cache=False, keepalive_timeout=_KEPT)
+                jar = aiohttp.DummyCookieJar()
+                self.session = aiohttp.ClientSession(
+                    connector=connector, cookie_jar=jar, trust_env=True, auto_decompress=False
+                )
+            await super().open()
+
+    return Transport()
 
 
 def _load_the_rest_of_the_sdk() -> None:
