@@ -10,6 +10,7 @@ import contextvars
 import gc
 import threading
 import types
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -101,13 +102,13 @@ async def too_late_on_a_thread() -> None:
 
 
 async def refused_on_its_loop() -> None:
-    locks = LockClient(ACCOUNT)
+    locks, name = LockClient(ACCOUNT), f"on a loop {uuid.uuid4().hex}"
 
     async def use() -> None:
         with pytest.raises(LockNotAcquired, match="runs on the event loop that this wait would block"):
-            locks.acquire("on a loop")
+            locks.acquire(name)
 
-    async with AsyncLockClient(ACCOUNT).lock("on a loop"):
+    async with AsyncLockClient(ACCOUNT).lock(name):
         await asyncio.create_task(use(), context=contextvars.Context())
 
 
