@@ -46,7 +46,6 @@ class Destination(NamedTuple):
     """
 
     name: str = ""
-    endpoint: str = ""
     doubt: str = ""
 
     @classmethod
@@ -54,12 +53,8 @@ class Destination(NamedTuple):
         """Return the destination ``what`` of an account: its URL, and the name of its app setting, if known."""
         endpoint = url.partition("?")[0]
         doubt = f"the address {endpoint} has no account in its path: an emulator's is like {endpoint}/devstoreaccount1"
-        named = f"{what} at {endpoint}" if endpoint else f"{what} of the caller's client"
-        return cls(
-            f"for {named}" + (f", setting {setting}" if setting else ""),
-            endpoint,
-            doubt if _BARE.fullmatch(endpoint) else "",
-        )
+        name = f"for {what} at {endpoint}" + (f", setting {setting}" if setting else "")
+        return cls(name, doubt if _BARE.fullmatch(endpoint) else "")
 
 
 NOWHERE: Final = Destination()
