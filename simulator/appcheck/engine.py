@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.appcheck.check_report import CheckReport, FunctionReport, GuardReport
 from simulator.appcheck.checked_app import code_of, is_the_apps, subjects, unregistered
 from simulator.appcheck.connections import check_bindings, check_clients, check_connection, check_queue
+from simulator.appcheck.data_bindings import check_data
 from simulator.appcheck.finding import SEVERITIES
 from simulator.appcheck.guard_options import layout_name, options_of
 from simulator.appcheck.host_json import check_host
@@ -85,7 +86,8 @@ def check(
         for guard in subject.guards:
             place = subject.place_of(guard)
             findings += [each.at(subject.name, place) for look in _OF_GUARDS for each in look(subject, guard)]
-        findings += [each.at(subject.name, subject.place) for each in check_bindings(subject)]
+        of_all = (*check_bindings(subject), *check_data(subject))
+        findings += [each.at(subject.name, subject.place) for each in of_all]
     findings += _refused(found, settings, misdeclared, [each.message for each in findings])
     if not found and not unbuilt:
         findings += _unregistered(app, settings, "no-function", "the app has no function: this one")

@@ -707,7 +707,7 @@ def nightly(clock: func.TimerRequest) -> None: ...
     ),
     Planted(
         name="an input beside a trigger that is not seen",
-        finds=("hidden-by-decorator", "trigger-unknown"),
+        finds=("hidden-by-decorator", "trigger-unknown", "input-before-lock"),
         code="""
         def logged(inner):
             def call(msg, photo):
@@ -720,5 +720,32 @@ def nightly(clock: func.TimerRequest) -> None: ...
         @singleton(scope="Id")
         def ship(msg: str, photo: str) -> None: ...
         """,
+    ),
+    Planted(
+        name="a blob that is input and output",
+        finds=("input-is-output",),
+        code="""
+        @queue()
+        @app.blob_input(arg_name="total", path="state/total.txt", connection="AzureWebJobsStorage")
+        @app.blob_output(arg_name="out", path="state/total.txt", connection="AzureWebJobsStorage")
+        @singleton
+        def add(msg: func.QueueMessage, total: str, out: func.Out[str]) -> None: ...
+        """,
+        says="blob 'state/total.txt' is the input 'total' and the output 'out': the host reads it before @singleton",
+        line="def add",
+    ),
+    Planted(
+        name="an input of what may change",
+        finds=("input-before-lock",),
+        code="""
+        @queue()
+        @app.cosmos_db_input(
+            arg_name="order", connection="Cosmos", database_name="shop", container_name="orders", id="{Id}"
+        )
+        @singleton(scope="Id")
+        def ship(msg: func.QueueMessage, order: func.DocumentList) -> None: ...
+        """,
+        says="the host reads cosmosDB 'shop/orders', the input 'order', before @singleton waits",
+        line="def ship",
     ),
 )
