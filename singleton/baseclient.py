@@ -26,6 +26,7 @@ from singleton.runtime.closing import Closing
 from singleton.runtime.holders import naming_holder
 from singleton.runtime.lock_thread import provided_account
 from singleton.settings.accounts import LockContainer
+from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.connection import check_setting_name, resolve_blob_account
 from singleton.settings.durations import Limits, seconds, span
 from singleton.settings.localrun import warn_of_local_run
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from singleton.stores.lock_keeping import Page
 
 
+@with_explained_arguments
 class BaseClient:
     """What both clients share: the account, the options, what each request means, and whether they are closed."""
 

@@ -14,6 +14,7 @@ from singleton.baseclient import BaseClient, checked_hold, is_nothing, listing
 from singleton.clients.blocks import Again, AsyncBlock, AsyncTryBlock, Block, TryBlock
 from singleton.locking.semaphore import checked_limit
 from singleton.runtime.lock_thread import runtime
+from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ def _with_named_blocks(client: type[_T]) -> type[_T]:
     return client
 
 
+@with_explained_arguments
 @_with_named_blocks
 class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]]"]):
     """Locks on the blobs of a container, for threads.
@@ -333,6 +335,7 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
         return runtime().call(work)
 
 
+@with_explained_arguments
 @_with_named_blocks
 class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBlock[tuple[Hold, ...]]"]):
     """Locks on the blobs of a container, for coroutines on any event loop.

@@ -11,7 +11,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_overloads, overload
 
-from singleton.functions.misdeclaration import declare, no_such_argument
+from singleton.functions.misdeclaration import declare
 from singleton.functions.triggers import Signature, is_under_mcp_tool, refuse_replayed
 
 if TYPE_CHECKING:
@@ -149,7 +149,10 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
     """
     unknown = next((name for name in given if name not in DEFAULTS), None)
     if unknown is not None:
-        raise TypeError(no_such_argument(unknown, [*DEFAULTS]))
+        import singleton.settings.options  # noqa: F401 - the message names options, too
+        from singleton.settings.argument_names import no_such_argument
+
+        raise TypeError(no_such_argument("@singleton", unknown, [*DEFAULTS]))
     unnamed = function if isinstance(function, str) else None
 
     def guarded(inner: Callable[..., Any], find: Callable[[], Trigger | None], known: Trigger | None) -> Any:

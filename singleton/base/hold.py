@@ -304,9 +304,14 @@ def current_hold() -> Hold:
             client's decorator. A thread started by the function counts as outside: pass the hold to the thread.
     """
     if (hold := shown_hold.get()) is None:
+        thread = threading.current_thread()
+        elsewhere = (
+            f". Thread {thread.name!r} does not see the hold of the function that started it: call current_hold() "
+            "before, and pass the hold on, or start the work by contextvars.copy_context().run"
+        )
         raise RuntimeError(
             "current_hold() was called outside a function guarded by @singleton, @once, @ordered or a lock client's "
-            "decorator"
+            f"decorator{'' if thread is threading.main_thread() else elsewhere}"
         )
     return hold
 

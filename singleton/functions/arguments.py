@@ -22,6 +22,7 @@ from singleton.functions.triggers import check_guardable, refuse_none, refuse_po
 from singleton.layouts.blob_name import hashed_scope
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
+from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.durations import seconds, span
 from singleton.settings.options import SingletonOptions, refuse_failover
 
@@ -43,6 +44,7 @@ _SOME_HOST: Final = "0"
 """Stands for a host id that is not known before an invocation."""
 
 
+@with_explained_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldLock:
     """The lock of a function as known to older versions of the app that still run while a new version starts.

@@ -15,10 +15,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-import re
 import sys
 import weakref
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -34,7 +32,7 @@ from singleton.functions.triggers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from singleton.functions.triggers import Trigger
@@ -46,17 +44,6 @@ _WORKERS: Final = ("azure_functions_worker", "azure_functions_runtime")
 """The worker's packages: up to Python 3.12, and from 3.13 on."""
 _failing: weakref.WeakKeyDictionary[Callable[..., Any], ConfigurationError] = weakref.WeakKeyDictionary()
 """Functions that replace wrongly declared functions, with the error of the declaration."""
-_LEASE: Final = "lock_period (the lease, which is renewed) or max_hold (after which it is not renewed any more)"
-_ELSEWHERE: Final = {
-    "blocking": "on_contention: 'skip' or 'raise' does not wait",
-    "lock_at_least_for": "at_least",
-    "lock_at_most_for": "max_hold",
-    "sleep": "lock_acquisition_polling_interval",
-    **dict.fromkeys(("blocking_timeout", "lock_acquisition_timeout", "wait_timeout"), "timeout"),
-    **dict.fromkeys(("concurrency", "max_concurrency", "max_concurrent", "max_count"), "limit"),
-    **dict.fromkeys(("expire", "expires", "expiry", "lease_duration", "lock_ttl", "ttl"), _LEASE),
-}
-"""Names in other libraries and in host.json, with the argument or advice for ``@singleton``."""
 
 
 class Misdeclared(NamedTuple):
@@ -174,23 +161,3 @@ def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callabl
     failing = wrapped(function, misdeclared)
     _failing[failing] = error
     return failing
-
-
-def no_such_argument(keyword: str, names: Sequence[str]) -> str:
-    """Return an error message for this keyword, with a remedy; ``names`` are the arguments of ``@singleton``."""
-    from singleton.base.words import did_you_mean, quoted
-    from singleton.settings.options import SETTING_PREFIX, SingletonOptions, camel
-
-    said = f"@singleton has no argument {quoted(keyword)}"
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", keyword).lower()
-    if snake in names:
-        return f"{said}: write {snake}"
-    if snake in _ELSEWHERE:
-        return f"{said}: give {_ELSEWHERE[snake]}"
-    if snake in [field.name for field in fields(SingletonOptions)]:
-        return (
-            f"{said}: it is an option of the whole app. Set {camel(snake)} in the singleton section of host.json, or "
-            f"the app setting {SETTING_PREFIX}__{camel(snake)}"
-        )
-    hint = did_you_mean(keyword, names) or "."
-    return f"{said}{hint} Its arguments are {', '.join(names)}"

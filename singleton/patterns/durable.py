@@ -27,6 +27,7 @@ from singleton.runtime.address import Address
 from singleton.runtime.holders import naming_holder
 from singleton.runtime.lock_thread import provided_account, runtime
 from singleton.settings.accounts import LockContainer
+from singleton.settings.argument_names import explained
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
 from singleton.settings.hostid import host_id
@@ -64,6 +65,7 @@ class Started:
     status: str | None
 
 
+@explained
 async def start_singleton(
     client: Any,
     orchestrator: str,

@@ -13,6 +13,7 @@ from singleton.base.failover_mark import LONGEST, LOOKS, SHORTEST
 from singleton.base.names import check_container_name
 from singleton.base.timespan import FOREVER, bare_number_refused, host_json_timespan, parse_timespan
 from singleton.base.words import as_json, did_you_mean, quoted
+from singleton.settings.argument_names import OPTIONS, meant_by, with_explained_arguments
 from singleton.settings.durations import Limits, in_words
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ SETTING_PREFIX: Final = "AzureFunctionsJobHost__singleton"
 _MISPLACED: Final = "AzureFunctionsJobHost__extensions__singleton"
 
 
+@with_explained_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingletonOptions:
     """How locks are taken and kept. Durations are seconds; a ``timedelta`` is taken as well.
@@ -236,6 +238,11 @@ def camel(name: str) -> str:
 
 
 _KEYS: Final = {camel(name): name for name in _NAMES}
+for _key, _name in _KEYS.items():
+    OPTIONS[_name] = (
+        f"Set {_key} in the singleton section of host.json, or the app setting {SETTING_PREFIX}__{_key}; for a client "
+        f"give options=SingletonOptions({_name}=…)"
+    )
 _BY_FOLDED_KEY: Final = {key.casefold(): name for key, name in _KEYS.items()}
 
 
@@ -348,7 +355,9 @@ def _is_readable_file(path: Path) -> bool:
 
 def _no_such_option(name: str, known: Iterable[str]) -> str:
     """Say that no option has this name, with the nearest name and all names."""
-    return f"there is no option {quoted(name)}{did_you_mean(name, known) or '.'} The options are {', '.join(known)}."
+    meant = next((key for key in known if _KEYS.get(key, key) in meant_by(name)), None)
+    hint = did_you_mean(name, known) if meant is None else f"; did you mean {quoted(meant)}?"
+    return f"there is no option {quoted(name)}{hint or '.'} The options are {', '.join(known)}."
 
 
 def _no_such_key(key: str, known: Iterable[str]) -> str:

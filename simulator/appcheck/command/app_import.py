@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import os
-import re
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import singleton
 from simulator.appcheck.check_report import CheckReport
 from simulator.appcheck.checked_app import AppSettings, subjects, unregistered, without_this_machine
 from simulator.appcheck.command.child import UNWRITTEN
@@ -27,7 +24,6 @@ from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import Schedule, ScheduleError
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
-from singleton.base.words import did_you_mean, listed, quoted
 from singleton.functions.misdeclaration import collecting
 from singleton.settings.connection import DEFAULT_CONNECTION
 
@@ -38,7 +34,8 @@ if TYPE_CHECKING:
     from simulator.appcheck.finding import Finding
     from simulator.host.app.app_model import IndexedFunction
 
-_DECORATOR: Final = Path("singleton", "decorator.py").parts
+_REFUSING: Final = (("singleton", "decorator.py"), ("settings", "argument_names.py"))
+"""Where a call of this package with an unknown argument is refused."""
 
 
 def main(arguments: list[Path]) -> None:
@@ -138,24 +135,11 @@ def _unknown_argument(error: AppError, app: Path) -> Finding | None:
     if not isinstance(cause, TypeError):
         return None
     frames = [*traceback.extract_tb(cause.__traceback__)]
-    if Path(frames[-1].filename).parts[-2:] == _DECORATOR:
-        said, frames = str(cause), frames[:-1]
-    elif (found := _foreign(str(cause))) is not None:
-        said = found
-    else:
+    if Path(frames[-1].filename).parts[-2:] not in _REFUSING:
         return None
-    places = [each for each in reversed(frames) if not each.filename.startswith("<")]
+    said = str(cause)
+    outside = [each for each in frames if Path(each.filename).parts[-2:] not in _REFUSING]
+    places = [each for each in reversed(outside) if not each.filename.startswith("<")]
     place = next((Place.of(each.filename, each.lineno or 1, app) for each in places), Place("function_app.py", 1))
     said += "" if said.endswith("?") else "."
     return RULES["unknown-argument"].broken(f"{said} The app does not import, so nothing else was checked", "", place)
-
-
-def _foreign(message: str) -> str | None:
-    """Return the text for a keyword that Python refused at a call of this package; None: the error is another."""
-    told = re.match(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'", message)
-    ours = None if told is None or told[1] not in singleton.__all__ else getattr(singleton, told[1])
-    if told is None or ours is None:
-        return None
-    names = [name for name in inspect.signature(ours).parameters if name != "self"]
-    hint = did_you_mean(told[2], names) or f". It has {listed(names, limit=20)}"
-    return f"{told[1]} has no argument {quoted(told[2])}{hint}"

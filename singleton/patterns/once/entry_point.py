@@ -23,6 +23,7 @@ from singleton.functions.triggers import (
 from singleton.patterns.once.keys import Key
 from singleton.patterns.once.once_guard import OnceGuard, OnceLayout
 from singleton.scopes.template import ScopeTemplate
+from singleton.settings.argument_names import explained
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def once(
 ) -> AsyncOnceBlock: ...
 
 
+@explained
 def once(
     client: Any = None,
     /,

@@ -24,6 +24,7 @@ from singleton.patterns.ordered.service import Service
 from singleton.patterns.ordered.visit import OnPoison, Rules, SpareBell, Visit
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.lock_thread import runtime
+from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.durations import seconds
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import kept_in
@@ -126,6 +127,7 @@ _T = TypeVar("_T")
 _NAME: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 
 
+@with_explained_arguments
 class Inbox:
     """Messages of one key in the order sent, with one consumer of a key at a time; different keys run in parallel.
 

@@ -17,6 +17,7 @@ from singleton.patterns.ordered.inbox import Inbox, checked_rules
 from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.lock_thread import runtime
+from singleton.settings.argument_names import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
+@explained
 def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") -> Callable[[_F], _F]:
     """Make a queue-triggered function handle the messages of an inbox, the messages of a key in the order sent.
 

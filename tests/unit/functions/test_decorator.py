@@ -147,7 +147,7 @@ def test_a_scope_without_its_name_is_told_how_to_be_written() -> None:
         ("lockPeriod", "write lock_period"),
         ("lock_at_most_for", "give max_hold"),
         ("lockAtLeastFor", "give at_least"),
-        ("blocking", "on_contention: 'skip' or 'raise' does not wait"),
+        ("blocking", "give on_contention .'raise' or @singleton's 'skip' does not wait"),
         ("max_concurrent", "give limit"),
         ("sleep", "give lock_acquisition_polling_interval"),
         ("ttl", "lock_period .* or max_hold"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -87,6 +88,23 @@ def test_outside_a_body_there_is_no_current_hold(kind: str) -> None:
     call(a_job(kind))
     with pytest.raises(RuntimeError, match="outside a function guarded by @singleton"):
         current_hold()
+
+
+@both_kinds
+def test_a_thread_of_the_body_is_told_how_it_sees_the_hold(kind: str) -> None:
+    seen: list[object] = []
+
+    def body() -> None:
+        with ThreadPoolExecutor(1, thread_name_prefix="writer") as pool:
+            seen.append(pool.submit(current_hold).exception())
+            seen.append(pool.submit(copy_context().run, current_hold).result() is current_hold())
+
+    call(a_job(kind, body))
+    error, in_the_context = seen
+    assert isinstance(error, RuntimeError)
+    for said in ("Thread 'writer_0' does not see", "call current_hold() before", "contextvars.copy_context().run"):
+        assert said in str(error)
+    assert in_the_context
 
 
 @both_kinds

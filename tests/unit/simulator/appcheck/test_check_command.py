@@ -97,8 +97,8 @@ def test_a_result_that_can_not_be_written_is_no_mistake_of_the_app(
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("@singleton(also=OldLock(scope='x'))", "OldLock has no argument 'scope'; did you mean 'scope_hash'? The app"),
-        ("@once(key='Id', scope='x')", "once has no argument 'scope'. It has"),
+        ("@singleton(also=OldLock(scope='x'))", "OldLock has no argument 'scope': another call has scope"),
+        ("@once(key='Id', scope='x')", "once has no argument 'scope': another call has scope"),
         ("@singleton(scop='x')", "@singleton has no argument"),
     ],
 )
