@@ -30,12 +30,12 @@ class GuardReport:
     """One guard of a function.
 
     Attributes:
-        decorator: ``@singleton`` or ``@once``.
+        decorator: ``@singleton``, ``@once`` or ``@ordered``.
         mode: ``function`` or ``listener``.
         lock: where the lock is; None where the declaration names none, which is a finding.
         also: the lock's old name, which is taken as well; None: there is none.
-        on_contention: the policy; the name of a function of the user's own.
-        options: the options of the function, with the source of every value.
+        on_contention: the policy; the name of a function of the user's own; ``order`` for ``@ordered``.
+        options: the options of the function, with the source of every value; none for ``@ordered``.
         place: line of the decorator.
     """
 
@@ -174,7 +174,9 @@ def _guard(guard: GuardReport) -> dict[str, Any]:
         "blob": None if lock is None else lock.blobs,
         "also": None if guard.also is None else str(guard.also),
         "identity": None if lock is None else lock.identity,
+        "folded_identity": None if lock is None else lock.folded_identity,
         "also_identity": None if guard.also is None else guard.also.identity,
+        "also_folded_identity": None if guard.also is None else guard.also.folded_identity,
         "layout": guard.layout,
         "level": guard.level,
         "on_contention": guard.on_contention,

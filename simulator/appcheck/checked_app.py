@@ -10,12 +10,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from simulator.appcheck.source_lines import place_of_function, place_of_guard
+from simulator.appcheck.finding import Place
+from simulator.appcheck.source_lines import is_decorated, place_of_class, place_of_function, place_of_guard
 from singleton.base.errors import ConfigurationError
 from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclaration import error_of
-from singleton.functions.triggers import is_builder, trigger_of_function, users_code
+from singleton.functions.triggers import is_builder, trigger_of_function, user_function
+from singleton.patterns.ordered.trigger import ORDERED_MARK
 from singleton.settings.hostjson import function_timeout
 from singleton.settings.options import load_options, sources_of_options
 
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import CodeType
 
-    from simulator.appcheck.finding import Place
+    from singleton.base.kinds import Mode
     from singleton.functions.guard import Guard
     from singleton.functions.triggers import Trigger
+    from singleton.patterns.ordered.inbox import Inbox
     from singleton.settings.hostjson import FunctionTimeout
     from singleton.settings.options import SingletonOptions
 
@@ -109,8 +112,10 @@ class Subject:
         trigger: as the host knows it.
         bindings: all of them.
         guards: with the options that apply under the app's settings; the listener's first, ``@once`` last.
+        inbox: the inbox of ``@ordered``; None: the function has no such decorator.
         hidden: whether another decorator hides the guards.
         refused: why its declaration is wrong; no guard is known then.
+        code: the user's own, below all decorators; None: what the worker calls is no function.
         place: of its ``def``.
         app: the app's settings.
     """
@@ -121,8 +126,10 @@ class Subject:
     trigger: Trigger
     bindings: tuple[Binding, ...]
     guards: tuple[Guard, ...]
+    inbox: Inbox | None
     hidden: bool
     refused: ConfigurationError | None
+    code: CodeType | None
     place: Place
     app: AppSettings
 
@@ -133,9 +140,13 @@ class Subject:
 
     def place_of(self, guard: Guard) -> Place:
         """Return the line of the guard's decorator."""
-        if guard.code is None:
+        return self.place_of_decorator(guard.decorator, guard.mode)
+
+    def place_of_decorator(self, decorator: str, mode: Mode = "function") -> Place:
+        """Return the line of a decorator of ours; the line of the ``def``, if the decorator is not written there."""
+        if self.code is None:
             return self.place
-        return place_of_guard(guard.code, guard.decorator, guard.mode, self.app.folder)
+        return place_of_guard(self.code, decorator, mode, self.app.folder)
 
 
 class Unbuilt(NamedTuple):
@@ -163,7 +174,7 @@ def subjects(app: Any, settings: AppSettings) -> tuple[list[Subject], list[Unbui
             function = builder.build(getattr(app, "auth_level", None))
         except (TypeError, ValueError) as error:
             inner = builder._function  # noqa: SLF001 - there is no public way
-            place = place_of_function(users_code(inner.get_user_function()), settings.folder)
+            place = place_of(inner.get_user_function(), settings.folder)
             failed.append(Unbuilt(str(inner.get_function_name()), str(error), place))
         else:
             built.append(_subject(function, settings))
@@ -177,9 +188,8 @@ def unregistered(app: Any, folder: Path | None) -> list[tuple[str, Place]]:
     for _, _, value in named_values(folder):
         for builder in filter(is_builder, _listed(inspect.getattr_static(value, "_function_builders", None))):
             inner = builder._function  # noqa: SLF001 - there is no public way
-            code = users_code(inner.get_user_function())
             if id(builder) not in registered:
-                found[id(builder)] = str(inner.get_function_name()), place_of_function(code, folder)
+                found[id(builder)] = str(inner.get_function_name()), place_of(inner.get_user_function(), folder)
     return [*found.values()]
 
 
@@ -193,18 +203,37 @@ def named_values(folder: Path | None) -> Iterator[tuple[str, str, object]]:
 
 
 def code_of(function: object, folder: Path | None) -> CodeType | None:
-    """Return the code that the user wrote, also where a package has wrapped it without a trace; None: there is none."""
-    if isinstance(function, partial):
-        return code_of(function.func, folder)
-    if getattr(function, "__code__", None) is None:
-        return None
-    codes = [users_code(each) for each in _inside(function)]
-    return next((code for code in codes if is_the_apps(code.co_filename, folder)), codes[0])
+    """Return the code that the user wrote, also where a decorator has wrapped it without a trace; None: there is none.
+
+    Of the functions that may be meant, the user's own is in the app's files, has decorators, and stands in no other
+    function.
+    """
+    return max(
+        (each.__code__ for each in _inside(function)),
+        key=lambda code: (
+            is_the_apps(code.co_filename, folder),
+            is_decorated(code),
+            "<locals>" not in code.co_qualname,
+        ),
+        default=None,
+    )
+
+
+def place_of(function: object, folder: Path | None) -> Place:
+    """Return the line of the ``def`` that the user wrote; of a class or an object, the line of the class."""
+    code = code_of(function, folder)
+    if code is not None:
+        return place_of_function(code, folder)
+    return place_of_class(function, folder) or Place("function_app.py", 1)
 
 
 def _inside(call: Any, depth: int = 0) -> Iterator[Callable[..., Any]]:
-    """Yield a function, and the functions in its closure."""
-    yield call
+    """Yield what the user may have written: the function below all decorators, and the functions in its closure."""
+    while isinstance(call, partial):
+        call = call.func
+    call = inspect.unwrap(call)
+    if hasattr(call, "__code__"):
+        yield call
     if depth < _DEEPEST:
         for cell in getattr(call, "__closure__", None) or ():
             if _is_filled(cell):
@@ -229,12 +258,23 @@ def _builders(app: Any) -> list[Any]:
     return [each for each in builders if is_builder(each)]
 
 
+def guarded_code(folder: Path | None) -> dict[int, CodeType | None]:
+    """Return the code that the user wrote for each guard of a global of the app's modules, by the guard's ``id``."""
+    found: dict[int, CodeType | None] = {}
+    for _, _, value in named_values(folder):
+        function = user_function(value) if is_builder(value) else value
+        for carrier in _carriers(function):
+            found.update(dict.fromkeys(map(id, _guards(carrier)), code_of(carrier, folder)))
+    return found
+
+
 def _subject(function: Any, settings: AppSettings) -> Subject:
     call = function.get_user_function()
     trigger = trigger_of_function(function)
     assert trigger is not None  # it could be built
     carrier = next(_carriers(call), call)
     name = str(function.get_function_name())
+    code = code_of(carrier, settings.folder)
     return Subject(
         name=name,
         function=function,
@@ -242,9 +282,11 @@ def _subject(function: Any, settings: AppSettings) -> Subject:
         trigger=trigger,
         bindings=tuple(_binding(each) for each in function.get_bindings()),
         guards=tuple(_effective(guard, settings) for guard in _guards(carrier)),
+        inbox=getattr(carrier, ORDERED_MARK, None),
         hidden=carrier is not call,
         refused=error_of(carrier),
-        place=place_of_function(users_code(carrier), settings.folder),
+        code=code,
+        place=place_of(carrier, settings.folder),
         app=settings,
     )
 
@@ -260,7 +302,7 @@ def _guards(call: object) -> tuple[Guard, ...]:
 
 def _carriers(call: object, depth: int = 0) -> Iterator[Callable[..., Any]]:
     """Yield what has guards, or stands in for what has: the function itself, or what its decorators wrap unseen."""
-    if inspect.isfunction(call) and (_guards(call) or error_of(call) is not None):
+    if inspect.isfunction(call) and (_guards(call) or hasattr(call, ORDERED_MARK) or error_of(call) is not None):
         yield call
     elif inspect.isfunction(call) and depth < _DEEPEST:
         inside = [cell.cell_contents for cell in call.__closure__ or () if _is_filled(cell)]

@@ -15,6 +15,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.words import did_you_mean, quoted
 from singleton.baseclient import BaseClient
 from singleton.functions.triggers import QUEUE
+from singleton.patterns.ordered.inbox import Inbox
 from singleton.settings.connection import (
     DEFAULT_CONNECTION,
     configured,
@@ -102,9 +103,13 @@ def check_connection(subject: Subject, guard: Guard) -> Iterator[Finding]:
 
 
 def check_clients(app: AppSettings) -> Iterator[Finding]:
-    """Yield the lock clients of the app's modules whose app setting is missing or wrong: a client looks it up later."""
+    """Yield the lock clients and inboxes of the app's modules whose app setting is missing or wrong.
+
+    A client looks the setting up later.
+    """
     places: dict[BaseClient, list[tuple[str, Place]]] = {}
-    for file, name, value in named_values(app.folder) if app.known else ():
+    for file, name, given in named_values(app.folder) if app.known else ():
+        value = given.service.client if isinstance(given, Inbox) else given
         if isinstance(value, BaseClient) and value._given is None:  # noqa: SLF001 - its app setting names the account
             places.setdefault(value, []).append((name, place_of_name(file, name, app.folder)))
     for client, named in places.items():

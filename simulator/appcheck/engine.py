@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.check_report import CheckReport, FunctionReport, GuardReport
-from simulator.appcheck.checked_app import code_of, is_the_apps, subjects, unregistered
+from simulator.appcheck.checked_app import code_of, place_of, subjects
 from simulator.appcheck.connections import check_bindings, check_clients, check_connection, check_queue
 from simulator.appcheck.data_bindings import check_data
 from simulator.appcheck.finding import SEVERITIES
 from simulator.appcheck.guard_options import layout_name, options_of
 from simulator.appcheck.host_json import check_host
+from simulator.appcheck.lock_places import lock_of_inbox
+from simulator.appcheck.lost_functions import check_lost
 from simulator.appcheck.policies import check_policy
 from simulator.appcheck.queue_triggers import check_messages, check_threads
 from simulator.appcheck.rules import RULES
 from simulator.appcheck.scopes import check_scope
 from simulator.appcheck.shared_locks import check_names, check_sharing, named_locks
-from simulator.appcheck.source_lines import place_of_class, place_of_function, place_of_guard
+from simulator.appcheck.source_lines import place_of_guard
 from simulator.appcheck.time_limits import check_times
 from simulator.appcheck.wrappers import check_wrapping
-from singleton.decorator import declared_guards
 from singleton.functions.misdeclaration import OF_THE_APP
-from singleton.functions.triggers import users_code
 from singleton.layouts.blob_name import digest
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ _OF_GUARDS: Final = (
     check_queue,
     check_wrapping,
 )
+_OF_FUNCTIONS: Final = (check_bindings, check_data)
+"""A finding without a place stands at the ``def``."""
 _NOT_THE_SOURCE: Final = frozenset({"authLevel", "dataType", "methods", "name"})
 
 
@@ -86,19 +89,11 @@ def check(
         for guard in subject.guards:
             place = subject.place_of(guard)
             findings += [each.at(subject.name, place) for look in _OF_GUARDS for each in look(subject, guard)]
-        of_all = (*check_bindings(subject), *check_data(subject))
-        findings += [each.at(subject.name, subject.place) for each in of_all]
+        of_function = (each for look in _OF_FUNCTIONS for each in look(subject))
+        findings += [each.at(subject.name, each.place or subject.place) for each in of_function]
     findings += _refused(found, settings, misdeclared, [each.message for each in findings])
-    if not found and not unbuilt:
-        findings += _unregistered(app, settings, "no-function", "the app has no function: this one")
-    told = {each.function for each in findings if each.id == "no-function"}
-    lost = list(_without_function(found, settings, everywhere=everywhere))
-    findings += [each for each in lost if each.function not in told]
-    if found and everywhere:
-        told = {each.function for each in lost}
-        others = _unregistered(app, settings, "function-not-registered", "it")
-        findings += [each for each in others if each.function not in told]
-    if found and not any(subject.guards or subject.refused for subject in found):
+    findings += check_lost(app, found, settings, everywhere=everywhere, empty=not found and not unbuilt)
+    if found and not any(subject.guards or subject.inbox or subject.refused for subject in found):
         rule = RULES["nothing-guarded"]
         findings.append(rule.broken("none of the app's functions has a guard", place=found[0].place))
     findings = list(dict.fromkeys(findings))
@@ -114,52 +109,23 @@ def _refused(
     found: Iterable[Subject], app: AppSettings, misdeclared: Sequence[Misdeclared], told: Sequence[str]
 ) -> Iterator[Finding]:
     """Yield the declarations that were refused. One error of the whole app is told once, by all of its functions."""
-    names = {subject.place: subject.name for subject in found}
+    names = {id(subject.refused): subject.name for subject in found}
     seen = set(told)
     errors = [(subject.call, subject.refused) for subject in found if subject.refused is not None and not misdeclared]
     for function, error in [*misdeclared, *errors]:
         message = str(error).replace(f"{app.folder}/", "")
-        code = code_of(function, app.folder)
         of_app = error.reason == OF_THE_APP
         if of_app and message in seen:
             continue
         seen.add(message)
-        place = place_of_class(function, app.folder) if code is None else place_of_function(code, app.folder)
-        name = names.get(place, getattr(function, "__name__", "")) if place else ""
+        code, place = code_of(function, app.folder), place_of(function, app.folder)
+        name = names.get(id(error), getattr(function, "__name__", ""))
         rule = RULES.get(error.reason or "", RULES["declaration-refused"])
         if code is not None and not of_app:
-            place = place_of_guard(code, "@singleton", "function", app.folder)
+            by = re.match(r"@\w+", message)
+            place = place_of_guard(code, by[0] if by else "", "function", app.folder)
         message = message.removeprefix(f"@singleton on {getattr(function, '__qualname__', name)}: ")
         yield rule.broken(message, "" if of_app else name, place)
-
-
-def _without_function(found: Sequence[Subject], app: AppSettings, *, everywhere: bool) -> Iterator[Finding]:
-    carried = {each.code for subject in found for each in subject.guards} | {users_code(each.call) for each in found}
-    lines = {(code.co_filename, code.co_firstlineno) for code in carried if code is not None}
-    files = {file for file, _ in lines}
-    for guard in declared_guards():
-        code = guard.code
-        if code is None or (code.co_filename, code.co_firstlineno) in lines:
-            continue
-        if code.co_filename in files or (everywhere and is_the_apps(code.co_filename, app.folder)):
-            place = place_of_guard(code, guard.decorator, guard.mode, app.folder)
-            yield RULES["guard-without-function"].broken(
-                f"{guard.function} is guarded, and it is none of the app's functions: it has no trigger, or its "
-                "blueprint is not registered. Give it a trigger, or remove @singleton",
-                guard.function,
-                place,
-            )
-
-
-def _unregistered(app: Any, settings: AppSettings, rule: str, which: str) -> Iterator[Finding]:
-    """Yield the functions of blueprints that are not registered."""
-    for name, place in unregistered(app, settings.folder):
-        yield RULES[rule].broken(
-            f"{which} belongs to a blueprint that is not registered, so the host does not know it. Call "
-            "app.register_functions(blueprint) in function_app.py",
-            name,
-            place,
-        )
 
 
 def _reported(subject: Subject, named: Iterable[Named]) -> FunctionReport:
@@ -180,6 +146,20 @@ def _reported(subject: Subject, named: Iterable[Named]) -> FunctionReport:
                     place=subject.place_of(guard),
                 )
             )
+    if subject.inbox is not None:
+        guards.append(
+            GuardReport(
+                decorator="@ordered",
+                mode="function",
+                lock=lock_of_inbox(subject.inbox),
+                also=None,
+                layout="default",
+                level="function",
+                on_contention="order",
+                options=(),
+                place=subject.place_of_decorator("@ordered"),
+            )
+        )
     return FunctionReport(
         name=subject.name,
         trigger=subject.trigger.type,

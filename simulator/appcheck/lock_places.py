@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from singleton.base.errors import ConfigurationError
 from singleton.layouts.blob_name import digest, hashed_scope, semaphore_name
-from singleton.scopes.template import placeholders_split
+from singleton.scopes.template import ScopeTemplate, placeholders_split
 from singleton.settings.hostid import host_id, is_machine_bound
 
 if TYPE_CHECKING:
     from simulator.appcheck.checked_app import AppSettings, Subject
     from singleton.functions.declaration import Declaration
+    from singleton.patterns.ordered.inbox import Inbox
 
 HOST_ID: Final = "<hostId>"
 """Stands for a host id that is not known here: that of the machine or app that will run the function."""
@@ -24,13 +25,19 @@ _CUT: Final = re.compile(r"(?<=[^/])(?:zq\d*q?)?~[0-9a-f]{40}\Z")
 """The end of a name that was too long: a hash, and before it perhaps the half of a mark."""
 
 
+_BRACES: Final = ("{{", "}}")
+_PIECE: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
+"""A placeholder of a template, or braces that stand for themselves."""
+
+
 class LockPlace(NamedTuple):
     """The place of a lock: the account's setting, the container, the blob. ``{name}`` comes from the payload.
 
     Attributes:
         slots: the number of a semaphore's slots; a slot is a blob.
         marked: the blob's name with a mark for each unknown part. Two locks with equal marked names may be one lock.
-        parts: the unknown parts.
+        parts: the unknown parts, as people are shown them.
+        folded: the unknown parts, in lower case where a message's case does not count.
     """
 
     connection: str
@@ -39,6 +46,7 @@ class LockPlace(NamedTuple):
     slots: int | None = None
     marked: str = ""
     parts: tuple[str, ...] = ()
+    folded: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.container}/{self.blobs}"
@@ -53,7 +61,15 @@ class LockPlace(NamedTuple):
     @property
     def identity(self) -> str:
         """A hash of all that names the lock, but for its slots: of a name that is cut, also of what is cut off."""
-        return digest("\n".join((self.connection, self.container, self.marked, *self.parts)))
+        return self._digest(self.parts)
+
+    @property
+    def folded_identity(self) -> str:
+        """The same hash for names of properties that differ in their case, where the lock is the same."""
+        return self._digest(self.folded)
+
+    def _digest(self, parts: tuple[str, ...]) -> str:
+        return digest("\n".join((self.connection, self.container, self.marked, *parts)))
 
 
 def lock_of(guard: Declaration, subject: Subject) -> LockPlace:
@@ -73,8 +89,20 @@ def lock_of(guard: Declaration, subject: Subject) -> LockPlace:
     blob = guard.layout.lock(host, guard.name or subject.name, scopes, guard.level, listener=listens)
     if guard.limit is not None:
         blob = semaphore_name(blob)
-    shown = guard.connection if "=" not in guard.connection else "(a connection string in the code)"
-    return LockPlace(shown, guard.options.container, marks.shown(blob), guard.limit, blob, tuple(marks.parts))
+    return LockPlace(
+        _shown(guard.connection), guard.options.container, marks.shown(blob), guard.limit, blob, *marks.all
+    )
+
+
+def lock_of_inbox(inbox: Inbox) -> LockPlace:
+    """Return where the locks of an inbox are: each key has one."""
+    client, locks = inbox.service.client, inbox.service.names.locks
+    connection, options = str(client._connection), client._options  # noqa: SLF001 - the inbox's own client
+    return LockPlace(_shown(connection), options.container, f"{locks}{{key}}", None, locks)
+
+
+def _shown(connection: str) -> str:
+    return connection if "=" not in connection else "(a connection string in the code)"
 
 
 def _host(guard: Declaration, app: AppSettings) -> str | None:
@@ -89,8 +117,9 @@ def _host(guard: Declaration, app: AppSettings) -> str | None:
 
 
 def _scopes(guard: Declaration, app: AppSettings, marks: _Marks) -> list[str]:
-    if getattr(guard, "key", None) is not None:
-        return [marks.mark("{key}")]
+    key = getattr(guard, "key", None)
+    if key is not None:
+        return [_keyed(key.given, app, marks)]
     found = []
     if guard.scope_id:
         found.append(_templated(guard, app, marks))
@@ -100,13 +129,31 @@ def _scopes(guard: Declaration, app: AppSettings, marks: _Marks) -> list[str]:
     return found
 
 
+def _keyed(given: object, app: AppSettings, marks: _Marks) -> str:
+    if not isinstance(given, str):
+        return marks.mark("{key}")
+    is_template = "{" in given or "%" in given
+    text = ScopeTemplate(given, named="key").bind(app.values, None) if is_template else f"{{{given}}}"
+    return marks.mark(text, _folded(text) if is_template else text)
+
+
 def _templated(guard: Declaration, app: AppSettings, marks: _Marks) -> str:
     text = guard.template.bind(app.values, None)
     literals, names = placeholders_split(guard.scope_id, app.values)
     if guard.scope_hash:
-        return marks.mark(f"{{hash of {text}}}") if names else hashed_scope(text)
-    between = [marks.mark(f"{{{name}}}") for name in names]
+        return marks.mark(f"{{hash of {text}}}", f"{{hash of {_folded(text)}}}") if names else hashed_scope(text)
+    between = [marks.mark(found, _folded(found)) for found in _PIECE.findall(text) if found not in _BRACES]
     return literals[0] + "".join(mark + literal for mark, literal in zip(between, literals[1:], strict=True))
+
+
+def _folded(text: str) -> str:
+    """Return a template with its names in lower case: they stand for a property in any case."""
+
+    def lowered(found: re.Match[str]) -> str:
+        name, colon, pattern = found[0].partition(":")
+        return f"{name.lower()}{colon}{pattern}"
+
+    return _PIECE.sub(lowered, text)
 
 
 class _Marks:
@@ -114,9 +161,16 @@ class _Marks:
 
     def __init__(self) -> None:
         self.parts: list[str] = []
+        self._folded: list[str] = []
 
-    def mark(self, shown: str) -> str:
+    @property
+    def all(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The parts, as they are shown and folded."""
+        return tuple(self.parts), tuple(self._folded)
+
+    def mark(self, shown: str, folded: str | None = None) -> str:
         self.parts.append(shown)
+        self._folded.append(shown if folded is None else folded)
         return _MARK.format(len(self.parts) - 1)
 
     def shown(self, name: str) -> str:

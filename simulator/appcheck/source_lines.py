@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Mode
 
 
+_OURS: Final = ("singleton", "once", "ordered")
 HOST_FILE: Final = "host.json"
 
 
@@ -29,13 +30,20 @@ def place_of_function(code: CodeType, folder: Path | None) -> Place:
 
 
 def place_of_guard(code: CodeType, decorator: str, mode: Mode, folder: Path | None) -> Place:
-    """Return the line of the decorator ``@singleton`` or ``@once`` of this mode; else that of the function."""
+    """Return the line of a decorator of ours (``""``: any) of this mode; else that of the function."""
+    names = [decorator.lstrip("@")] if decorator else _OURS
     found = _definition(code)
-    written = [] if found is None else [each for each in found.decorator_list if _name(each) == decorator.lstrip("@")]
+    written = [] if found is None else [each for each in found.decorator_list if _name(each) in names]
     modes = [each for each in written if _mode(each) == mode] or written
     if not modes:
         return place_of_function(code, folder)
     return Place.of(code.co_filename, modes[0].lineno, folder)
+
+
+def is_decorated(code: CodeType) -> bool:
+    """Tell whether a function has decorators in its source, beside the one that makes a wrapper look like another."""
+    found = _definition(code)
+    return found is not None and any(_name(each) != "wraps" for each in found.decorator_list)
 
 
 def place_of_class(given: object, folder: Path | None) -> Place | None:

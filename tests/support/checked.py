@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import sys
 import types
@@ -14,7 +16,7 @@ from simulator.appcheck.engine import check
 from singleton.functions.misdeclaration import collecting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from simulator.appcheck.check_report import CheckReport
@@ -46,6 +48,21 @@ def write_app(folder: Path, code: str, host: Mapping[str, Any] | str | None = No
     script = folder / "function_app.py"
     script.write_text(HEAD + dedent(code))
     return script
+
+
+@contextlib.contextmanager
+def beside(folder: Path, **modules: str) -> Iterator[None]:
+    """Have modules beside the app's script in this block, by their names and texts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(dedent(text))
+    with patch.object(sys, "path", [str(folder), *sys.path]):
+        importlib.invalidate_caches()
+        try:
+            yield
+        finally:
+            for name in modules:
+                sys.modules.pop(name, None)
 
 
 def checked(

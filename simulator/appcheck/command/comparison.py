@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.finding import Place
@@ -46,8 +47,10 @@ def _new_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]
 
 
 def _compared(name: str, before: Mapping[str, Any], function: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    after = next((each for each in function["guards"] if each["mode"] == before["mode"] and each["blob"]), None)
-    limits: list[Any] = [None if each is None else each["options"]["limit"]["value"] for each in (before, after)]
+    same_mode = [each for each in function["guards"] if each["mode"] == before["mode"] and each["blob"]]
+    same_mode.sort(key=lambda each: each["decorator"] != before["decorator"])
+    after = next(iter(same_mode), None)
+    limits: list[Any] = [None if each is None else _limit(each) for each in (before, after)]
     place = Place(function["file"], function["line"])
     if after is None:
         whose = "" if name == function["name"] else f"{name} seems to be {function['name']} now: "
@@ -55,15 +58,15 @@ def _compared(name: str, before: Mapping[str, Any], function: Mapping[str, Any])
         yield _finding("lock-renamed", f"{became}. {_STOP}", function, place)
         return
     place = Place(after["file"], after["line"])
-    names = (after["identity"], after["also_identity"])
-    if before["also_identity"] not in (None, *names) and _has_tokens(before):
+    taken = {*_hashes(after), *_hashes(after, "also_")}
+    if before["also"] is not None and taken.isdisjoint(_hashes(before, "also_")) and _has_tokens(before):
         told = (
             f"also= is gone: the lock was also {before['also']}. A key whose last use was under that name alone would "
             "get smaller tokens now. When the last version that knows only that name has ended, look for such keys: "
             "singleton-locks ahead. If there are any, run singleton-locks lift-epochs before this version starts"
         )
         yield _finding("also-removed", told, function, place)
-    if before["identity"] in names and (limits[0] is None) == (limits[1] is None):
+    if not taken.isdisjoint(_hashes(before)) and (limits[0] is None) == (limits[1] is None):
         if limits[0] != limits[1]:
             told = (
                 f"the limit was {limits[0]}, and it is {limits[1]} now. While both versions run, up to {max(limits)} "
@@ -73,17 +76,39 @@ def _compared(name: str, before: Mapping[str, Any], function: Mapping[str, Any])
         return
     whose = "the lock" if name == function["name"] else f"{name} seems to be {function['name']} now: its lock"
     same = " (what is cut off differs)" if _said(before) == _said(after) else ""
-    if limits == [None, None]:
-        remedy = "Take both for one deployment: also=OldLock(…)"
-        if name != function["name"]:
-            remedy = f"Keep it with name={name!r}, or take both for one deployment: also=OldLock(name={name!r})"
-    else:
-        remedy = f"also= does not go with limit: {_STOP[0].lower()}{_STOP[1:]}"
     told = (
         f"{whose} was {_said(before)}, and it is {_said(after)} now{same}. While both versions run, they don't exclude "
-        f"one another. {remedy}"
+        f"one another. {_remedy(name, before, after, function)}"
     )
     yield _finding("lock-renamed", told, function, place)
+
+
+def _remedy(name: str, before: Mapping[str, Any], after: Mapping[str, Any], function: Mapping[str, Any]) -> str:
+    if before["decorator"] == "@once":
+        return f"{_STOP}: what was done under the old key is done again when it comes again"
+    if before["decorator"] != "@singleton" or _scope(before) != _scope(after):
+        return _STOP
+    if (_limit(before), _limit(after)) != (None, None):
+        return f"also= does not go with limit: {_STOP[0].lower()}{_STOP[1:]}"
+    if name != function["name"]:
+        return f"Keep it with name={name!r}, or take both for one deployment: also=OldLock(name={name!r})"
+    return "Take both for one deployment: also=OldLock(…)"
+
+
+def _scope(guard: Mapping[str, Any]) -> list[str]:
+    """Return what a message puts into the name, which no ``also=`` can change; its hash stands for the value."""
+    return [each.replace("{hash of ", "{") for each in re.findall(r"\{.*?\}+", guard["blob"])]
+
+
+def _hashes(guard: Mapping[str, Any], which: str = "") -> set[str]:
+    """Return the hashes of the lock, or of its old name: one of them is equal for an equal lock."""
+    return {guard[f"{which}identity"], guard[f"{which}folded_identity"]} - {None}
+
+
+def _limit(guard: Mapping[str, Any]) -> int | None:
+    """Return the limit; None: the guard has no limit."""
+    limit: int | None = guard["options"].get("limit", {}).get("value")
+    return limit
 
 
 def _has_tokens(guard: Mapping[str, Any]) -> bool:

@@ -20,6 +20,7 @@ _POLICIES: Final = {
     "wait": "waits for the lock",
     "skip": "is skipped while another invocation has the lock",
     "raise": "fails while another invocation has the lock",
+    "order": "handles the messages of each key in order",
     "defer": "puts its message back while another invocation has the lock",
 }
 

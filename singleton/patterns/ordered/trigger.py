@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from singleton.runtime.calls import Locks
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
+ORDERED_MARK: Final = "__ordered__"
+"""The attribute of a function with ``@ordered``: the inbox."""
 
 
 @explained
@@ -101,6 +103,7 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
         return lambda: answered(runtime()) if is_async else at_once(answered(SyncLocks(runtime())))
 
     wrapper = signature.wrapper(function, body)
+    setattr(wrapper, ORDERED_MARK, inbox)
     # The worker reads the annotations: what comes from the queue is a QueueMessage, as without any.
     shown = inspect.signature(wrapper)
     wrapper.__annotations__ = {key: kind for key, kind in function.__annotations__.items() if key != name}

@@ -46,6 +46,19 @@ def test_there_are_colours_unless_no_color_is_set(run: Callable[..., Any], monke
     assert "\x1b[" in run().output
 
 
+def test_what_differs_from_another_version_counts_if_it_is_strict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = {}
+    for name, pattern in (("old", "yyyyMM"), ("new", "yyyyMMdd")):
+        code = f"@queue()\n@singleton(scope_id='{{When:{pattern}}}')\ndef ship(msg: func.QueueMessage) -> None: ...\n"
+        reports[name] = checked(tmp_path / name, code).to_json()
+    monkeypatch.setattr(check_cli, "report_on", lambda app, *_: reports[app.name])
+    arguments = ["--app", str(tmp_path / "new"), "--against", str(tmp_path / "old")]
+    assert CliRunner().invoke(check_cli.check, arguments).exit_code == 0
+    assert CliRunner().invoke(check_cli.check, [*arguments, "--strict"]).exit_code == 1
+
+
 def full(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 

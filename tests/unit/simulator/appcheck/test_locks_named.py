@@ -76,7 +76,7 @@ def test_what_is_not_known_here_is_named_by_a_word(tmp_path: Path) -> None:
     report = check_app(imported(tmp_path, code).app, settings=SETTINGS, folder=tmp_path)
     assert report.lock("ship") == "webjobshost/locks/<hostId>/ship.{hash of Id}"
     assert report.lock("read", "listener") == "webjobshost/locks/<hostId>/read~listener"
-    assert report.lock("pay") == "webjobshost/once/<hostId>/pay/{key}"
+    assert report.lock("pay") == "webjobshost/once/<hostId>/pay/{Id}"
     for asked, said in (
         (("shop", "function"), "the app has no function 'shop'; did you mean 'ship'?"),
         (("nobody", "function"), "the app has no function 'nobody'. It has 'ship', 'read', 'pay'"),

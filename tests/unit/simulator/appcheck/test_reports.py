@@ -209,6 +209,77 @@ def test_a_limit_that_comes_or_goes_makes_another_lock(tmp_path: Path) -> None:
     assert _versions(tmp_path / "d", "limit=3", "limit=3, timeout=5") == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scope_id='{When:yyyyMM}'", "scope_id='{When:yyyyMMdd}'"),
+        ("scope_id='{When:yyyyMM}', scope_hash=True", "scope_id='{When:yyyyMMdd}', scope_hash=True"),
+        ("scope_id='{When:MM}'", "scope_id='{When:mm}'"),
+        ("scope='Id'", "scope='id'"),
+        ("scope='Id'", "scope='OrderId'"),
+        ("scope_id='{Id}'", "scope_id='{{Id}}'"),
+        ("scope_id='{Id}-A'", "scope_id='{Id}-a'"),
+    ],
+)
+def test_another_way_to_the_value_of_a_scope_is_another_lock(old: str, new: str, tmp_path: Path) -> None:
+    (found,) = _versions(tmp_path, old, new)
+    assert (found["id"], "also=" in found["message"]) == ("lock-renamed", "-a" in new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scope_id='{id}'", "scope_id='{Id}'"),
+        ("scope_id='{order.Id:N}-{when:yyyyMM}'", "scope_id='{Order.id:N}-{When:yyyyMM}'"),
+        ("scope_id='{id}', scope_hash=True", "scope_id='{ID}', scope_hash=True"),
+        ("scope_id='{id}', layout='webjobs'", "scope_id='{Id}', layout='webjobs'"),
+        ("scope='Id'", "scope_id='{Id}'"),
+        ("scope_id='{id}', also=OldLock(name='send')", "scope_id='{Id}', also=OldLock(name='send')"),
+        ("scope_id='{id}', name='send'", "scope_id='{Id}', also=OldLock(name='send')"),
+    ],
+)
+def test_names_of_a_template_in_another_case_are_the_same_lock(old: str, new: str, tmp_path: Path) -> None:
+    assert _versions(tmp_path, old, new) == []
+
+
+INBOXES = "from singleton import Inbox, ordered\n"
+
+
+def _decorated(folder: Path, old: str, new: str) -> list[dict[str, Any]]:
+    """Return what is found of two versions whose decorators differ."""
+    reports = []
+    for name, given in (("old", old), ("new", new)):
+        code = f"{INBOXES}\n@queue()\n{given}\ndef ship(msg: func.QueueMessage) -> None: ...\n"
+        reports.append(checked(folder / name, code).to_json())
+    return list(renamed(*reports))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("'Id'", "'OrderId'"), ("'Id'", "'id'"), ("'{Id}'", "'{Id:N}'"), ("len", "'Id'")]
+)
+def test_another_key_of_once_is_another_lock(old: str, new: str, tmp_path: Path) -> None:
+    (found,) = _decorated(tmp_path, f"@once(key={old})", f"@once(key={new})")
+    assert found["id"] == "lock-renamed"
+    assert "done again" in found["message"]
+    assert "also=" not in found["message"]
+
+
+@pytest.mark.parametrize(("old", "new"), [("'{id}'", "'{Id}'"), ("'Id'", "'{Id}'"), ("len", "str")])
+def test_an_equal_key_of_once_is_the_same_lock(old: str, new: str, tmp_path: Path) -> None:
+    assert _decorated(tmp_path, f"@once(key={old})", f"@once(key={new})") == []
+
+
+def test_a_guard_is_compared_with_the_guard_of_its_kind(tmp_path: Path) -> None:
+    both = "@once(key='Id')\n@singleton(scope='Id')"
+    assert _decorated(tmp_path / "same", both, both) == []
+    (found,) = _decorated(tmp_path / "key", both, both.replace("key='Id'", "key='Name'"))
+    assert "once/<hostId>/ship/{Id}, and it is AzureWebJobsStorage: webjobshost/once/" in found["message"]
+    (found,) = _decorated(tmp_path / "inbox", "@ordered(Inbox('orders'))", "@ordered(Inbox('parcels'))")
+    assert "inbox/orders/keys/{key}, and it is AzureWebJobsStorage: webjobshost/inbox/parcels/" in found["message"]
+    (found,) = _decorated(tmp_path / "gone", "@ordered(Inbox('orders'))", "")
+    assert "it has none now" in found["message"]
+
+
 def test_where_also_goes_it_is_said_that_tokens_may_go_back(tmp_path: Path) -> None:
     (found,) = _versions(tmp_path / "a", "scope='Id', also=OldLock(name='send')", "scope='Id'")
     assert (found["id"], found["severity"], found["function"]) == ("also-removed", "warning", "ship")
