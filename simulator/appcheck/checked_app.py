@@ -16,8 +16,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclaration import error_of
-from singleton.functions.triggers import is_builder, trigger_of_function, user_function
-from singleton.patterns.ordered.trigger import ORDERED_MARK
+from singleton.functions.triggers import ORDERED_MARK, is_builder, trigger_of_function, user_function
 from singleton.settings.hostjson import function_timeout
 from singleton.settings.options import load_options, sources_of_options
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Mode
     from singleton.functions.guard import Guard
     from singleton.functions.triggers import Trigger
-    from singleton.patterns.ordered.inbox import Inbox
     from singleton.settings.hostjson import FunctionTimeout
     from singleton.settings.options import SingletonOptions
 
@@ -126,7 +124,7 @@ class Subject:
     trigger: Trigger
     bindings: tuple[Binding, ...]
     guards: tuple[Guard, ...]
-    inbox: Inbox | None
+    inbox: Any
     hidden: bool
     refused: ConfigurationError | None
     code: CodeType | None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.checked_app import named_values
 from simulator.appcheck.rules import RULES
@@ -15,7 +16,6 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.words import did_you_mean, quoted
 from singleton.baseclient import BaseClient
 from singleton.functions.triggers import QUEUE
-from singleton.patterns.ordered.inbox import Inbox
 from singleton.settings.connection import (
     DEFAULT_CONNECTION,
     configured,
@@ -109,7 +109,7 @@ def check_clients(app: AppSettings) -> Iterator[Finding]:
     """
     places: dict[BaseClient, list[tuple[str, Place]]] = {}
     for file, name, given in named_values(app.folder) if app.known else ():
-        value = given.service.client if isinstance(given, Inbox) else given
+        value = _client_of(given)
         if isinstance(value, BaseClient) and value._given is None:  # noqa: SLF001 - its app setting names the account
             places.setdefault(value, []).append((name, place_of_name(file, name, app.folder)))
     for client, named in places.items():
@@ -119,6 +119,12 @@ def check_clients(app: AppSettings) -> Iterator[Finding]:
         except ConfigurationError as error:
             rule = "connection-unset" if "there is no app setting" in str(error) else "connection-wrong"
             yield RULES[rule].broken(f"{name}: {error}", place=place)
+
+
+def _client_of(value: Any) -> object:
+    """Return the lock client of an inbox; any other value as it is."""
+    inboxes = sys.modules.get("singleton.patterns.ordered.inbox")  # an app without inboxes has not imported it
+    return value.service.client if inboxes is not None and isinstance(value, inboxes.Inbox) else value
 
 
 def check_queue(subject: Subject, guard: Guard) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from singleton.base.errors import ConfigurationError
 from singleton.layouts.blob_name import digest, hashed_scope, semaphore_name
@@ -13,7 +13,6 @@ from singleton.settings.hostid import host_id, is_machine_bound
 if TYPE_CHECKING:
     from simulator.appcheck.checked_app import AppSettings, Subject
     from singleton.functions.declaration import Declaration
-    from singleton.patterns.ordered.inbox import Inbox
 
 HOST_ID: Final = "<hostId>"
 """Stands for a host id that is not known here: that of the machine or app that will run the function."""
@@ -94,11 +93,11 @@ def lock_of(guard: Declaration, subject: Subject) -> LockPlace:
     )
 
 
-def lock_of_inbox(inbox: Inbox) -> LockPlace:
+def lock_of_inbox(inbox: Any) -> LockPlace:
     """Return where the locks of an inbox are: each key has one."""
     client, locks = inbox.service.client, inbox.service.names.locks
-    connection, options = str(client._connection), client._options  # noqa: SLF001 - the inbox's own client
-    return LockPlace(_shown(connection), options.container, f"{locks}{{key}}", None, locks)
+    container = client._options.container  # noqa: SLF001 - the inbox's own client
+    return LockPlace(_shown(str(client._connection)), container, f"{locks}{{key}}", None, locks)  # noqa: SLF001
 
 
 def _shown(connection: str) -> str:

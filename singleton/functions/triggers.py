@@ -36,6 +36,8 @@ NAMED: Final = {
 """The types that have the names which come with a payload: the worker gives text and bytes without them."""
 NEVER_NONE: Final = frozenset({"blob", "cosmosDB", "eventGrid", "http", "kafka", "mysql", "queue", "serviceBus", "sql"})
 """Types of output bindings that the worker can't encode None for: as ``$return`` they make a function answer (H-87)."""
+ORDERED_MARK: Final = "__ordered__"
+"""The attribute of a function with ``@ordered``: the inbox."""
 _HTTP = "httptrigger"
 _MCP_TOOL = "mcpToolTrigger"
 _ON_LOOP = re.compile(r"\s*@[\w.]+\.mcp_tool\(")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation
 from singleton.base.invocation import log as _log
 from singleton.functions.misdeclaration import declare
-from singleton.functions.triggers import QUEUE, Signature, check_guardable, invocation_id
+from singleton.functions.triggers import ORDERED_MARK, QUEUE, Signature, check_guardable, invocation_id
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
 from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from singleton.runtime.calls import Locks
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
-ORDERED_MARK: Final = "__ordered__"
-"""The attribute of a function with ``@ordered``: the inbox."""
 
 
 @explained

@@ -218,6 +218,18 @@ def test_a_machine_that_checks_may_be_a_pod(tmp_path: Path, monkeypatch: pytest.
     assert [each.id for each in check_app(app, settings=pods).errors] == ["host-id-of-pod"]
 
 
+def test_an_inbox_whose_app_setting_is_missing_is_told_where_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "from singleton import Inbox\n\nparcels = Inbox('parcels', 'Missing')\norders = Inbox('orders')\n"
+    module = imported(tmp_path, code + WRONG.replace("scope='Order.Id'", ""))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    (found,) = check_app(module.app, settings=SETTINGS, folder=tmp_path).errors
+    assert (found.id, found.message.partition(":")[0]) == ("connection-unset", "parcels")
+    assert found.place is not None
+    assert "parcels = " in (tmp_path / "function_app.py").read_text().splitlines()[found.place.line - 1]
+
+
 @pytest.mark.parametrize("importer_first", [True, False])
 def test_a_client_that_several_modules_import_is_told_once_where_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, importer_first: bool

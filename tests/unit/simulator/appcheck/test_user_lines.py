@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.appcheck.command.sarif import sarif
+from simulator.appcheck.command.text_report import lines
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, beside, checked, imported
 
@@ -170,3 +171,25 @@ def test_an_app_that_a_function_makes_is_right(tmp_path: Path, monkeypatch: pyte
     report = check_app(module.app, settings=SETTINGS, folder=tmp_path)
     report.assert_ok(strict=True)
     assert [each.name for each in report.functions] == ["ship"]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_ordered_is_a_guard(traced: bool, tmp_path: Path) -> None:
+    code = f"""
+import deco
+from singleton import Inbox, InboxMessage, ordered
+
+@queue()
+{"@deco.traced" if traced else ""}
+@ordered(Inbox("orders"))
+def ship(req: InboxMessage) -> None: ...
+"""
+    with beside(tmp_path, deco=TRACED):
+        report = checked(tmp_path, code.replace("@queue()", "@queue(arg_name='req')"))
+    assert report.findings == ()
+    (guard,) = report.functions[0].guards
+    assert (guard.decorator, guard.on_contention) == ("@ordered", "order")
+    assert report.lock("ship") == "webjobshost/inbox/orders/keys/{key}"
+    assert (tmp_path / guard.place.file).read_text().splitlines()[guard.place.line - 1] == '@ordered(Inbox("orders"))'
+    shown = "\n".join(lines(report.to_json(), "app", verbose=True))
+    assert "  @ordered  handles the messages of each key in order\n" in shown
