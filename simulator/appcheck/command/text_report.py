@@ -20,7 +20,6 @@ _POLICIES: Final = {
     "wait": "waits for the lock",
     "skip": "is skipped while another invocation has the lock",
     "raise": "fails while another invocation has the lock",
-    "order": "handles the messages of each key in order",
     "defer": "puts its message back while another invocation has the lock",
 }
 
@@ -58,6 +57,8 @@ def _guard(guard: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
         does += f", for at most {in_words(options['timeout']['value'])}"
     if guard["mode"] == "listener":
         does = "runs in one process, which listens until it ends"
+    if policy == "order":
+        does = "handles the messages of each key in order"
     yield from _wrapped(f"{guard['decorator']}  {does}", 2, 4)
     yield from _wrapped(f"lock     {_lock(guard)}", 4, 13)
     if guard["also"]:
