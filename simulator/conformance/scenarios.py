@@ -328,7 +328,10 @@ async def content_is_replaced_with_its_metadata_and_read_back_as_written(fixture
         for lease_id in (A, None):
             blob, read, _ = await store.get(name, lease_id, 2**21)
             assert read == body, f"{len(body)} bytes are read back as {len(read)}"
-            assert (blob.etag, blob.lease, dict(blob.metadata)) == (etag, "leased", metadata), "content: the rest"
+            told = blob.etag, blob.lease, dict(blob.metadata), blob.size
+            assert told == (etag, "leased", metadata, len(body)), "content: the rest"
+        seen = (await fixture.store.read(name)).size
+        assert seen == len(body), f"{len(body)} bytes are told as {seen}"
     await fixture.store.renew(name, A)
 
 

@@ -25,6 +25,11 @@ UNTIL_KEY: Final = "SingletonUntil"
 second on."""
 NOT_UNDERSTOOD: Final = "state not understood"
 """The reason of an error over content that can't be read as what it is marked as."""
+NOT_REPLACED: Final = (
+    "the blob has {:,} bytes of content which this package did not write, and which state would replace. Take another "
+    "blob for the lock, such as one with '.lock' behind the name; or delete the content, if nobody needs it"
+)
+"""Why no state is written into a blob with content that lacks the mark ``STATE_KEY``."""
 
 Json: TypeAlias = bool | int | float | str | list[Any] | tuple[Any, ...] | dict[str, Any] | None
 """What JSON has. A tuple is read back as a list; the keys of a dict are texts."""
@@ -103,7 +108,8 @@ class State:
             TypeError, ValueError: the value is neither JSON nor bytes, or too long. Nothing was written.
             LockLost: the hold is lost or was released. Nothing was written.
             LockClosed: as of ``read``.
-            StorageError: the storage refuses.
+            StorageError: the storage refuses, or the blob has content which this package did not write. Nothing was
+                written.
             StorageUnavailable: the storage does not answer, or did not answer before the hold was lost. The value may
                 be written or not: write again, or let the next holder decide by the state which the next holder reads.
         """
@@ -131,7 +137,6 @@ class State:
 def written_as(value: Json | bytes) -> Kept:
     """Return a value as it is kept. ``TypeError``, ``ValueError``: the value can't be kept."""
     kind, body = encoded(value)
-    _check_keys(value)
     if len(body) > MOST_STATE:
         raise ValueError(f"the state has {len(body):,} bytes: at most {MOST_STATE:,} are allowed")
     return Kept(body, {STATE_KEY: kind})
@@ -153,14 +158,16 @@ def encoded(value: Json | bytes) -> tuple[str, bytes]:
     if isinstance(value, bytes):
         return "bytes", value
     try:
-        return "json", json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+        body = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except TypeError as error:
         raise TypeError(f"{quoted(value)} can't be kept: {error}. Give a value of JSON, or bytes") from None
     except (ValueError, RecursionError) as error:  # NaN, a circle, half a surrogate pair
         raise ValueError(f"{quoted(value)} can't be kept as JSON: {error}") from None
+    check_keys(value)
+    return "json", body
 
 
-def _check_keys(value: object) -> None:
+def check_keys(value: object) -> None:
     """Refuse keys that JSON would turn into text, and perhaps into a text that is there as well: 1 into "1"."""
     left = [value]
     while left:
@@ -190,6 +197,13 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
         text = f"lock {lock!r}: its state is nested too deeply to be read here: read it with fewer calls on the stack"
         raise StorageError(text, lock=lock, reason=NOT_UNDERSTOOD) from None
     raise not_understood(lock, kind)
+
+
+def refuse_foreign(lock: str, kept: Kept) -> None:
+    """Raise ``StorageError`` if the blob has content without our mark: a pattern would replace the content."""
+    if kept.body and marked(kept.marks, STATE_KEY) is None:
+        text = f"lock {lock!r}: {NOT_REPLACED.format(len(kept.body))}"
+        raise StorageError(text, lock=lock, reason=NOT_UNDERSTOOD)
 
 
 def not_understood(lock: str, kind: str) -> StorageError:

@@ -23,13 +23,14 @@ import time
 from typing import TYPE_CHECKING
 
 from singleton.base.failover_mark import MARK_KEY, written_mark
-from singleton.base.state import MOST_STATE
+from singleton.base.state import MOST_STATE, NOT_REPLACED
 from singleton.stores.protocol import NOTHING, BlobState, ContentStore, LeaseStore, StoreFailure
 from singleton.stores.stamps import (
     EPOCH_KEY,
     EPOCHS_A_SECOND,
     Highest,
     epoch_in,
+    foreign_bytes,
     kept_in,
     recorded_epoch,
     signature,
@@ -79,6 +80,7 @@ class FencingCounter:
         self._section = 0
         self._etag = ""
         self._others = NOTHING  # foreign metadata
+        self._foreign = 0  # bytes of foreign content
         self._clocks = 0.0
         self._told_of_a_long_hold = False
         self._doubtful = False
@@ -89,7 +91,7 @@ class FencingCounter:
         made = await self._store.create(self._name, self._signed(NOTHING, owner))
         if made is None:
             return False
-        self._etag, self._others = made.etag, NOTHING
+        self._note(made)
         epoch, given = made.modified * EPOCHS_A_SECOND, max(self._epoch, self._highest.epoch)
         self._begin(max(epoch, given))
         if epoch <= given:  # deleted within the second: these tokens were given
@@ -229,7 +231,11 @@ class FencingCounter:
         """Go on from a blob after a write of ours whose reply was lost."""
         if recorded_epoch(state) != self._epoch:
             raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", _STAMPED_BY_OTHERS)
+        self._note(state)
+
+    def _note(self, state: BlobState) -> None:
         self._etag, self._others = state.etag, unsigned(state.metadata, counts=self.counts)
+        self._foreign = foreign_bytes(state)
 
     def _in_order(self) -> asyncio.Lock:
         """Return the lock under which writes are sent one after another: a write replaces the metadata as a whole."""
@@ -241,7 +247,8 @@ class FencingCounter:
         """Read the blob. If the epoch can't be read, nothing is remembered, so the next stamp reads again."""
         state = await self._store.read(self._name)
         epoch = max(self._epoch, self._highest.epoch, epoch_in(state)) if self.counts else 0
-        self._etag, self._others, self._epoch = state.etag, unsigned(state.metadata, counts=self.counts), epoch
+        self._note(state)
+        self._epoch = epoch
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1
@@ -271,6 +278,8 @@ class FencingCounter:
 
     async def _put_content(self, lease_id: str, metadata: dict[str, str], body: bytes) -> str:
         """Write content. Until an answer arrives, the service may carry out the write at any time."""
+        if self._foreign:
+            raise StoreFailure(400, None, NOT_REPLACED.format(self._foreign))
         before, self._doubtful = self._doubtful, True
         try:
             return await self._contents().put(self._name, lease_id, metadata, self._etag, body)
@@ -297,8 +306,8 @@ class FencingCounter:
 
     @property
     def keeps_content(self) -> bool:
-        """Tell whether content is kept in the blob, as this process last saw it, or may be."""
-        return self._doubtful or any(map(tells_of_content, self._others))
+        """Tell whether content is in the blob, as this process last saw it, or may be."""
+        return self._doubtful or self._foreign > 0 or any(map(tells_of_content, self._others))
 
     def next_token(self) -> int:
         """Return the token of the next section under a lease that was stamped, or needed no stamp."""

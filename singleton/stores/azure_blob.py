@@ -214,6 +214,7 @@ def _seen(properties: BlobProperties) -> BlobState:
         modified=int(properties.last_modified.timestamp()),
         metadata=dict(properties.metadata or {}),
         endless=properties.lease.duration == "infinite",
+        size=properties.size,
     )
 
 

@@ -178,6 +178,7 @@ def _seen(headers: Headers) -> BlobState:
         modified=int(date(headers["Last-Modified"])),
         metadata=_metadata(headers),
         endless=headers.get("x-ms-lease-duration") == "infinite",
+        size=int(headers.lowered.get("content-length", 0)),
     )
 
 

@@ -19,10 +19,9 @@ IN_USE: Final = "LeaseIdMissing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed(BlobState):
-    """A blob as a listing shows it, with its ``size`` in bytes."""
+    """A blob as a listing shows it."""
 
     name: str
-    size: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

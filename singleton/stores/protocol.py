@@ -148,6 +148,7 @@ class BlobState:
         etag: changes with content and metadata only.
         modified: Last-Modified, whole seconds since 1970. Leases don't change Last-Modified.
         endless: whether the lease never expires.
+        size: bytes of content.
     """
 
     etag: str
@@ -155,6 +156,7 @@ class BlobState:
     modified: int
     metadata: Mapping[str, str] = field(default_factory=dict)
     endless: bool = False
+    size: int = 0
 
     @property
     def held(self) -> bool:

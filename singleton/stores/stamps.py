@@ -100,6 +100,11 @@ def without_content(metadata: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in metadata.items() if not tells_of_content(key)}
 
 
+def foreign_bytes(state: BlobState) -> int:
+    """Return how many bytes of content without the mark of this package's state the blob has."""
+    return state.size if metadata_value(state, STATE_KEY) is None else 0
+
+
 def kept_in(found: Content) -> Kept:
     """Return the content of a blob with the marks that tell of it."""
     marks = {key: value for key, value in found.blob.metadata.items() if tells_of_content(key)}

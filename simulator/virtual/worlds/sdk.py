@@ -105,7 +105,7 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
             return _refusal(request, failure)
         if isinstance(answer, Content):
             return _content(request, answer)
-        return _Response(request, _SUCCESS.get(call, 200), _headers(call, args, answer, 0), b"")
+        return _Response(request, _SUCCESS.get(call, 200), _headers(call, args, answer), b"")
 
     async def open(self) -> None:
         """Nothing to open."""
@@ -178,7 +178,7 @@ def _metadata(request: HttpRequest) -> dict[str, str]:
     return {key[len(_META) :]: value for key, value in request.headers.items() if key.startswith(_META)}
 
 
-def _headers(call: str, args: tuple[Any, ...], answer: Any, length: int) -> dict[str, str]:
+def _headers(call: str, args: tuple[Any, ...], answer: Any) -> dict[str, str]:
     if not isinstance(answer, BlobState):
         lease_id = {"acquire": args[0], "renew": answer}.get(call) if args else None
         etag = answer if call in ("acquire", "write", "put") else '"0x0"'
@@ -187,7 +187,7 @@ def _headers(call: str, args: tuple[Any, ...], answer: Any, length: int) -> dict
     return {
         "etag": answer.etag,
         "last-modified": formatdate(answer.modified, usegmt=True),
-        "content-length": str(length),
+        "content-length": str(answer.size),
         "x-ms-blob-type": "BlockBlob",
         "x-ms-lease-state": answer.lease,
         "x-ms-lease-status": _STATUS.get(answer.lease, "unlocked"),
@@ -198,7 +198,7 @@ def _headers(call: str, args: tuple[Any, ...], answer: Any, length: int) -> dict
 def _content(request: HttpRequest, content: Content) -> AsyncHttpResponse:
     """Answer with what is kept in a blob. The SDK asks for a range of it, of which an empty one has none."""
     length = len(content.body)
-    headers = {**_headers("get", (), content.blob, length), "date": formatdate(content.at, usegmt=True)}
+    headers = {**_headers("get", (), content.blob), "date": formatdate(content.at, usegmt=True)}
     if "x-ms-range" not in request.headers:
         return _Response(request, 200, headers, content.body)
     if not length:

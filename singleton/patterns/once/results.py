@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base import clock
 from singleton.base.errors import ConfigurationError, ResultNotKept
-from singleton.base.state import MOST_STATE, OUTCOME, STATE_KEY, UNTIL_KEY, Kept, expired, marked, not_understood
+from singleton.base.state import (
+    MOST_STATE,
+    OUTCOME,
+    STATE_KEY,
+    UNTIL_KEY,
+    Kept,
+    check_keys,
+    expired,
+    marked,
+    not_understood,
+    refuse_foreign,
+)
 from singleton.base.words import quoted
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
@@ -72,6 +83,7 @@ def outcome_in(lock: str, kept: Kept, at: float) -> Outcome | None:
     Raises:
         StorageError: the blob's content is no outcome.
     """
+    refuse_foreign(lock, kept)
     kind = marked(kept.marks, STATE_KEY)
     if kind is None or expired(kept.marks, at):
         return None
@@ -110,6 +122,7 @@ def _encoded(value: Any) -> dict[str, Any]:
         raise TypeError(f"{quoted(value)} can't be kept ({error}): {_CAN}") from None
     except (ValueError, RecursionError) as error:  # NaN, a circle
         raise ValueError(f"{quoted(value)} can't be kept ({error}): {_CAN}") from None
+    check_keys(value)
     return {"json": value}
 
 

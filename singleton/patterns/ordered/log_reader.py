@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from singleton.base.errors import StorageError
-from singleton.base.state import read_as, written_as
+from singleton.base.state import read_as, refuse_foreign, written_as
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.patterns.ordered.entries import entries_in, not_understood
@@ -64,6 +64,7 @@ class Position:
     @classmethod
     def read(cls, lock: str, kept: Kept) -> Position:
         """Return the position in the kept state. ``StorageError``: the state is not understood."""
+        refuse_foreign(lock, kept)
         told: Any = read_as(lock, kept, {})
         try:
             return cls(**{name: told[name] for name in (each.name for each in fields(cls)) if name in told})

@@ -37,8 +37,8 @@ ONCE: tuple[Mutant, ...] = (
     Mutant(
         name="content that others wrote is not seen",
         file=FENCING,
-        old="        return self._doubtful or any(map(tells_of_content, self._others))",
-        new="        return self._doubtful",
+        old=" or any(map(tells_of_content, self._others))",
+        new="",
         breaks="one that waited does again what it waited for",
         among="once",
     ),
@@ -105,6 +105,15 @@ ONCE: tuple[Mutant, ...] = (
         breaks="the first gets a tuple, and a repeat a list",
         by=(FUNCTION_TESTS,),
         why="the results of worlds are numbers",
+    ),
+    Mutant(
+        name="empty outputs are forgotten",
+        file=GUARD,
+        old="_outputs(call.arguments) if output.get() is not None}",
+        new="_outputs(call.arguments) if output.get()}",
+        breaks="an output that was set to an empty text is not set again",
+        by=(FUNCTION_TESTS,),
+        why="the functions of worlds have no outputs",
     ),
     Mutant(
         name="results of functions are kept for a week",

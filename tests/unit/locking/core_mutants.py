@@ -23,6 +23,7 @@ from tests.unit.locking import test_lock_storage as storage
 from tests.unit.locking import test_lock_timeouts as timeouts
 from tests.unit.locking import test_lock_turns as turns
 from tests.unit.locking import test_lock_unknown as unknown
+from tests.unit.locking import test_state_kept as state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -308,6 +309,10 @@ OTHERS: list[Killed] = [
     (
         Mutant("a stale copy of the metadata", FENCING, "if etag != self._etag:", "if not self._etag:"),
         fencing.test_metadata_that_changed_since_our_last_stamp_is_read_again,
+    ),
+    (
+        Mutant("content of others is replaced", FENCING, "        if self._foreign:\n", "        if False:\n"),
+        state.test_content_of_somebody_else_is_not_replaced_nor_removed,
     ),
     (
         Mutant("one token for all sections", FENCING, "* SECTIONS + self._section", "* SECTIONS"),

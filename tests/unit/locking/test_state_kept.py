@@ -18,6 +18,7 @@ from singleton.locking.lock import Lock, release
 from singleton.locking.section import Section
 from singleton.locking.section_state import SectionState
 from singleton.testing.storage.memory_store import MemoryLeaseStore
+from tests.support.empty_values import EMPTY
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered, answered_in_between
 from tests.support.semaphores import Host
 from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, virtual, virtual_loop
@@ -91,9 +92,10 @@ async def test_bytes_are_read_back_as_bytes_and_json_as_json() -> None:
     lock = lock_on(Network())
     async with held(lock) as hold:
         state = state_of(hold)
-        for value in (b"", bytes(range(256)), None, 0, "ä\u2028", [1.5, {"a": [True]}], ""):
+        for value in (*EMPTY, bytes(range(256)), "ä\u2028", [1.5, {"a": [True]}]):
             await state.awrite(value)
-            assert await state.aread("nothing") == value
+            read = await state.aread("nothing")
+            assert (type(read), read) == (type(value), value)
         await state.aremove()
         assert await state.aread("nothing") == "nothing"
 
@@ -158,6 +160,58 @@ async def test_what_is_nested_too_deeply_for_who_reads_it_is_an_error_that_says_
         network.service._blobs[NAME].body = b"[" * 100_000 + b"]" * 100_000
         with pytest.raises(StorageError, match="nested too deeply"):
             await state_of(hold).aread()
+
+
+async def with_content(service: MemoryLeaseStore, content: bytes) -> None:
+    """Give the lock's blob content of the app's own."""
+    await service.create(NAME)
+    await service.acquire(NAME, foreign_id(), 60)
+    await service.put(NAME, foreign_id(), {"author": "me"}, (await service.read(NAME)).etag, content)
+    await service.release(NAME, foreign_id())
+
+
+@virtual
+async def test_content_of_somebody_else_is_not_replaced_nor_removed() -> None:
+    network = Network()
+    await with_content(network.service, b'{"documents": ["a", "b"]}')
+    async with held(lock_on(network)) as hold:
+        assert await state_of(hold).aread("nothing") == "nothing"
+        for act in (state_of(hold).awrite({"cursor": 1}), state_of(hold).awrite(b""), state_of(hold).aremove()):
+            with pytest.raises(
+                StorageError, match=rf"lock '{NAME}': .* has 25 bytes of content .* not write.*'\.lock'"
+            ):
+                await act
+        assert not hold.lost.is_set()
+    blob = network.service._blobs[NAME]
+    assert (blob.body, blob.metadata["author"]) == (b'{"documents": ["a", "b"]}', "me")
+    assert "put" not in network.calls()
+
+
+@virtual
+async def test_content_that_comes_while_the_lock_is_held_is_not_replaced_either() -> None:
+    network = Network()
+    async with held(lock_on(network)) as hold:
+        await state_of(hold).awrite("ours")
+        assert hold.lease_id is not None
+        service, metadata = network.service, {"SingletonEpoch": network.service._blobs[NAME].metadata["SingletonEpoch"]}
+        await service.put(NAME, hold.lease_id, metadata, (await service.read(NAME)).etag, b"theirs")
+        with pytest.raises(StorageError, match="has 6 bytes of content"):
+            await state_of(hold).awrite("ours again")
+    assert network.service._blobs[NAME].body == b"theirs"
+
+
+@virtual
+async def test_state_may_be_written_again_once_the_foreign_content_is_gone() -> None:
+    network = Network()
+    await with_content(network.service, b"theirs")
+    lock = lock_on(network)
+    async with held(lock) as hold:
+        with pytest.raises(StorageError, match="has 6 bytes"):
+            await state_of(hold).awrite(1)
+    await with_content(network.service, b"")
+    async with held(lock) as hold:
+        await state_of(hold).awrite(1)
+    assert await read_by(lock_on(network, 2)) == 1
 
 
 # --- who may ----------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from singleton import (
 from singleton.base.state import STATE_KEY, UNTIL_KEY
 from singleton.patterns.once.keys import once_name
 from singleton.testing import lose, memory_locks, virtual_time
+from tests.support.empty_values import EMPTY
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, answered
 from tests.support.once_hosts import hosts
@@ -216,21 +217,24 @@ async def test_until_when_counts_the_time_that_the_work_took() -> None:
 @pytest.mark.parametrize(
     ("result", "read"),
     [
-        (None, None),
-        (0, 0),
+        *((empty, empty) for empty in EMPTY),
         (b"\x00\xff", b"\x00\xff"),
         ({"a": [1, 2.5, None, "ä", "\ud800"]}, {"a": [1, 2.5, None, "ä", "\ud800"]}),
         ((1, 2), [1, 2]),
-        ({1: "one"}, {"1": "one"}),
     ],
+    ids=repr,
 )
 def test_the_first_gets_what_a_repeat_will_get(thread: LockThread, result: object, read: object) -> None:
     with LockClient() as locks:
-        assert once(locks, "42").run(lambda: result) == read
-        assert once(locks, "42").run(lambda: "another") == read
+        for given in (once(locks, "42").run(lambda: result), once(locks, "42").run(lambda: "another")):
+            assert (type(given), given) == (type(read), read)
 
 
-@pytest.mark.parametrize("result", [object(), float("nan"), {"a": {1, 2}}, "x" * 9_000_000], ids=lambda _: "")
+@pytest.mark.parametrize(
+    "result",
+    [object(), float("nan"), {"a": {1, 2}}, "x" * 9_000_000, {1: "one", "1": "text"}, [({None: 0},)]],
+    ids=lambda _: "",
+)
 def test_a_result_that_cant_be_kept_is_an_error_for_all_and_it_is_done_all_the_same(
     thread: LockThread, result: object
 ) -> None:

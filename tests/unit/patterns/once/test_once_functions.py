@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
-from singleton import ConfigurationError, LockLost, LockNotAcquired, ResultNotKept, ScopeError, current_hold, once
+from singleton import (
+    ConfigurationError,
+    LockLost,
+    LockNotAcquired,
+    ResultNotKept,
+    ScopeError,
+    StorageError,
+    current_hold,
+    once,
+)
 from singleton import singleton as one_at_a_time
 from singleton.base.events import LockEvent, subscribe
 from singleton.decorator import guards_of
 from singleton.testing import held_elsewhere, memory_locks
-from tests.support.lock_thread import Context, LockThread, an_app, outcome
+from tests.support.empty_values import EMPTY
+from tests.support.lock_thread import FOREIGN, Context, LockThread, an_app, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -271,6 +281,34 @@ class Out:
         return self.value
 
 
+@both
+@pytest.mark.parametrize("empty", EMPTY, ids=repr)
+def test_an_empty_result_and_an_empty_output_are_given_again_as_they_were(
+    thread: LockThread, kind: str, empty: Any
+) -> None:
+    def body(msg: str, out: Any) -> Any:
+        out.set(empty)
+        return empty
+
+    async def body_async(msg: str, out: Any) -> Any:
+        return body(msg, out)
+
+    body_async.__name__ = "body"
+    ship = once(key="Id")(body_async if kind == "async" else body)
+    for again in (False, True):
+        out = Out()
+        out.value = "unset"
+        given = invoked(ship, msg='{"Id": 7}', out=out)
+        left = "unset" if again and empty is None else empty  # None is no output
+        assert (type(given), given, type(out.value), out.value) == (type(empty), empty, type(left), left)
+
+
+def test_an_empty_response_is_given_again_as_it_was(thread: LockThread) -> None:
+    ship = job("sync", lambda _: func.HttpResponse(b"", status_code=204, mimetype=""))
+    for each in (invoked(ship, msg=request(body=b'{"Id": 7}')) for _ in range(2)):
+        assert (each.status_code, each.mimetype, each.get_body()) == (204, "", b"")
+
+
 def test_what_was_put_into_outputs_is_put_there_again(thread: LockThread) -> None:
     ran: list[str] = []
 
@@ -304,6 +342,23 @@ def test_a_result_that_cant_be_kept_is_returned_once_and_a_repeat_fails(
     with pytest.raises(ResultNotKept, match=r"'once/app/ship/7' is done, and will not be done again"):
         invoked(ship, msg='{"Id": 7}')
     assert len(ran) == 1
+
+
+@both
+def test_a_blob_with_content_of_somebody_else_is_refused_before_the_work(thread: LockThread, kind: str) -> None:
+    lock, ran = "once/app/ship/7", list[str]()
+
+    async def fill() -> None:
+        etag = (await thread.memory.read(lock)).etag
+        await thread.memory.put(lock, FOREIGN, {}, etag, b"theirs")
+
+    thread.taken_by_another_process(lock)
+    thread.do(fill)
+    thread.given_back_by_the_other(lock)
+    with pytest.raises(StorageError, match="has 6 bytes of content which this package did not write"):
+        invoked(job(kind, ran.append), msg='{"Id": 7}')
+    assert ran == []
+    assert thread.memory._blobs[lock].body == b"theirs"
 
 
 def test_a_promise_is_no_result_and_nothing_is_kept(thread: LockThread) -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import AsyncLockClient, ConfigurationError, Hold, Inbox, LockLost, current_hold
+from singleton import AsyncLockClient, ConfigurationError, Hold, Inbox, LockLost, StorageError, current_hold
 from singleton.patterns.ordered.bells import Bell
 from singleton.runtime.lock_thread import runtime
 from singleton.testing import lose, memory, virtual_time
 from singleton.testing.storage.memory_queue import MemoryMessageStore
+from tests.support.empty_values import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -107,7 +108,8 @@ async def test_two_workers_never_handle_one_key_at_once_and_what_comes_meanwhile
 async def test_bodies_are_what_was_sent_and_any_text_is_a_key() -> None:
     inbox, seen = Inbox("orders"), list[Any]()
     keys = ["a/b", "a.", "..", "ä €", "x" * 2_000, "%2F", "!", " b ", "a\nb", "~" + "0" * 64]
-    bodies: list[Any] = [b"\x00\n{", {"a": [1, None]}, "text", None, 1.5, b"", [], "€", {}, "\n"]
+    bodies: list[Any] = [b"\x00\n{", {"a": [1, None]}, "text", 1.5, "€", "\n", *EMPTY]
+    keys += [f"empty {number}" for number in range(len(bodies) - len(keys))]
     for key, body in zip(keys, bodies, strict=True):
         await inbox.asend(key, body)
 
@@ -117,6 +119,28 @@ async def test_bodies_are_what_was_sent_and_any_text_is_a_key() -> None:
     async with inbox.worker(handle, keys=20):
         await asyncio.sleep(2)
     assert sorted(seen, key=str) == sorted(zip(keys, bodies, strict=True), key=str)
+
+
+@virtual_time
+async def test_a_body_with_a_key_that_json_would_change_is_not_sent() -> None:
+    inbox = Inbox("orders")
+    bodies: list[Any] = [{1: "one", "1": "text"}, [({None: 0},)]]
+    for body in bodies:
+        with pytest.raises(TypeError, match=r"its key (1|None) is not a text"):
+            await inbox.asend("k", body)
+    assert await inbox.alook() == 0
+
+
+@virtual_time
+async def test_a_keys_lock_with_content_of_somebody_else_handles_nothing_and_replaces_nothing() -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await inbox.asend("k", 1)
+    await store().start_log("inbox/orders/keys/k", {})
+    store()._blobs["inbox/orders/keys/k"].body = b"theirs"
+    with pytest.raises(StorageError, match="has 6 bytes of content which this package did not write"):
+        await inbox.ahandle(BELL, handler.__call__)
+    assert handler.seen == []
+    assert store()._blobs["inbox/orders/keys/k"].body == b"theirs"
 
 
 @virtual_time
