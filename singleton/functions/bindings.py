@@ -10,12 +10,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singleton.base.errors import ScopeError
 from singleton.base.json_values import read_json
 from singleton.functions.message_properties import ATTRIBUTES, ON_EVENTS, held, is_binary, own_id
-from singleton.functions.triggers import NAMED
+from singleton.functions.triggers import NAMED, ToolCall
 
 if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
@@ -48,6 +49,8 @@ class Payload:
 
 def is_message(value: object) -> bool:
     """Tell whether it is a message, event or request: something that has a body, beside plain values."""
+    if isinstance(value, ToolCall) or _is_prompt(value):
+        return True
     return _can(value, "get_body") or _can(value, "get_json") or _is_sdk_message(value) or _is_streamed_request(value)
 
 
@@ -68,7 +71,34 @@ def payload_of(parameter: str, value: Any, trigger: Trigger | None) -> Payload |
         return _streamed_request(parameter, value)
     if is_blob(value):
         return _blob(parameter, value, trigger)
+    if isinstance(value, ToolCall):
+        return _called(value)
+    if _is_prompt(value):
+        return _called({"name": value.name, "sessionid": value.sessionid, "arguments": value.arguments})
     return None if value is None else _plain(parameter, value, trigger)
+
+
+def tool_payload(arguments: Mapping[str, Any], trigger: Trigger) -> Payload:
+    """Return the payload of an MCP tool: the arguments that its caller gave, and the defaults of those left out.
+
+    ``arguments`` of the invocation: the whole call as JSON, or the tool's own with the call beside them.
+    """
+    call = arguments.get(trigger.parameter)
+    if trigger.is_spread and not isinstance(call, ToolCall):
+        call = {"arguments": arguments}
+    elif isinstance(call, str | bytes):
+        call = _json_properties(lambda: arguments[trigger.parameter])
+    return _called(call or {}, trigger.defaults)
+
+
+def _called(call: Mapping[str, Any], defaults: Mapping[str, Any] = MappingProxyType({})) -> Payload:
+    """Of a tool or a prompt of MCP: its arguments win over the call's other names, such as ``sessionid``."""
+    names = FromJson({**call, **defaults, **(call.get("arguments") or {})})
+    return Payload(read=lambda: names, layers=(lambda: names,))
+
+
+def _is_prompt(value: object) -> bool:
+    return isinstance(getattr(value, "arguments", None), Mapping) and hasattr(value, "sessionid")
 
 
 def _can(value: object, *methods: str) -> bool:
@@ -80,10 +110,22 @@ def _can(value: object, *methods: str) -> bool:
 
 def _message(message: Any, trigger: Trigger | None) -> Payload:
     """Of queues, Service Bus, Event Hubs and Kafka: the body wins (H-47), unless bytes are asked for (H-80)."""
-    read: Callable[[], object] = message.get_body
+    read: Callable[[], object] = partial(_unwrapped, message) if hasattr(message, "partition") else message.get_body
     bodys, own = partial(_json_properties, read), (partial(_own, message), partial(_metadata, message))
     layers: tuple[Layer, ...] = (*own, bodys) if is_binary(trigger) else (bodys, *own)
-    return Payload(read=read, layers=layers, find_id=partial(own_id, message, "id", "message_id", trigger=trigger))
+    return Payload(read=read, layers=layers, find_id=partial(own_id, message, trigger))
+
+
+def _unwrapped(event: Any) -> object:
+    """Return the body of a Kafka event; of an envelope the names of the JSON in it, and the envelope's over these.
+
+    The extension has an envelope around a text, and none around bytes or an Avro record.
+    """
+    body: object = event.get_body()
+    envelope = _json_properties(lambda: body)
+    if not envelope.keys() >= _ENVELOPE:
+        return body
+    return FromJson({**_json_properties(lambda: envelope["Value"]), **envelope})
 
 
 def _own(message: Any) -> dict[str, object]:
@@ -149,6 +191,7 @@ def _refuse(parameter: str, what: str) -> object:
     )
 
 
+_ENVELOPE = {"Key", "Offset", "Partition", "Timestamp", "Topic", "Value"}
 _BLOB = {"BlobTrigger": "name", "Uri": "uri", "Properties": "blob_properties", "Metadata": "metadata"}
 
 
@@ -214,9 +257,7 @@ def _sdk_message(message: Any) -> Payload:
         found = held(message, ON_EVENTS) | held(message, ATTRIBUTES)
         return {name: _of_amqp(value) for name, value in found.items()}
 
-    return Payload(
-        read=read, layers=(partial(_json_properties, read), own), find_id=partial(_text, message, "message_id")
-    )
+    return Payload(read=read, layers=(partial(_json_properties, read), own), find_id=partial(own_id, message))
 
 
 def _of_amqp(value: Any) -> Any:

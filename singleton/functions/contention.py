@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 from singleton.base.errors import ConfigurationError
 from singleton.base.tasks import decided
 from singleton.base.words import check_arity, did_you_mean, quoted
-from singleton.functions.message_properties import own, replaced_names
+from singleton.functions.bindings import is_message
+from singleton.functions.message_properties import own, own_id, replaced_names
 
 if TYPE_CHECKING:
     from singleton.base.events import Call
@@ -31,8 +32,8 @@ class Contention:
         function: name of the function.
         lock: name of the lock's blob.
         owner: the invocation's id.
-        message_id: id of the message; None without a message, or if the body has an ``Id``, which the host shows
-            instead (H-80).
+        message_id: id of the message, or an event's sequence number if there is no id; None without a message, or if
+            the body has an ``Id``, which the host shows instead (H-80).
         dequeue_count: how often the message has been received, this time included; 0: unknown, for example because
             the body has a ``DequeueCount``.
         waiting: how many further invocations of this process wait for the lock now.
@@ -49,15 +50,14 @@ class Contention:
     def over(cls, call: Call, trigger: Trigger | None, waiting: int = 0) -> Contention:
         """Return the contention of an invocation; its trigger may be unknown. ``waiting``: how many others wait."""
         values = call.arguments.values() if trigger is None else [call.arguments.get(trigger.parameter)]
-        message = next((value for value in values if callable(getattr(value, "get_body", None))), None)
-        replaced = frozenset() if message is None else replaced_names(message, trigger)
-        name = own(message, "id", replaced) or own(message, "message_id", replaced)
+        message = next(filter(is_message, values), None)
+        replaced = replaced_names(message, trigger)
         count = own(message, "dequeue_count", replaced) or own(message, "delivery_count", replaced)
         return cls(
             function=call.function,
             lock=call.lock,
             owner=call.owner,
-            message_id=name if isinstance(name, str) else None,
+            message_id=own_id(message, trigger),
             dequeue_count=count if isinstance(count, int) else 0,
             waiting=waiting,
         )

@@ -15,8 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.events import Call
-from singleton.functions.bindings import FromJson, Layer, Payload, is_blob, is_message, is_plain, payload_of
-from singleton.functions.triggers import ACTIVITY, Trigger, invocation_id, refuse_none, refuse_policy
+from singleton.base.words import quoted
+from singleton.functions.bindings import (
+    FromJson,
+    Layer,
+    Payload,
+    is_blob,
+    is_message,
+    is_plain,
+    payload_of,
+    tool_payload,
+)
+from singleton.functions.triggers import ACTIVITY, MCP_TOOL, Trigger, invocation_id, refuse_none, refuse_policy
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.scopes.template import BoundNames, value_at
 
@@ -113,9 +123,11 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
     Raises:
         ScopeError: it is a batch, or several parameters may be meant.
     """
+    if trigger is not None and trigger.type == MCP_TOOL:
+        return tool_payload(arguments, trigger)
     if trigger is not None and trigger.parameter in arguments:
         candidates = [trigger.parameter]
-    elif any(isinstance(getattr(value, "past_due", None), bool) for value in arguments.values()):  # a timer
+    elif has_tick(arguments):
         return None
     else:
         messages = [name for name, value in arguments.items() if is_message(value) or _is_batch(value, of=is_message)]
@@ -133,6 +145,11 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
     if _is_batch(value) and (trigger is None or trigger.type != ACTIVITY):
         value = _the_only_one(name, value)
     return payload_of(name, value, trigger)
+
+
+def has_tick(arguments: Mapping[str, Any]) -> bool:
+    """Tell whether one of them is what a timer delivers."""
+    return any(isinstance(getattr(value, "past_due", None), bool) for value in arguments.values())
 
 
 def _may_be_payload(value: object) -> bool:
@@ -251,10 +268,23 @@ class Declaration:
             from singleton.functions.message_deferral import check_message
 
             check_message(function, self.trigger, arguments)
-        scopes = self._scopes(arguments)
-        lock, shown = self._lock(function, scopes), "" if self.scope_hash else ".".join(scopes)
+        lock, scopes = self._lock_of(function, arguments)
+        shown = "" if self.scope_hash else ".".join(scopes)
         storage = getattr(context, "thread_local_storage", None)
         return Call(lock, function, invocation_id(context), arguments, self.mode, storage, shown)
+
+    def _lock_of(self, function: str, arguments: Mapping[str, Any]) -> tuple[str, list[str]]:
+        """Return the name of an invocation's lock, and the scopes in the name. A ``ScopeError`` names the message."""
+        try:
+            scopes = self._scopes(arguments)
+            return self._lock(function, scopes), scopes
+        except ScopeError as error:
+            with contextlib.suppress(ScopeError):  # a batch, or several payloads
+                payload = find_payload(arguments, self.trigger)
+                name = None if payload is None else payload.find_id()
+                if name is not None and (message := f"message {quoted(name)}") not in str(error):
+                    error.args = (f"{error}. This is {message}",)
+            raise
 
     def _lock(self, function: str, scopes: list[str]) -> str:
         named = self.name or function
@@ -341,7 +371,7 @@ class Declaration:
         address = self._address_of(self._place, call.lock)
         if self.also is None:
             return (address,)
-        lock = self.also._lock(call.function, self.also._scopes(call.arguments))  # noqa: SLF001 - one more of our kind
+        lock, _ = self.also._lock_of(call.function, call.arguments)  # noqa: SLF001 - one more of our kind
         old = self.also._address_of(self.also._place, lock)  # noqa: SLF001
         if old.blob == address.blob:
             raise ConfigurationError(

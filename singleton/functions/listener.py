@@ -18,6 +18,7 @@ from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeErro
 from singleton.base.events import tell
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
+from singleton.functions.declaration import has_tick
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import QUEUE, TIMER, refuse_none
 from singleton.runtime.cancellation import unless_lost
@@ -205,20 +206,10 @@ class ListenerGuard(Guard):
         trigger = self.trigger
         if self._puts_back(trigger):
             return "defer"
-        if trigger is not None and trigger.type == TIMER:
-            return "skip"
-        return "raise" if _has_payload(call.arguments, trigger) else "skip"
+        ticks = trigger.type == TIMER if trigger is not None else not call.arguments or has_tick(call.arguments)
+        return "skip" if ticks else "raise"
 
 
 def _refuse_none(function: str, trigger: Trigger | None) -> None:
     """Refuse an output that can't be None: in a process that is not the listener, an invocation ends as None."""
     refuse_none(function, "mode='listener' in a process that is not the listener", trigger, "on_contention='raise'")
-
-
-def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:
-    from singleton.functions.declaration import find_payload
-
-    try:
-        return find_payload(arguments, trigger) is not None
-    except ScopeError:  # several payloads, or a batch
-        return True

@@ -61,10 +61,7 @@ def is_binary(trigger: Trigger | None) -> bool:
 
 def replaced_names(message: Any, trigger: Trigger | None = None) -> frozenset[str]:
     """Return the attributes of a message that are, or may be, its body's. An unknown trigger may ask for text."""
-    body = None if is_binary(trigger) else message.get_body()
-    if not isinstance(body, str | bytes):
-        return frozenset()
-    theirs = _properties(body)
+    theirs = _properties(message, trigger)
     return frozenset(attribute for name, attribute in ATTRIBUTES.items() if name.casefold() in theirs)
 
 
@@ -73,26 +70,42 @@ def own(message: object, attribute: str, replaced: frozenset[str]) -> Any:
     return None if attribute in replaced else getattr(message, attribute, None)
 
 
-def own_id(message: object, *attributes: str, trigger: Trigger | None = None) -> str | None:
-    """Return the message's id: the first of ``attributes`` with a value that the body does not replace."""
-    given = [name for name in attributes if isinstance(getattr(message, name, None), str)]
-    replaced = replaced_names(message, trigger) if given else frozenset()
-    return next((found for name in given if (found := own(message, name, replaced))), None)
+def own_id(message: object, trigger: Trigger | None = None) -> str | None:
+    """Return the id of the message itself, of an event its sequence number; None: no id, or it may be the body's."""
+    theirs = _properties(message, trigger)
+    for name in ("id", "message_id", "sequence_number"):
+        shown = getattr(message, name, None)
+        text = shown.decode("utf-8", "replace") if isinstance(shown, bytes) else str(shown)
+        if isinstance(shown, str | bytes | int) and text and not _may_be_bodys(text, name.replace("_", ""), theirs):
+            return text
+    return None
 
 
-def _properties(body: str | bytes) -> frozenset[str] | str:
-    """Return the names that the body's object has, in lower case; of what only the host may read, the whole text.
+def _may_be_bodys(shown: str, name: str, theirs: Mapping[str, list[object]] | str) -> bool:
+    """Tell whether the host may have taken what it shows for ``name`` from the body; an object it shows as JSON."""
+    if isinstance(theirs, str):
+        return name in theirs
+    return any(shown.startswith("{") if isinstance(value, Mapping) else value != "" for value in theirs.get(name, ()))
 
-    It reads more than JSON: comments, single quotes, names without quotes.
+
+def _properties(message: Any, trigger: Trigger | None) -> Mapping[str, list[object]] | str:
+    """Return what the body's object has, by names in lower case; of what only the host may read, the whole text.
+
+    It reads more than JSON: comments, single quotes, names without quotes. An SDK's message shows nothing of its body.
     """
+    body = message.get_body() if hasattr(message, "get_body") and not is_binary(trigger) else None
+    if not isinstance(body, str | bytes):
+        return {}
     try:
         read = read_json(body)
     except ScopeError:
         text = (body if isinstance(body, str) else body.decode("utf-8", "replace")).strip().casefold()
-        return text if text.startswith("{") and text.endswith("}") else frozenset()
-    if not isinstance(read, Mapping):
-        return frozenset()
-    return frozenset(name.casefold() for name, value in read.items() if not (value is None or isinstance(value, list)))
+        return text if text.startswith("{") and text.endswith("}") else {}
+    theirs: dict[str, list[object]] = {}
+    for name, value in read.items() if isinstance(read, Mapping) else ():
+        if not (value is None or isinstance(value, list)):
+            theirs.setdefault(name.casefold(), []).append(value)
+    return theirs
 
 
 def is_whole(message: Any, trigger: Trigger) -> bool:

@@ -15,6 +15,7 @@ import re
 import sys
 from contextvars import ContextVar
 from itertools import dropwhile, takewhile
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from singleton.base.errors import ConfigurationError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 ACTIVITY: Final = "activityTrigger"
+MCP_TOOL: Final = "mcpToolTrigger"
 QUEUE: Final = "queueTrigger"
 TIMER: Final = "timerTrigger"
 NAMED: Final = {
@@ -39,7 +41,7 @@ NEVER_NONE: Final = frozenset({"blob", "cosmosDB", "eventGrid", "http", "kafka",
 ORDERED_MARK: Final = "__ordered__"
 """The attribute of a function with ``@ordered``: the inbox."""
 _HTTP = "httptrigger"
-_MCP_TOOL = "mcpToolTrigger"
+_SPREADS = ".mcp_tool.<locals>"
 _ON_LOOP = re.compile(r"\s*@[\w.]+\.mcp_tool\(")
 _BETWEEN = re.compile(r"\s*@([\w.]+\.)?(mcp_tool_property|once|singleton)\b")
 _RETURN = "$return"
@@ -70,6 +72,10 @@ def replace_user_function(builder: Any, function: Callable[..., Any]) -> None:
     builder._function._func = function  # noqa: SLF001
 
 
+class ToolCall(dict[str, object]):
+    """The whole call of an MCP tool, as ``@app.mcp_tool()`` hands it over beside the tool's arguments."""
+
+
 class Trigger(NamedTuple):
     """A function's trigger.
 
@@ -78,7 +84,9 @@ class Trigger(NamedTuple):
         settings: such as ``queueName``.
         function: the function's name to the Functions host, as far as it is known.
         returns: the type of the output that takes the function's return value, such as ``queue``; None: there is none.
-        on_loop: whether a coroutine of azure-functions calls the function, a plain ``def``, on the event loop.
+        is_spread: whether ``@app.mcp_tool()`` calls the function, with the arguments of a tool by name.
+        on_loop: whether that call is one of a plain ``def`` on the event loop.
+        defaults: of a tool's arguments.
     """
 
     type: str
@@ -86,7 +94,9 @@ class Trigger(NamedTuple):
     settings: Mapping[str, Any]
     function: str = ""
     returns: str | None = None
+    is_spread: bool = False
     on_loop: bool = False
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def is_replayed(self) -> bool:
@@ -112,12 +122,23 @@ def trigger_of_function(function: Any) -> Trigger | None:
     name = str(function.get_function_name() or "")
     outputs = (str(binding.type) for binding in function.get_bindings() if binding.name == _RETURN)
     called = function.get_user_function()
-    inner = getattr(called, "__wrapped__", called)
-    on_loop = (
-        trigger.type == _MCP_TOOL and inspect.iscoroutinefunction(called) and not inspect.iscoroutinefunction(inner)
+    spread = _SPREADS in getattr(getattr(called, "__code__", None), "co_qualname", "")
+    on_loop = spread and not inspect.iscoroutinefunction(called.__wrapped__)
+    return Trigger(
+        str(trigger.type),
+        str(trigger.name),
+        dict(trigger.get_dict_repr()),
+        name,
+        next(outputs, None),
+        spread,
+        on_loop,
+        _defaults(called) if trigger.type == MCP_TOOL else {},
     )
-    settings = dict(trigger.get_dict_repr())
-    return Trigger(str(trigger.type), str(trigger.name), settings, name, next(outputs, None), on_loop)
+
+
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(inspect.unwrap(function)).parameters
+    return {name: each.default for name, each in parameters.items() if each.default is not each.empty}
 
 
 def find_trigger(function: Callable[..., Any]) -> Trigger | None:
@@ -279,6 +300,9 @@ class Signature:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._users = inspect.signature(function)
         self._adds_context = _CONTEXT not in self._users.parameters
+        # ``@app.mcp_tool()`` does not publish a parameter of this type as an argument of the tool.
+        self._tool_context = getattr(sys.modules.get("azure.functions"), "MCPToolContext", None)
+        self._takes_tool_call = self._adds_context or self._users.parameters[_CONTEXT].annotation is self._tool_context
         kinds = {each.kind for each in self._users.parameters.values()}
         self._names = self._users.parameters.keys() if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None
 
@@ -288,6 +312,8 @@ class Signature:
         if self._adds_context:
             parameters = list(self._users.parameters.values())
             context = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, default=None)
+            if self._tool_context is not None:
+                context = context.replace(annotation=self._tool_context)
             at = len(parameters) - (bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD)
             parameters.insert(at, context)
             wrapper.__signature__ = self._users.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -306,4 +332,6 @@ class Signature:
             named = dict(self._users.bind(*args, **kwargs).arguments)
         if not self._adds_context:
             context = named.get(_CONTEXT)
+        if self._takes_tool_call and isinstance(context, dict):
+            named[_CONTEXT] = ToolCall(context)
         return named, context if hasattr(context, "invocation_id") else None

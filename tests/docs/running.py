@@ -188,7 +188,7 @@ def _call(function: Any) -> None:
     arguments = {trigger.name: made()}
     body = function.get_user_function()
     if "context" in inspect.signature(body).parameters:
-        arguments["context"] = Context("inv-1", function.get_function_name())
+        arguments.setdefault("context", Context("inv-1", function.get_function_name()))
     result = body(**arguments)
     if inspect.iscoroutine(result):
         asyncio.run(result)
@@ -210,6 +210,7 @@ _PAYLOADS: dict[str, Callable[[], object]] = {
     "httpTrigger": _request,
     "serviceBusTrigger": lambda: given.service_bus_message(json.dumps(PAYLOAD).encode()),
     "activityTrigger": lambda: given.activity_input(PAYLOAD),
+    "mcpToolTrigger": lambda: given.tool_call(order="42"),
 }
 
 

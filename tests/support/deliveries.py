@@ -37,6 +37,14 @@ EVENT_HUB = {
     "Properties": Datum('{"tenant": "north"}', "json"),
     "PartitionContext": Datum('{"PartitionId": "3"}', "json"),
 }
+KAFKA = {
+    "Key": Datum("k-1", "string"),
+    "Offset": Datum("42", "json"),
+    "Partition": Datum("3", "json"),
+    "Topic": Datum("orders", "string"),
+    "Timestamp": Datum(json.dumps("2026-11-28T12:00:00Z"), "json"),
+    "Headers": Datum("[]", "json"),
+}
 BLOB = {
     "BlobTrigger": Datum("orders/2026/first.order.json", "string"),
     "Uri": Datum(json.dumps("http://127.0.0.1:10000/devstoreaccount1/orders/2026/first.order.json"), "json"),
@@ -78,6 +86,32 @@ def service_bus_message(body: bytes = b"{}") -> Any:
 
 def event_hub_event(body: bytes = b"{}") -> Any:
     return decoded("eventHubTrigger", body, "bytes", EVENT_HUB)
+
+
+def kafka_event(value: bytes | str = b"{}", key: str | None = "k-1") -> Any:
+    """Return an event: of a value in bytes, or of a text, which the extension hands over in an envelope."""
+    if isinstance(value, bytes):
+        return decoded("kafkaTrigger", value, "bytes", KAFKA)
+    own = {"Offset": 42, "Partition": 3, "Topic": "orders", "Timestamp": "2026-11-28T12:00:00.000Z"}
+    envelope = {**own, "Value": value, "Key": key, "Headers": [{"Key": "tenant", "Value": "bm9ydGg="}]}
+    return decoded("kafkaTrigger", json.dumps(envelope), "string", KAFKA)
+
+
+def tool_call(**arguments: object) -> str:
+    """Return the call of an MCP tool, as the host hands it over."""
+    call = {"name": "ship", "arguments": arguments, "sessionid": "s-1", "transport": {"name": "http-streamable"}}
+    return str(decoded("mcpToolTrigger", json.dumps(call), "string"))
+
+
+def prompt(**arguments: str) -> Any:
+    """Return the call of an MCP prompt."""
+    return decoded(
+        "mcpPromptTrigger", json.dumps({"name": "greet", "arguments": arguments, "sessionid": "s-1"}), "json"
+    )
+
+
+def tick() -> Any:
+    return decoded("timerTrigger", json.dumps({"Schedule": {}, "ScheduleStatus": {}, "IsPastDue": False}), "json", {})
 
 
 def event_grid_event(data: object) -> Any:

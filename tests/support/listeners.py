@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from singleton import (
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tests.support.inline import InlineHost
 
 
+TICK = SimpleNamespace(past_due=False)
+"""What a timer delivers."""
 LOCK = "locks/app/job~listener"
 NO_RECOVERY = '{"singleton": {"listenerLockRecoveryPollingInterval": "10675199.02:48:05.4775807"}}'
 QUICK = '{"singleton": {"listenerLockPeriod": "00:00:15", "listenerLockRecoveryPollingInterval": "00:00:20"}}'
@@ -42,7 +45,7 @@ def a_listener(body: Callable[[], Coroutine[Any, Any, Any]] | None = None, **arg
 
 async def tick(host: InlineHost, job: Callable[..., Any], owner: str = "inv") -> Any:
     with host.here():
-        return await job(timer=object(), context=Context(owner))
+        return await job(timer=TICK, context=Context(owner))
 
 
 async def deliver(host: InlineHost, job: Callable[..., Any], owner: str = "inv") -> Any:

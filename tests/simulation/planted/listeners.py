@@ -119,9 +119,18 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="a payload is dropped",
         file=LISTENER,
-        old='        return "raise" if _has_payload(call.arguments, trigger) else "skip"\n',
+        old='        return "skip" if ticks else "raise"\n',
         new='        return "skip"\n',
         breaks="a message is dropped if another process listens",
+    ),
+    Mutant(
+        name="a batch is no payload",
+        file=LISTENER,
+        old="not call.arguments or has_tick(call.arguments)\n",
+        new='not call.arguments or has_tick(call.arguments) or isinstance(call.arguments.get("given"), list)\n',
+        breaks="a batch that reaches a process which does not listen ends as a success, and is lost",
+        by=("tests/unit/functions/test_lost_deliveries.py",),
+        why="worlds deliver no batches",
     ),
     Mutant(
         name="a listener asks under the lock period",
@@ -165,7 +174,7 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="a policy is told of no message",
         file=CONTENTION,
-        old='message = next((value for value in values if callable(getattr(value, "get_body", None))), None)',
+        old="message = next(filter(is_message, values), None)",
         new="message = next((value for value in values if isinstance(value, bytes)), None)",
         breaks="a policy function that counts deliveries waits for ever",
     ),

@@ -12,6 +12,7 @@ import pytest
 
 from singleton import ConfigurationError, current_hold, singleton
 from singleton.decorator import guards_of
+from tests.support.listeners import TICK
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def test_where_another_process_listens_that_is_said_with_the_lock_and_nothing_fa
     thread.taken_by_another_process("locks/app/job~listener")
     job = declared(a_function(kind, pytest.fail), {"mode": "listener"})
     with caplog.at_level(logging.DEBUG, "singleton"):
-        assert outcome(job(timer=None)) is None
+        assert outcome(job(timer=TICK)) is None
     said = [record for record in caplog.records if "locks/app/job~listener" in record.getMessage()]
     assert any("another process has it" in record.getMessage() for record in said)
     assert {record.levelno for record in said} == {logging.DEBUG}

@@ -61,6 +61,8 @@ DELIVERED: dict[str, tuple[str, Callable[[], Any]]] = {
     "queue message": ("queueTrigger", lambda: given.queue_message(BODY)),
     "service bus message": ("serviceBusTrigger", lambda: given.service_bus_message(BODY)),
     "event hub event": ("eventHubTrigger", lambda: given.event_hub_event(BODY)),
+    "kafka event of bytes": ("kafkaTrigger", lambda: given.kafka_event(BODY)),
+    "kafka event of a text": ("kafkaTrigger", lambda: given.kafka_event(BODY.decode())),
     "event grid event": ("eventGridTrigger", lambda: given.event_grid_event(ORDER)),
     "cloud event": ("eventGridTrigger", lambda: given.cloud_event(ORDER)),
     "blob": ("blobTrigger", lambda: given.blob(BODY)),
@@ -70,7 +72,7 @@ DELIVERED: dict[str, tuple[str, Callable[[], Any]]] = {
     "JSON text as activity input": ("activityTrigger", lambda: given.activity_input(BODY.decode())),
     "text": ("queueTrigger", BODY.decode),
 }
-WITHOUT_ENVELOPE = [kind for kind in DELIVERED if "event" not in kind or "hub" in kind]
+WITHOUT_ENVELOPE = [kind for kind in DELIVERED if "grid" not in kind and "cloud" not in kind]
 
 
 @pytest.mark.parametrize("above", ABOVE)
@@ -108,6 +110,30 @@ def test_a_service_bus_messages_names() -> None:
 def test_what_the_host_sends_beyond_the_messages_attributes_is_a_name_too() -> None:
     assert scoped(given.service_bus_message(), scope_id="{Topic}") == "sent%2C%20but%20no%20attribute"
     assert scoped(given.event_hub_event(), scope_id="{PartitionContext.PartitionId}{Properties.tenant}") == "3north"
+
+
+@pytest.mark.parametrize("value", [b'{"Id": 419}', '{"Id": 419}', b"plain", "plain", "", b"", "null", "[1]"])
+def test_a_kafka_events_names(value: bytes | str) -> None:
+    event = given.kafka_event(value)
+    assert scoped(event, scope_id="{Key}-{Offset}-{partition}-{Topic}-{Timestamp:yyyyMMdd}") == (
+        "k-1-42-3-orders-20261128"
+    )
+
+
+def test_of_a_kafka_event_in_an_envelope_the_envelopes_names_come_first() -> None:
+    event = given.kafka_event('{"Key": "theirs", "Value": "theirs", "Id": 7, "Deep": {"Id": 8}}')
+    assert scoped(event, scope="Key") == scoped(event, scope_id="{Key}") == "k-1"
+    assert scoped(event, scope="Deep:Id", scope_id="{Deep.Id}-{Id}") == "8-7.8"
+    assert scoped(given.kafka_event("7"), scope="Value") == "7"
+
+
+def test_a_kafka_event_without_a_key_or_a_value_has_no_scope_by_that() -> None:
+    assert "is null: every message needs a value" in refused(given.kafka_event('{"Key": "theirs"}', None), scope="Key")
+    assert "it has 'Offset', 'Partition', 'Topic'" in refused(given.kafka_event("plain"), scope="Id")
+
+
+def test_a_kafka_value_that_looks_like_an_envelope_in_part_is_a_value() -> None:
+    assert scoped(given.kafka_event(b'{"Topic": "theirs", "Value": "v"}'), scope="Topic") == "theirs"
 
 
 def test_metadata_that_is_not_the_json_that_it_says_it_is_does_no_harm() -> None:

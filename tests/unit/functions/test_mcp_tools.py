@@ -1,4 +1,4 @@
-"""``@app.mcp_tool()`` calls a plain ``def`` on the worker's event loop: a guard that waits there is refused."""
+"""Tools of MCP: their arguments are the payload; and a ``def`` that waits on the event loop is refused."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
-from singleton import ConfigurationError, once, singleton
+from singleton import ConfigurationError, LockNotAcquired, ScopeError, once, singleton
+from singleton.functions import triggers
 from singleton.functions.misdeclaration import collecting
 from singleton.functions.triggers import user_function
-from tests.support.lock_thread import LockThread, an_app
+from tests.support import deliveries as given
+from tests.support.lock_thread import LockThread, an_app, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(not hasattr(func.FunctionApp, "mcp_tool"), reason="azure-functions before 1.25")
 
 HEAD = """import functools
+import json
 import azure.functions as func
 from singleton import once, singleton
 
@@ -40,7 +43,7 @@ def imported(folder: Path, code: str) -> types.ModuleType:
     script = folder / "function_app.py"
     script.write_text(HEAD + code)
     module = types.ModuleType("tools_of_a_test")
-    exec(compile(script.read_text(), script, "exec"), vars(module))  # noqa: S102 - as a worker imports it
+    exec(compile(script.read_text(), script, "exec", dont_inherit=True), vars(module))  # noqa: S102 - as a worker imports it
     return module
 
 
@@ -123,3 +126,165 @@ def test_a_check_lists_it(tmp_path: Path) -> None:
     with collecting() as found:
         imported(tmp_path, "@app.mcp_tool()\n@singleton\ndef greet(name: str) -> str:\n    return name\n")
     assert [each.error.reason for each in found] == ["blocks-event-loop"]
+
+
+# --- arguments and scopes ---------------------------------------------------------------------------------------------
+
+PLAIN = "async def ship(order: str, region: str = 'eu') -> str:\n    return f'{order} {region}'\n"
+TAKES = {
+    "below mcp_tool": f"@app.mcp_tool()\nGUARD\n{PLAIN}",
+    "above mcp_tool": f"GUARD\n@app.mcp_tool()\n{PLAIN}",
+    "below another guard": f"@app.mcp_tool()\n@once(key='x-{{order}}')\nGUARD\n{PLAIN}",
+    "with the call": """@app.mcp_tool()
+GUARD
+async def ship(call: func.MCPToolContext, order: str, region: str = 'eu') -> str:
+    return f"{call['sessionid'] and order} {region}"
+""",
+    "with the call as context": """@app.mcp_tool()
+GUARD
+async def ship(context: func.MCPToolContext, order: str, region: str = 'eu') -> str:
+    return f"{context['sessionid'] and order} {region}"
+""",
+    "with an argument called context": """@app.mcp_tool()
+GUARD
+async def ship(order: str, context: str = '', region: str = 'eu') -> str:
+    return f"{order} {region}"
+""",
+    "mcp_tool_trigger": """@app.mcp_tool_trigger(arg_name='call', tool_name='ship')
+GUARD
+def ship(call: str) -> str:
+    arguments = json.loads(call)['arguments']
+    return f"{arguments['order']} {arguments.get('region', 'eu')}"
+""",
+    "generic_trigger": """@app.generic_trigger(arg_name='context', type='mcpToolTrigger', toolName='ship')
+GUARD
+async def ship(context: str) -> str:
+    arguments = json.loads(context)['arguments']
+    return f"{arguments['order']} {arguments.get('region', 'eu')}"
+""",
+}
+SPREAD = [way for way in TAKES if not way.endswith("_trigger")]
+
+
+def tool(folder: Path, way: str, guard: str) -> Any:
+    return imported(folder, TAKES[way].replace("GUARD", guard)).ship
+
+
+def answered(builder: Any, **arguments: object) -> Any:
+    """Call a tool as the worker does: the call is the argument of the trigger's parameter."""
+    parameter = builder._function.get_trigger().name
+    return outcome(user_function(builder)(**{parameter: given.tool_call(**arguments)}))
+
+
+def scopes(thread: LockThread) -> list[str]:
+    return [event.lock.removeprefix("locks/app/ship.") for event in thread.events if event.kind == "acquired"]
+
+
+def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the app, by which a guard below a trigger's decorator finds the trigger."""
+    monkeypatch.setattr(triggers, "_builders_in", lambda *_: iter(()))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("declared", ["scope='order'", "scope_id='{order}'", "scope_id='{Order}'"])
+@pytest.mark.parametrize("way", TAKES)
+def test_the_arguments_of_a_tool_are_its_payload(
+    tmp_path: Path, thread: LockThread, monkeypatch: pytest.MonkeyPatch, way: str, declared: str, known: bool
+) -> None:
+    builder = tool(tmp_path, way, f"@singleton({declared})")
+    if not known:
+        if way not in SPREAD or "called context" in way:
+            pytest.skip("the trigger alone tells what the arguments are")
+        unknown(monkeypatch)
+    assert answered(builder, order="7") == "7 eu"
+    assert [name for name in scopes(thread) if "once" not in name] == ["7"]
+
+
+@pytest.mark.parametrize("way", TAKES)
+def test_a_path_and_a_name_through_the_whole_call_lead_there_too(
+    tmp_path: Path, thread: LockThread, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    if way == "with an argument called context":
+        pytest.skip("the call is not handed over")
+    builder = tool(tmp_path, way, "@singleton(scope='arguments:order', scope_id='{sessionid}-{arguments.order}')")
+    assert answered(builder, order="7") == "7 eu"
+    assert "s-1-7.7" in scopes(thread)
+
+
+@pytest.mark.parametrize("way", SPREAD)
+def test_an_argument_that_is_left_out_has_its_default(
+    tmp_path: Path, thread: LockThread, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    builder = tool(tmp_path, way, "@singleton(scope='region')")
+    assert answered(builder, order="7") == "7 eu"
+    assert answered(builder, order="8", region="us") == "8 us"
+    assert [name for name in scopes(thread) if name in ("eu", "us")] == ["eu", "us"]
+
+
+@pytest.mark.parametrize("way", TAKES)
+def test_an_argument_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    builder = tool(tmp_path, way, "@singleton(scope='ordr')")
+    with pytest.raises(ScopeError, match=r"scope 'ordr': the body has no property 'ordr'; it has .*'order'"):
+        answered(builder, order="7")
+
+
+def test_an_argument_called_context_is_never_taken_for_the_call(
+    tmp_path: Path, thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = tool(tmp_path, "with an argument called context", "@singleton(scope='order')")
+    assert answered(builder, order="7", context=given.tool_call(order="8")) == "7 eu"
+    assert scopes(thread) == ["7"]
+
+
+@pytest.mark.parametrize("way", TAKES)
+def test_an_operation_is_done_once_for_an_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    builder = tool(tmp_path, way, "@once(key='order')" if "another" not in way else "@singleton(scope='order')")
+    assert [answered(builder, order="7"), answered(builder, order="7", region="us")] == ["7 eu", "7 eu"]
+    assert answered(builder, order="8") == "8 eu"
+
+
+@pytest.mark.parametrize("way", TAKES)
+def test_another_call_skips_or_fails_or_is_chosen_for(
+    tmp_path: Path, thread: LockThread, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    thread.taken_by_another_process("locks/app/ship.7")
+    skipping = tool(tmp_path, way, "@singleton(scope='order', on_contention='skip')")
+    assert answered(skipping, order="7") in (None, "")
+    for policy in ("'raise'", "lambda contention: 'raise'"):
+        failing = tool(tmp_path, way, f"@singleton(scope='order', on_contention={policy})")
+        with pytest.raises(LockNotAcquired):
+            answered(failing, order="7")
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("way", TAKES)
+def test_a_tool_fails_in_a_process_that_does_not_listen(
+    tmp_path: Path, thread: LockThread, monkeypatch: pytest.MonkeyPatch, way: str, known: bool
+) -> None:
+    thread.taken_by_another_process("locks/app/ship~listener")
+    builder = tool(tmp_path, way, "@singleton(mode='listener')")
+    if not known:
+        unknown(monkeypatch)
+    with pytest.raises(LockNotAcquired):
+        answered(builder, order="7")
+
+
+@pytest.mark.parametrize(
+    "guard", ["@singleton", "@once(key='order')", "@singleton(on_contention='raise')\n@once(key='order')"]
+)
+@pytest.mark.parametrize("way", [way for way in SPREAD if way != "with an argument called context"])
+def test_a_tool_publishes_the_arguments_of_its_function_and_no_other(tmp_path: Path, way: str, guard: str) -> None:
+    if way == "below another guard" and "once" in guard:
+        guard = "@singleton"
+    published = json.loads(tool(tmp_path, way, guard)._function.get_trigger().tool_properties)
+    assert [each["propertyName"] for each in published] == ["order", "region"]
+    assert [each["isRequired"] for each in published] == [True, False]
+
+
+def test_the_arguments_of_a_prompt_are_its_payload(thread: LockThread) -> None:
+    @singleton(scope="customer", scope_id="{name}-{arguments.customer}")
+    def ship(call: Any) -> str:
+        return "done"
+
+    assert ship(given.prompt(customer="north")) == "done"
+    assert scopes(thread) == ["greet-north.north"]

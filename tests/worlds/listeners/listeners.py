@@ -20,6 +20,7 @@ from simulator.host.triggers.bindings import queue_input
 from simulator.virtual.hosts.jobs import InvocationContext, Job, message
 from simulator.virtual.hosts.queue_host import WITNESS, QueueWorld, invoke, orders, run_function, told_of
 from singleton.decorator import guards_of
+from tests.support.listeners import TICK
 from tests.worlds.listeners.answers import Invoked
 from tests.worlds.listeners.app import (
     LIMIT,
@@ -133,7 +134,7 @@ class _App:
         every = rng.choice([8.0, 12.0])
         for number in range(int(begin / every) + 1, int(_SECONDS / every)):
             await asyncio.sleep(max(0.0, machine.offset + number * every - asyncio.get_running_loop().time()))
-            await self._invoke(machine, kind, f"{machine.name}/{kind}/{number}", timer=object())
+            await self._invoke(machine, kind, f"{machine.name}/{kind}/{number}", timer=TICK)
 
     async def calls(self, machine: Machine, kind: str, worker: int, begin: float) -> None:
         """Call a function again and again."""
@@ -145,7 +146,7 @@ class _App:
             number += 1
             await asyncio.sleep(rng.choice([0.1, 5.0, 12.0]) * rng.random())
             key = "key-0" if kind == "twice" else f"key-{rng.randrange(2)}"
-            given: dict[str, Any] = {"timer": object()} if kind == "idle" else {"msg": message(key)}
+            given: dict[str, Any] = {"timer": TICK} if kind == "idle" else {"msg": message(key)}
             await self._invoke(machine, kind, f"{machine.name}/{kind}/{worker}/{number}", key=key, **given)
             await asyncio.sleep(rng.choice([1.0, 6.0, 12.0]))
 
