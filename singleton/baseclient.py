@@ -287,7 +287,8 @@ class BaseClient:
         max_hold: Seconds | None = None,
         use: Use | None = None,
         timeout: Seconds = 0.0,
-    ) -> Work[Hold | None]:
+    ) -> Work[Hold | LockNotAcquired]:
+        """Return work that acquires, or answers with the refusal: ``try_lock`` and workers raise none."""
         patience = _checked_timeout(timeout)
         if patience is None:
             raise ConfigurationError(
@@ -298,11 +299,11 @@ class BaseClient:
         kind: Use = use or ("lock" if limit is None else "semaphore")
         otherwise = "timeout" if patience else "skip"
 
-        async def attempt(registry: Registry) -> Hold | None:
+        async def attempt(registry: Registry) -> Hold | LockNotAcquired:
             try:
                 return await told(Call(name, "", owner, mode=kind), lambda: asked(registry), otherwise=otherwise)
-            except LockNotAcquired:
-                return None
+            except LockNotAcquired as refusal:
+                return refusal.with_traceback(None)
 
         return attempt
 

@@ -185,10 +185,9 @@ def _with_named_blocks(client: type[_T]) -> type[_T]:
             copy.__qualname__ = f"{client.__name__}.{name}"
             copy.__annotations__ = {**method.__annotations__, "return": blocks[method.__annotations__["return"]]}
             setattr(client, name, copy)
-    return client
+    return with_explained_arguments(client)
 
 
-@with_explained_arguments
 @_with_named_blocks
 class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]]"]):
     """Locks on the blobs of a container, for threads.
@@ -335,7 +334,6 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
         return runtime().call(work)
 
 
-@with_explained_arguments
 @_with_named_blocks
 class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBlock[tuple[Hold, ...]]"]):
     """Locks on the blobs of a container, for coroutines on any event loop.

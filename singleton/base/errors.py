@@ -108,12 +108,15 @@ class LockNotAcquired(SingletonError, TimeoutError):
     @property
     def whose(self) -> str:
         """The holder as the end of a sentence: ``; held by 'inv-7' on vm-1, process 812``. Empty: not known."""
-        if (holder := self.holder) is None:
-            return ""
-        known: dict[str, object] = {" by {!r}": holder.owner, " ({})": holder.function, " on {}": holder.host}
-        known |= {", process {}": holder.pid, ", since {:%Y-%m-%d %H:%M:%S} UTC": holder.since}
-        said = "".join(words.format(value) for words, value in known.items() if value is not None)
-        return said and f"; held{said}"
+        from singleton.base.holder_record import in_words
+
+        said = "" if self.holder is None else in_words(self.holder)
+        return said and f"; {said}"
+
+    @property
+    def who_has(self) -> tuple[str, str]:
+        """Who has the lock, this process or somebody else; and ``whose``."""
+        return "somebody else" if self.reason is None else "this process", self.whose
 
 
 class LockLost(SingletonError):

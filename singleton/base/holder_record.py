@@ -31,6 +31,8 @@ class Holder:
         renewed: whether the hold is older than half a lease period. None: the version or layout of the holder does not
             record it; ``since`` is then the time of the record.
         token: the holder's fencing token is at least this number.
+        endless: whether the lease never expires. Leases of this library always expire.
+        kept_until: a hold of this process is over, and ``at_least`` keeps the lock until this time; else None.
     """
 
     lock: str
@@ -43,6 +45,34 @@ class Holder:
     recorded: datetime | None = None
     renewed: bool | None = None
     token: int | None = None
+    endless: bool = False
+    kept_until: datetime | None = None
+
+
+def endless(lock: str) -> str:
+    """Return what ends the lease of a lock, if the lease never expires: a lease of old code, or of another tool."""
+    return f"nothing ends it but its owner, or `singleton-locks break {lock}`"
+
+
+def in_words(holder: Holder, *, here: bool = False) -> str:
+    """Return the holder as the end of a sentence: ``held by 'inv-7' (ship) on vm-1``. Empty: nothing is known.
+
+    ``here``: the holder is this process, which alone knows ``kept_until``.
+    """
+    here = here or holder.kept_until is not None
+    known: dict[str, object] = {
+        " until {:%Y-%m-%d %H:%M:%S} UTC by at_least,": holder.kept_until,
+        " by {!r}": holder.owner,
+        " ({})" if holder.owner else " by function {}": holder.function,
+        " on {}": None if here else holder.host,
+        ", process {}": None if here else holder.pid,
+        " in this process{}": "" if here else None,
+        ", since {:%Y-%m-%d %H:%M:%S} UTC": holder.since,
+    }
+    said = "".join(words.format(value) for words, value in known.items() if value is not None)
+    if holder.endless:
+        said += f"{said and ','} by a lease without an end ({endless(holder.lock)})"
+    return said and f"{'kept' if holder.kept_until else 'held'}{said}"
 
 
 def fields_of(holder: Holder | None) -> dict[str, object]:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from singleton.base.holder_record import Holder, endless
 from singleton.base.words import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.base.holder_record import Holder
     from singleton.operating.locks import LockInfo
 
 _INDENT: Final = 4
@@ -146,6 +146,7 @@ def block(lock: LockInfo, now: float) -> None:
         said += ", for less than half of its lease period"
     facts = {
         "state": said,
+        "lease": lock.holder and lock.endless and f"without an end: {endless(plain(lock.name))}",
         "app": lock.app and plain(lock.app),
         "function": function_of(lock),
         "scope": scope_of(lock),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from singleton.base.errors import LockNotAcquired, StorageDenied, StorageError, StorageUnavailable
+from singleton.base.holder_record import endless
 from singleton.base.state import MOST_STATE, NOT_UNDERSTOOD, STATE_KEY, Kept, read_as
 from singleton.cli.output import (
     Progress,
@@ -80,13 +81,14 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
     wanted = Wanted(function=function, held=held, older_than=older_than)
     met = Met()
     progress = Progress("blobs read")
-    seen = shown = having = 0
+    seen = shown = having = for_ever = 0
     table: Table | None = None
     waiting: list[tuple[LockInfo, float]] = []
     try:
         for page in _pages(session, prefix):
             for lock in wanted.among(page, session.container, met):
                 shown, having = shown + 1, having + lock.held
+                for_ever += lock.held and lock.endless
                 progress.end()  # clear the progress: the lock's line stands there
                 if session.as_json:
                     click.echo("," if shown > 1 else "[")
@@ -112,6 +114,8 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
             f"{counted(met.unsure, 'held lock')} left out: their function is not certain yet. `list --held` shows all",
             err=True,
         )
+    if for_ever:
+        say(f"{counted(for_ever, 'lock')} held by a lease without an end: {endless('NAME')}", err=True)
     if session.as_json:
         if not shown:
             write_json([])
@@ -352,7 +356,8 @@ def state(session: Session, name: str, timeout: float, *, remove: bool) -> int:
     elif isinstance(value, bytes):
         say(f"{counted(len(value), 'byte')}. To see them as base64, use --json")
     else:
-        say(json.dumps(value, indent=2, ensure_ascii=False))
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        click.echo("".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text))
     return 0
 
 

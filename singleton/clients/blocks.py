@@ -12,7 +12,7 @@ import weakref
 from contextlib import AsyncContextDecorator, ContextDecorator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
-from singleton.base.errors import ConfigurationError
+from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.hold import Hold, holds_in
 from singleton.base.invocation import log as _log
 from singleton.base.words import quoted
@@ -38,9 +38,9 @@ def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., A
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with block.another() as got:
+        with (entered := block.another()) as got:
             if got is None:
-                return _skip(function, block.name)
+                return _skip(function, entered)
             with BodyContext(*holds_in(got)):
                 result = function(*args, **kwargs)
             if inspect.iscoroutine(result):
@@ -62,18 +62,19 @@ def _guarded_async(block: AsyncBlock[Any], function: Callable[..., Any]) -> Call
 
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
-        async with block.another() as got:
+        async with (entered := block.another()) as got:
             if got is None:
-                return _skip(function, block.name)
+                return _skip(function, entered)
             with BodyContext(*holds_in(got)):
                 return await function(*args, **kwargs)
 
     return call
 
 
-def _skip(function: Callable[..., Any], lock: str) -> None:
+def _skip(function: Callable[..., Any], block: _BaseBlock[Any]) -> None:
     called = getattr(function, "__qualname__", repr(function))
-    _log.info("%s skipped: somebody else has lock %s", called, lock, extra={"lock": lock})
+    who, whose = block.refusal.who_has if block.refusal else ("somebody else", "")
+    _log.info("%s skipped: %s has lock %s%s", called, who, block.name, whose, extra={"lock": block.name})
     leave_out(getattr(inspect.unwrap(function), "__code__", None))
 
 
@@ -201,6 +202,7 @@ class _BaseBlock(Generic[_T]):
         self._holds: tuple[Hold, ...] = ()
         self._entered: tuple[Nesting, ...] = ()
         self._leaving: weakref.ref[Exit] | None = None
+        self.refusal: LockNotAcquired | None = None
 
     def begins_with(self, leaving: Exit) -> None:
         if self._work is not None:
@@ -217,7 +219,10 @@ class _BaseBlock(Generic[_T]):
         self._locks = locks
         outer = None if self._again is None else enter_again(self._again.lock)
         try:
-            got = self._got(await locks.call_async(work) if outer is None else cast("_T", outer[0]), outer)
+            answer: Any = await locks.call_async(work) if outer is None else outer[0]
+            if isinstance(answer, LockNotAcquired):
+                self.refusal, answer = answer, None
+            got = self._got(answer, outer)
             if outer is not None:
                 await self._keep(outer[0])
             if self.on_loss == "raise":  # this process may have stood still since it got the lock

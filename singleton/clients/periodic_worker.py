@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from singleton.base.caller import alone
-from singleton.base.errors import LockClosed
+from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.locking.section import claims
@@ -143,7 +143,7 @@ class PeriodicWorker(Running):
         work: Callable[[Hold], object],
         *,
         every: float,
-        attempt: Work[Hold | None],
+        attempt: Work[Hold | LockNotAcquired],
     ) -> None:
         super().__init__(f"worker {name}")
         self.name = name
@@ -197,10 +197,11 @@ class PeriodicWorker(Running):
         self._may_cut_off = True
         hold = await locks.call_async(self._attempt)
         self._may_cut_off = False
-        if hold is None:
+        if isinstance(hold, LockNotAcquired):
             # Each tick of an instance that does not work is the same: the first is told of.
             level = logging.DEBUG if self._skips else logging.INFO
-            _log.log(level, "worker %s skips: somebody else has the lock", self.name, extra={"lock": self.name})
+            who, whose = hold.who_has
+            _log.log(level, "worker %s skips: %s has the lock%s", self.name, who, whose, extra={"lock": self.name})
             self._skips = True
             return
         self._skips = False

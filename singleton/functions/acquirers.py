@@ -52,11 +52,8 @@ async def acquire_by_attempts(
     from singleton.dotnet.attempts import repeated
 
     attempt = partial(registry.acquire, address, timeout=0, owner=owner, at_least=at_least, max_hold=max_hold)
-    waiting = LongWait(registry, address, owner)
-    try:
+    with LongWait(registry, address, owner):
         return await repeated(attempt, attempts, registry.rng, timeout=timeout, within=within)
-    finally:
-        waiting.end()
 
 
 async def acquire_both(

@@ -67,6 +67,7 @@ def recorded(name: str, state: BlobState) -> Holder:
         recorded=written,
         renewed=None if held is None else held > 0,
         token=epoch * SECTIONS + 1 if epoch is not None else None,
+        endless=state.endless,
     )
 
 

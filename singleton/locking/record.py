@@ -44,6 +44,7 @@ class SectionRecord:
         uses: number of requests under way by which the section uses the lock's blob.
         guard: the guard of the blob, while the section is the one ``inside``; None for a shared hold.
         caller: the section's caller, or None.
+        kept_until: until when ``at_least`` keeps the lock of an ended hold, by the loop's clock; or None.
     """
 
     def __init__(self, lost: LossSignal, about: About) -> None:
@@ -59,6 +60,7 @@ class SectionRecord:
         self.uses = 0
         self.guard: BlobGuard | None = None
         self.caller: Caller | None = None
+        self.kept_until: float | None = None
         self._unused: asyncio.Future[None] | None = None
 
     @property
@@ -74,15 +76,16 @@ class SectionRecord:
     def holder(self) -> Holder:
         """The holder of the lock, in this process."""
         lock, owner, token, function = self._about
-        since = datetime.now(UTC) - timedelta(seconds=self.lock_loop.time() - self._began)
+        zero = datetime.now(UTC) - timedelta(seconds=self.lock_loop.time())
         return Holder(
             lock=lock,
             owner=owner or None,
             host=this_host(),
             pid=os.getpid(),
             function=function or None,
-            since=since,
+            since=zero + timedelta(seconds=self._began),
             token=token,
+            kept_until=None if self.kept_until is None else zero + timedelta(seconds=self.kept_until),
         )
 
     def end(self) -> None:

@@ -41,7 +41,7 @@ _EARLY: Final = _STOPS - 0.3
 _LATE: Final = 17.0
 _SKEW: Final = 30.0
 """Seconds by which clocks may differ before it is said. Locks don't compare clocks; signatures do, at 15 minutes."""
-
+_REFUSED: Final = 15 * 60.0
 
 _T = TypeVar("_T")
 
@@ -171,6 +171,8 @@ async def _clock(scratch: ScratchBlobs) -> str:
     page = await scratch.keeping.page(scratch.prefix)
     apart = page.at + 0.5 - (sent + time.time()) / 2  # the service's has whole seconds
     said = f"this machine's clock is {abs(apart):.0f} s {'behind' if apart > 0 else 'ahead of'} the service's"
+    if abs(apart) >= _REFUSED:
+        raise CheckEnded("failed", f"{said}: from 15 minutes on the service refuses signed requests. Set the clock")
     if abs(apart) > _SKEW:
         raise CheckEnded("note", f"{said}: locks still work, but at 15 minutes or more the service refuses requests")
     return "this machine's clock is the service's, within a second or two" if abs(apart) < 2 else said

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from singleton.base.errors import ConfigurationError, SingletonError, StorageError
 from singleton.base.invocation import log as _log
@@ -206,23 +207,34 @@ def _hint(like: Iterable[str]) -> str:
 _READ: Final = 1000
 """Names read in search of suggestions."""
 _SHOWN: Final = 3
+_WORD: Final = re.compile(r"\w+")
 _PART: Final = re.compile(r"(?<=[/.])")
 
 
 async def names_like(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[str]:
     """Return a few names of locks as suggestions for a name without a blob.
 
-    First names with a similar spelling; else names whose scope, scope value or function is the given name.
+    First names with a similar spelling; else names that end alike, or have the words of the given name in this order,
+    such as a function and a scope's value.
     """
+    typed = _WORD.findall(unquote(name).casefold())
     names: set[str] = set()
     parts: list[str] = []
     for prefix in _beginnings(name):
         locks = await _some(keeping, container, prefix, answer)
         names.update(lock.name for lock in locks)
-        parts += [lock.name for lock in locks if name == lock.function or name in lock.scope]
+        parts += [lock.name for lock in locks if typed and _has_words(lock.name, typed)]
         if close := difflib.get_close_matches(name, names, n=_SHOWN, cutoff=0.75):
             return close
+    ends = {known.rpartition("/")[2]: known for known in names}
+    parts += [ends[end] for end in difflib.get_close_matches(name, ends, n=_SHOWN, cutoff=0.75)]
     return list(dict.fromkeys(parts))[:_SHOWN]
+
+
+def _has_words(name: str, typed: Iterable[str]) -> bool:
+    """Tell whether the words of a lock's name have these beginnings, in this order."""
+    words = iter(_WORD.findall(unquote(name).casefold()))
+    return all(any(word.startswith(begin) for word in words) for begin in typed)
 
 
 async def prefixes_like(keeping: LockKeeping, container: str, prefix: str, *, answer: float) -> list[str] | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.holder_record import fields_of
+from singleton.base.holder_record import fields_of, in_words
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 from singleton.locking.lease import as_failure
@@ -39,21 +39,30 @@ _CALL: Final = 5.0
 
 
 class LongWait:
-    """The log lines of a wait for a lock, or for a slot of a semaphore with a limit: from its making until ``end``."""
+    """A block which waits for a lock, or for a slot of a semaphore with a limit, and the log lines of a long wait."""
 
     def __init__(self, registry: HolderLookup, address: Address, owner: str, limit: int | None = None) -> None:
         self._registry = registry
         self._address = address
         self._owner = owner
         self._limit = limit
-        self._timer = asyncio.get_running_loop().call_later(LONG, self._begin)
+        self._told: tuple[str, str, str] | None = None
+        loop = asyncio.get_running_loop()
+        self._since = loop.time()
+        self._timer = loop.call_at(self._since + LONG, self._begin)
         self._telling: asyncio.Task[None] | None = None
 
-    def end(self) -> None:
-        """Log no further line: the wait is over."""
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, failed: object, *_: object) -> None:
         self._timer.cancel()
         if self._telling is not None:
             self._telling.cancel()
+        if self._told is not None and failed is None:
+            waited = round(asyncio.get_running_loop().time() - self._since, 1)
+            fields = {"lock": self._address.name, "owner": self._owner or None, "waited": waited}
+            _log.info("%s %s: acquired by %s after %g s", *self._told, waited, extra=fields)
 
     def _begin(self) -> None:
         self._telling = asyncio.get_running_loop().create_task(self._tell(), name=f"long wait for {self._address.name}")
@@ -61,18 +70,18 @@ class LongWait:
 
     async def _tell(self) -> None:
         loop, waited = asyncio.get_running_loop(), LONG
-        since = loop.time() - waited
         while True:
             if self._limit is None:
                 what = "lock"
                 words, known = await self._registry.who_has(self._address).told()
             else:
                 what, words, known = "semaphore", f"all of its {self._limit} slots are taken", {}
+            self._told = (what, self._address.name, repr(self._owner) if self._owner else "somebody")
             asking = current()
             function = None if asking is None else asking.function or None
             _log.warning(
                 "%s %s: %s has waited for %g s; %s",
-                *(what, self._address.name, repr(self._owner) if self._owner else "somebody", waited, words),
+                *(*self._told, waited, words),
                 extra={
                     "lock": self._address.name,
                     "owner": self._owner or None,
@@ -82,7 +91,7 @@ class LongWait:
                 },
             )
             waited *= 2
-            await asyncio.sleep(since + waited - loop.time())
+            await asyncio.sleep(self._since + waited - loop.time())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,7 @@ class WhoHas:
     async def told(self) -> tuple[str, dict[str, Any]]:
         """Return the holder in words, and as fields of a log line."""
         if (record := self.guard.inside) is not None:
-            return f"it is held{_described(record.holder, here=True)}", fields_of(record.holder)
+            return f"it is {in_words(record.holder, here=True)}", fields_of(record.holder)
         reading = await self._read()
         ago = asyncio.get_running_loop().time() - reading.at
         when = f"{ago:.0f} s ago" if ago >= 1 else "just now"
@@ -106,7 +115,10 @@ class WhoHas:
             return f"its holder could not be read {when} ({reading.failure})", {}
         if holder is None:
             return f"nobody held it {when}", {}
-        return f"it is held{_described(holder, here=False)}, as read {when}", fields_of(holder)
+        said = in_words(holder) or "held; its holder is not recorded"
+        if holder.renewed is False:
+            said += ", or by a later hold of the same process, which is younger than half a lease period"
+        return f"it is {said}, as read {when}", fields_of(holder)
 
     async def holder(self) -> Holder | None:
         """Return the holder; None: free, or not known."""
@@ -135,22 +147,6 @@ class WhoHas:
             guard.reading = Reading(at, holder_in(self.name, state))
         finally:
             guard.asking = None
-
-
-def _described(holder: Holder, *, here: bool) -> str:
-    """Describe the holder: place, owner, begin of the hold."""
-    known = [" in this process" if here else ""]
-    if holder.host is not None and not here:
-        known.append(f" on {holder.host}")
-        known.append("" if holder.pid is None else f" (process {holder.pid})")
-    if holder.owner is not None:
-        known.append(f" by {holder.owner!r}")
-        known.append("" if holder.function is None else f" ({holder.function})")
-    if holder.since is not None:
-        known.append(f", since {holder.since:%Y-%m-%d %H:%M:%S} UTC")
-    elif holder.renewed is False:
-        known.append(", or by a later hold of the same process, which is younger than half a lease period")
-    return "".join(known) or "; its holder is not recorded"
 
 
 _LONG: Final = 1.0

@@ -246,13 +246,10 @@ class Registry:
             lock = self._lock(address)
             if (record := lock.guard.inside) is not None:
                 refuse_reentry(address.name, owner, record)
-            waiting = LongWait(self, address, owner)
-            try:
+            with LongWait(self, address, owner):
                 wait = lock.acquire(timeout=timeout, owner=owner)
                 what = Contended(address.name, lock.waiters, lambda: (lock.guard.inside,), lock.guard)
                 hold = await unless_endless(wait, what, owner)
-            finally:
-                waiting.end()
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
         if isinstance(hold, Section):
@@ -278,8 +275,7 @@ class Registry:
         semaphore = self._semaphore(address, limit)
         if timeout == 0:
             return await semaphore.acquire(timeout=timeout, owner=owner)
-        waiting = LongWait(self, address, owner, limit)
-        try:
+        with LongWait(self, address, owner, limit):
             wait = semaphore.acquire(timeout=timeout, owner=owner)
 
             def inside(slot: int) -> SectionRecord | None:  # of a semaphore with any limit
@@ -287,8 +283,6 @@ class Registry:
 
             what = Contended(address.name, semaphore.waiters, lambda: map(inside, range(limit)), semaphore)
             return await unless_endless(wait, what, owner)
-        finally:
-            waiting.end()
 
     async def until_led(
         self, candidate: Caller | None, address: Address, wait: Coroutine[Any, Any, object], owner: str
@@ -318,6 +312,9 @@ class Registry:
             await give_back(hold)
         elif hold not in self._tails:
             hold.own_lost.freeze(kept=True)
+            for part in single_holds(hold):
+                if isinstance(part, Section):
+                    part.record.kept_until = due
             self._tails[hold] = claims(hold)
             self.accompany(asyncio.get_running_loop().create_task(self._release_at(due, hold)))
 

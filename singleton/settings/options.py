@@ -363,8 +363,6 @@ def _no_such_option(name: str, known: Iterable[str]) -> str:
 def _no_such_key(key: str, known: Iterable[str]) -> str:
     """Say what is wrong with a key of host.json, or of an app setting; and where the argument belongs."""
     folded = key.replace("_", "").casefold()
-    if folded == "timeout":
-        return f"there is no option {quoted(key)}: write lockAcquisitionTimeout"
     for name in FOR_ONE_FUNCTION:
         if folded == name.replace("_", ""):
             return f"there is no option {quoted(key)} for the whole app: give {name} to each @singleton that needs it"

@@ -34,6 +34,7 @@ from singleton.stores.protocol import HELD, ContentStore, StoreFailure
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from singleton.base.errors import LockNotAcquired
     from singleton.base.hold import Hold
     from singleton.defer.trigger_queue import Encoding
     from singleton.patterns.ordered.entries import Entry
@@ -233,7 +234,7 @@ class Service:
             self._accounts[where] = account
         return self._accounts[where]
 
-    def attempt(self, spot: str, owner: str = "") -> Work[Hold | None]:
+    def attempt(self, spot: str, owner: str = "") -> Work[Hold | LockNotAcquired]:
         """Ask once for the lock of a key."""
         return self.client._try(self.names.lock(spot), owner, None, 0.0)  # noqa: SLF001 - the inbox's own client
 

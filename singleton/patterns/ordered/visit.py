@@ -129,11 +129,8 @@ class Visit:
         return outcome
 
     async def _under_lock(self) -> VisitOutcome:
-        try:
-            hold = await self.locks.call_async(self.service.attempt(self.bell.spot, self.owner))
-        except LockNotAcquired:
-            hold = None
-        if hold is None:
+        hold = await self.locks.call_async(self.service.attempt(self.bell.spot, self.owner))
+        if isinstance(hold, LockNotAcquired):
             return VisitOutcome(again=self.bell.pause)
         hold.stateless = _TAKEN
         kept = claims(hold)  # by this frame, which an interrupt ends, and not by a variable that has the hold

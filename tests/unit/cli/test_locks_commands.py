@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import itertools
 import json
+import math
 import re
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -489,6 +492,11 @@ def test_a_lease_without_end_is_broken_only_when_told_so(
         thread.do(lambda: thread.memory.acquire("job", FOREIGN, -1))
 
     endless()
+    said = "nothing ends it but its owner, or `singleton-locks break"
+    assert locks("show", "job") == 0
+    assert f"lease        without an end: {said} job`" in locks.out
+    assert locks("list") == 0
+    assert f"1 lock held by a lease without an end: {said} NAME`" in locks.err
     assert locks("break", "job") == 2
     assert "has no end: give --now, --notice SECONDS or --yes" in locks.err
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -764,6 +772,13 @@ def test_a_name_of_more_scopes_than_a_function_can_have_is_refused(locks: Comman
 # --- doctor -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def _the_models_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the clock of the model, which began with the lock thread, for the machine's."""
+    monkeypatch.setattr("singleton.operating.checks._REFUSED", math.inf)
+
+
+@pytest.mark.usefixtures("_the_models_clock")
 def test_the_model_of_the_service_is_healthy(thread: LockThread, locks: Command) -> None:
     report = locks.json("doctor", "--quick")
     assert report["healthy"]
@@ -796,6 +811,31 @@ def test_an_account_that_answers_otherwise_is_told(
     assert {found["check"]: found["outcome"] for found in report["findings"]}[check] == "failed"
 
 
+@pytest.mark.parametrize(
+    ("minutes", "outcome", "said"),
+    [
+        (20, "failed", "1200 s behind the service's: from 15 minutes on the service refuses signed requests"),
+        (-16, "failed", "960 s ahead of the service's: from 15 minutes on"),
+        (14, "note", "locks still work"),
+        (0, "ok", "within a second or two"),
+    ],
+)
+def test_a_clock_that_is_off_by_a_quarter_of_an_hour_fails(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch, minutes: int, outcome: str, said: str
+) -> None:
+    there = thread.memory.page
+
+    async def page(*arguments: Any) -> Any:
+        return dataclasses.replace(await there(*arguments), at=time.time() - 0.5 + minutes * 60)
+
+    monkeypatch.setattr(thread.memory, "page", page)
+    report = locks.json("doctor", "--quick", code=1 if outcome == "failed" else 0)
+    (found,) = (each for each in report["findings"] if each["check"] == "clock")
+    assert (found["outcome"], report["healthy"]) == (outcome, outcome != "failed")
+    assert said in found["said"]
+
+
+@pytest.mark.usefixtures("_the_models_clock")
 def test_a_missing_right_is_named_and_what_is_left_behind_is_said(
     thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

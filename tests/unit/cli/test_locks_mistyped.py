@@ -80,6 +80,31 @@ def test_who_gives_a_function_like_no_other_is_told_which_there_are(thread: Lock
     )
 
 
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("ship.contoso", "locks/app/ship.contoso"),
+        ("ship/contoso", "locks/app/ship.contoso"),
+        ("ship contoso", "locks/app/ship.contoso"),
+        ("ship(contoso)", "locks/app/ship.contoso"),
+        ("ship.contso", "locks/app/ship.contoso"),
+        ("contoso", "locks/app/ship.contoso"),
+        ("app/ship.contoso", "locks/app/ship.contoso"),
+        ("load", "locks/app/load"),
+        ("pay.a b", "locks/app/pay.a%20b"),
+        ("load #3", "locks/app/load/slot-3"),
+        ("tick (listener)", "locks/app/tick~listener"),
+    ],
+)
+def test_a_lock_by_its_function_and_scope_as_a_user_or_the_simulator_writes_them_is_suggested(
+    thread: LockThread, locks: Command, typed: str, name: str
+) -> None:
+    for known in ("load", "load/slot-3", "other.42", "pay.a%20b", "ship.contoso", "tick~listener"):
+        stamped(thread, f"locks/app/{known}")
+    assert locks("show", typed) == 2
+    assert f"'{name}'" in locks.err.partition("Did you mean ")[2]
+
+
 def test_what_matches_locks_of_which_none_is_wanted_is_no_mistake(thread: LockThread, locks: Command) -> None:
     stamped(thread, SHIP)
     assert locks.json("list", "--prefix", "locks/app/s", "--held") == []

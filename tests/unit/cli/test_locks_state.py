@@ -37,6 +37,19 @@ def test_it_shows_what_is_kept_while_somebody_has_the_lock(locks: Command) -> No
     assert (shown["kind"], shown["value"]["ä"]) == ("json", [1, None])
 
 
+def test_on_a_terminal_it_is_the_json_as_it_is_and_nothing_steers_the_terminal(
+    locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = {"text": "two  spaces, and  a line that is  longer than the terminal", "evil": "\x9b31mred \u202eabc ä"}
+    keep(value)
+    monkeypatch.setattr("singleton.cli.output.terminal_width", lambda **_: 20)
+    assert locks("state", LOCK) == 0
+    assert json.loads(locks.out) == value
+    assert locks.out.isprintable() is False
+    assert all(char.isprintable() or char == "\n" for char in locks.out)
+    assert "ä" in locks.out
+
+
 def test_bytes_are_counted_and_written_as_base64(locks: Command) -> None:
     keep(b"\x00\xff!")
     assert locks("state", LOCK) == 0

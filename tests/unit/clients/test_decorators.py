@@ -138,7 +138,7 @@ def test_a_call_that_finds_the_lock_taken_is_skipped(locks: LockClient, caplog: 
 
     with locks.lock("reports"):
         assert report(1) is None
-    assert "report skipped: somebody else has lock reports" in caplog.text
+    assert "report skipped: this process has lock reports; held on" in caplog.text
     assert report(2) == 2
 
 

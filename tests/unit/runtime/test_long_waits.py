@@ -7,11 +7,13 @@ import logging
 import math
 import os
 import pickle
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
+from singleton.base.holder_record import Holder, in_words
 from singleton.base.invocation import Invocation
 from singleton.functions.acquirers import acquire_by_attempts
 from singleton.layouts.layout import Attempts
@@ -82,8 +84,9 @@ async def test_it_says_who_has_the_lock_where_and_since_when(log: pytest.LogCapt
         await until(31.0)
         await given_up(task)
     (line,) = told(log)
-    assert line.startswith("lock a: 'me' has waited for 30 s; it is held on host-7 by 'inv-7', since 1970-01-01 ")
-    assert line.endswith(" UTC, as read just now")
+    assert line.startswith("lock a: 'me' has waited for 30 s; it is held by 'inv-7' on host-7, since 1970-01-01 ")
+    assert " UTC, by a lease without an end (nothing ends it but its owner, or `singleton-locks break a`)" in line
+    assert line.endswith(", as read just now")
     fields = vars(log.records[0])
     assert {name: fields[name] for name in ("lock", "owner", "waited", "holder", "holder_host", "holder_token")} == {
         "lock": "a",
@@ -136,7 +139,7 @@ async def test_a_holder_of_this_process_is_known_without_a_request(log: pytest.L
             await given_up(task)
             assert host.network.calls().count("read") == before
     (line,) = told(log)
-    assert line.startswith("lock a: 'me' has waited for 30 s; it is held in this process by 'first', since ")
+    assert line.startswith("lock a: 'me' has waited for 30 s; it is held by 'first' in this process, since ")
     assert log.records[-1].__dict__["holder_pid"] == os.getpid()
 
 
@@ -165,7 +168,114 @@ async def test_a_holder_that_put_nothing_down_is_told_as_such(log: pytest.LogCap
         task = await waiting(locks)
         await until(31.0)
         await given_up(task)
+    assert (
+        "it is held by a lease without an end (nothing ends it but its owner, or `singleton-locks break a`)"
+        in (told(log)[0])
+    )
+
+
+@virtual
+async def test_the_holder_of_a_lease_that_ends_put_nothing_down(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    service = host.network.service
+    await service.create("a")
+    with host.here() as locks:
+        await service.acquire("a", foreign_id(), 60)
+        task = await waiting(locks)
+        await until(31.0)
+        await given_up(task)
     assert told(log)[0].endswith("it is held; its holder is not recorded, as read just now")
+
+
+@virtual
+@pytest.mark.parametrize("limit", [None, 1])
+async def test_a_long_wait_that_was_told_is_told_to_have_ended(
+    log: pytest.LogCaptureFixture, limit: int | None
+) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    with host.here() as locks:
+        held = await locks.acquire("a", limit=limit)
+        task = asyncio.create_task(locks.acquire("a", limit=limit, owner="me"))
+        await until(42.0)
+        await locks.release(held)
+        await locks.release(await task)
+    line = log.records[-1]
+    what = "lock" if limit is None else "semaphore"
+    waited = vars(line)["waited"]
+    assert waited == pytest.approx(45.0, abs=3.0)
+    assert (line.levelno, line.getMessage()) == (logging.INFO, f"{what} a: acquired by 'me' after {waited:g} s")
+
+
+@virtual
+async def test_the_end_of_a_wait_that_was_not_told_or_got_nothing_is_not_told(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    with host.here() as locks:
+        held = await locks.acquire("a")
+        task = asyncio.create_task(locks.acquire("a"))
+        await until(29.0)
+        await locks.release(held)
+        hold = await task
+        assert log.records == []
+        with pytest.raises(LockNotAcquired):
+            await asyncio.create_task(locks.acquire("a", timeout=35.0))
+        await locks.release(hold)
+    assert [record.levelno for record in log.records] == [logging.WARNING]
+
+
+@virtual
+async def test_a_lock_that_at_least_keeps_says_so_and_until_when(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    with host.here() as locks:
+        async with locks.lock("a", at_least=100.0, owner="inv-1"):
+            pass
+        error = await refused(locks, 0)
+        assert error.holder is not None
+        kept_until, since = error.holder.kept_until, error.holder.since
+        assert kept_until is not None
+        assert since is not None
+        assert (kept_until - since).total_seconds() == pytest.approx(100.0, abs=1.0)
+        assert "it is in use by this process; kept until " in str(error)
+        assert f"{kept_until:%H:%M:%S} UTC by at_least, by 'inv-1' in this process, since " in str(error)
+
+        @locks.try_lock("a")
+        async def nightly() -> None: ...
+
+        await nightly()
+        assert "nightly skipped: this process has lock a; kept until " in log.records[-1].getMessage()
+
+        async def work(_: object) -> None: ...
+
+        async with locks.periodic("a", work, every=1000):
+            await asyncio.sleep(1.0)
+        assert "worker a skips: this process has the lock; kept until " in log.records[-1].getMessage()
+        task = await waiting(locks)
+        await asyncio.sleep(31.0)
+        await given_up(task)
+        assert "'me' has waited for 30 s; it is kept until " in told(log)[-1]
+        await until(110.0)
+
+
+@virtual
+async def test_a_lease_without_an_end_is_said_in_the_error_and_by_the_holder() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service)
+    with host.here() as locks:
+        error = await refused(locks, 3.0)
+        holder = await locks.holder("a")
+    assert str(error).endswith(
+        "; held by a lease without an end (nothing ends it but its owner, or `singleton-locks break a`)"
+    )
+    assert holder is not None
+    assert holder.endless
+    assert holder == error.holder
+
+
+def test_the_holder_is_a_sentence_whatever_is_known() -> None:
+    known = Holder(lock="a", host="vm", function="import_prices")
+    assert in_words(replace(known, owner="inv-7")) == "held by 'inv-7' (import_prices) on vm"
+    assert in_words(known) == "held by function import_prices on vm"
+    assert in_words(known, here=True) == "held by function import_prices in this process"
+    assert in_words(Holder(lock="a")) == ""
 
 
 @virtual
@@ -180,7 +290,7 @@ async def test_whoever_began_to_ask_may_go_and_the_others_are_told(log: pytest.L
         await until(31.0)
         await given_up(second)
     (line,) = told(log)
-    assert "'second' has waited for 30 s; it is held on host-7" in line
+    assert "'second' has waited for 30 s; it is held by 'inv-7' on host-7" in line
 
 
 @virtual
@@ -203,7 +313,7 @@ async def test_a_wait_by_single_attempts_is_told_of_like_any_other(log: pytest.L
     with pytest.raises(LockNotAcquired) as caught:
         await acquire_by_attempts(host.registry, address, attempts, timeout=40.0, owner="me")
     (line,) = told(log)
-    assert "'me' has waited for 30 s; it is held on host-7 by 'inv-7'" in line
+    assert "'me' has waited for 30 s; it is held by 'inv-7' on host-7" in line
     assert caught.value.holder is not None
 
 

@@ -231,7 +231,7 @@ async def test_a_task_that_was_started_inside_waits_and_after_half_a_minute_it_i
         await asyncio.sleep(2)
     await started
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "lock job: somebody has waited for 30 s; it is held in this process by 'me'" in caplog.text
+    assert "lock job: somebody has waited for 30 s; it is held by 'me' in this process" in caplog.text
 
 
 @virtual_time

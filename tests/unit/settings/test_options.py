@@ -165,7 +165,7 @@ def test_the_longest_time_span_is_no_limit_with_its_fraction_and_without(tmp_pat
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        ("timeout", "there is no option 'timeout': write lockAcquisitionTimeout"),
+        ("timeout", "there is no option 'timeout'; did you mean 'lockAcquisitionTimeout'?"),
         *(
             (key, "for the whole app: give at_least to each @singleton that needs it")
             for key in ("atLeast", "at_least")
