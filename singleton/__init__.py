@@ -46,12 +46,33 @@ __all__ = sorted(_MODULES)  # noqa: PLE0605
 def __getattr__(name: str) -> object:
     """Import a public name when first asked for: a worker imports every module at start, and most apps need few."""
     if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise _unknown(name)
     import importlib
 
     value: object = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
+
+
+def _unknown(name: str) -> Exception:
+    """Return the error for a name that the package lacks: perhaps of an app's own module, which the package hides."""
+    said = f"module {__name__!r} has no attribute {name!r}"
+    if name.startswith("__"):
+        return AttributeError(said)
+    import sys
+    from importlib.util import find_spec
+
+    from singleton.base.words import did_you_mean
+
+    why = (
+        f": it is the package azure-functions-singleton{did_you_mean(name, __all__) or '.'} If a module of your own "
+        "with the name singleton is meant, the package hides that module: give the module another name"
+    )
+    # ``from singleton import name`` drops the text of an AttributeError. It also asks so for submodules.
+    imported = sys._getframe(2).f_code.co_name == "_handle_fromlist"  # noqa: SLF001
+    if imported and find_spec(f"{__name__}.{name}") is None:
+        return ImportError(f"cannot import name {name!r} from {__name__!r} ({__file__}){why}", name=__name__)
+    return AttributeError(said + why)
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ from simulator.appcheck.guard_options import layout_name, options_of
 from simulator.appcheck.host_json import check_host
 from simulator.appcheck.lock_places import lock_of_inbox
 from simulator.appcheck.lost_functions import check_lost
+from simulator.appcheck.own_module import check_own_module
 from simulator.appcheck.policies import check_policy
 from simulator.appcheck.queue_triggers import check_messages, check_threads
 from simulator.appcheck.rules import RULES
@@ -73,6 +74,7 @@ def check(
     named, unnamed = named_locks(found)
     findings = [
         *check_host(settings),
+        *check_own_module(settings),
         *unnamed,
         *check_names(found),
         *check_sharing(named),

@@ -6,7 +6,7 @@ Messages may end up in logs: long values are cut.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
 
@@ -56,6 +56,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     spelt = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold()[:200], spelt, n=1)
     return f"; did you mean {quoted(spelt[close[0]])}?" if close else ""
+
+
+NO_CLASS: Final = (
+    "is a class, and this is no pattern for classes: a lock lets one call of a function at a time run, over all "
+    "processes. Put it on a function. For one object in each process, use a global, or functools.cache on a function "
+    "that makes the object"
+)
 
 
 def check_arity(named: str, function: Callable[..., object], what: str, example: str = "") -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, Protocol,
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.hold import Hold, holds_in
 from singleton.base.invocation import log as _log
-from singleton.base.words import quoted
+from singleton.base.words import NO_CLASS, quoted
 from singleton.locking.section import claims
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.cancellation import LossWatch, fail, unless_lost
@@ -81,6 +81,8 @@ def _skip(function: Callable[..., Any], block: _BaseBlock[Any]) -> None:
 def _check(lock: str, function: object, *, is_async: bool) -> None:
     if isinstance(function, (staticmethod, classmethod)):
         raise _refused(lock, function.__func__, f"is a {type(function).__name__}: put the lock below that decorator")
+    if inspect.isclass(function):
+        raise _refused(lock, function, NO_CLASS)
     if not inspect.isroutine(function) and not isinstance(function, functools.partial):
         raise ConfigurationError(
             f"lock {lock!r} decorates {quoted(function)}, which is no function: give it a function. Put it below "

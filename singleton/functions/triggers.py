@@ -164,23 +164,27 @@ def _builders_in(*modules: Mapping[str, Any]) -> Iterator[Any]:
         yield from filter(is_builder, builders if isinstance(builders, list) else ())
 
 
-def check_guardable(target: object, trigger_type: str | None = None) -> None:
+def check_guardable(target: object, trigger_type: str | None = None, decorator: str = "@singleton") -> None:
     """Raise ``ConfigurationError`` for an orchestrator, an entity, or what is no plain function."""
     name = getattr(target, "__qualname__", None) or repr(target)
+    if inspect.isclass(target):
+        from singleton.base.words import NO_CLASS
+
+        raise ConfigurationError(f"{decorator} on {name}: it {NO_CLASS}")
     if trigger_type in _REPLAYED or name in _REPLAYERS:
-        raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}", reason="durable-replay")
+        raise ConfigurationError(f"{decorator} on {name}: it {_REPLAY}", reason="durable-replay")
     if inspect.isasyncgenfunction(target):
         raise ConfigurationError(
-            f"@singleton on {name}: it is an async generator, which no trigger can run. Return a value"
+            f"{decorator} on {name}: it is an async generator, which no trigger can run. Return a value"
         )
     if not inspect.isfunction(target):
         raise ConfigurationError(
-            f"@singleton on {name}: it is a {type(target).__name__}; the Functions worker runs plain functions only. "
+            f"{decorator} on {name}: it is a {type(target).__name__}; the Functions worker runs plain functions only. "
             "Wrap it in a def or async def"
         )
     for annotation in getattr(target, "__annotations__", {}).values():
         if getattr(annotation, "__name__", str(annotation)).rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS:
-            raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}", reason="durable-replay")
+            raise ConfigurationError(f"{decorator} on {name}: it {_REPLAY}", reason="durable-replay")
 
 
 def users_code(function: Callable[..., Any]) -> CodeType:

@@ -122,7 +122,7 @@ def test_a_wheel_has_its_own_package_only_and_a_true_record(built: Path, name: s
     contents = contents_of(wheel)
     package = PACKAGES[name]
     tops = {entry.partition("/")[0] for entry in contents} - {f"{wheel.name.partition('-py3')[0]}.dist-info"}
-    assert tops == ({package, "_singleton_pytest.py"} if name == LOCK else {package})
+    assert tops == ({package, "_singleton_found.py", "_singleton_pytest.py"} if name == LOCK else {package})
     tracked = run("git", "ls-files", package, PWD=str(ROOT)).split()
     sample = {f"simulator/sample/{each}" for each in ("function_app.py", "host.json", "local.settings.example.json")}
     assert {entry for entry in contents if entry.startswith(f"{package}/")} == {
@@ -145,7 +145,8 @@ def test_the_wheel_of_an_sdist_has_the_files_of_the_checkouts(built: Path, name:
         names = {entry.name.partition("/")[2] for entry in archive.getmembers()}
         archive.extractall(tmp_path, filter="data")
     tops = {entry.partition("/")[0] for entry in names}
-    own = {"singleton", "_singleton_pytest.py", "CHANGELOG.md"} if name == LOCK else {"simulator", "hatch_build.py"}
+    ours = {"singleton", "_singleton_found.py", "_singleton_pytest.py", "CHANGELOG.md"}
+    own = ours if name == LOCK else {"simulator", "hatch_build.py"}
     assert tops == {"pyproject.toml", "PKG-INFO", "README.md", "LICENSE", ".gitignore", *own}
     (source,) = tmp_path.iterdir()
     build(source, tmp_path / "again", "wheel")

@@ -243,7 +243,12 @@ def _import(script: Path, app: Path) -> ModuleType:
 
 def _import_failure(error: BaseException, script: Path, app: Path) -> str:
     message = f"{_place(error, app) or script.name} does not import: {_one_line(error)}"
-    if isinstance(error, ModuleNotFoundError) and error.name:
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("singleton."):
+        message += (
+            "; singleton is the package azure-functions-singleton here, as in Azure, and hides a module of the app's "
+            "own with this name: give that module another name"
+        )
+    elif isinstance(error, ModuleNotFoundError) and error.name:
         message += (
             f"; if {error.name.partition('.')[0]!r} is one of the app's requirements, install them "
             "into this environment (pip install -r requirements.txt)"

@@ -57,7 +57,7 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
         raise ConfigurationError("@ordered needs an inbox: @ordered(inbox), with inbox = Inbox(...)")
 
     def guarded(function: Callable[..., Any], _: object, trigger: Trigger | None) -> Callable[..., Any]:
-        check_guardable(function, None if trigger is None else trigger.type)
+        check_guardable(function, None if trigger is None else trigger.type, "@ordered")
         if inspect.isgeneratorfunction(function):
             raise ConfigurationError(
                 f"@ordered on {function.__name__}: it is a generator function, and nothing would run its body. Do the "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import azure.functions as func
 import pytest
 
-from singleton import ConfigurationError, singleton
+from singleton import ConfigurationError, Inbox, once, ordered, singleton
 from singleton.decorator import declared_guards
 from singleton.defer import trigger_queue
 from singleton.functions.misdeclaration import collecting
@@ -65,6 +65,31 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_without_a_worker_it_raises_at_once(arguments: Any, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         singleton(**arguments)(job)
+
+
+class Database: ...
+
+
+@pytest.mark.parametrize("in_worker", [True, False])
+@pytest.mark.parametrize(
+    ("named", "decorator"),
+    [
+        ("@singleton", singleton),
+        ("@singleton", singleton(scope="Id")),
+        ("@once", once(key="{Id}")),
+        ("@ordered", ordered(Inbox("orders"))),
+    ],
+)
+def test_a_class_is_refused_at_once_as_this_is_no_pattern_for_classes(
+    monkeypatch: pytest.MonkeyPatch, named: str, decorator: Any, in_worker: bool
+) -> None:
+    if in_worker:
+        monkeypatch.setitem(sys.modules, "azure_functions_worker", ModuleType("azure_functions_worker"))
+    with pytest.raises(ConfigurationError) as raised:
+        decorator(Database)
+    told = str(raised.value)
+    assert told.startswith(f"{named} on Database: it is a class, and this is no pattern for classes")
+    assert "Put it on a function. For one object in each process, use a global, or functools.cache" in told
 
 
 @pytest.mark.parametrize("body", [job, async_job])

@@ -39,5 +39,6 @@ def test_every_rule_is_planted() -> None:
         "also-removed",
         "function-not-registered",
         "no-function",
+        "own-module-singleton",
     } | notes
     assert {rule for each in PLANTED for rule in each.finds} == set(RULES) - elsewhere

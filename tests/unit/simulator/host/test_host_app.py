@@ -182,6 +182,12 @@ def test_the_app_sees_the_simulators_storage_only(tmp_path: Path) -> None:
             "function_app.py, line 5 does not import: ModuleNotFoundError: No module named",
         ),
         ("import no_such_module_at_all", "pip install -r requirements.txt"),
+        (
+            "from singleton.meta import Meta",
+            "No module named 'singleton.meta'; singleton is the package azure-functions-singleton here, as in Azure",
+        ),
+        ("from singleton import Singleton", "ImportError: cannot import name 'Singleton' from 'singleton'"),
+        ("from singleton import Singleton", "the package hides that module: give the module another name"),
         ("raise ValueError('first\\nsecond')", "function_app.py, line 5 does not import: ValueError: first second"),
         (
             "import os\nos.environ['ONLY_IN_AZURE']",

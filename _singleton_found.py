@@ -1,0 +1,44 @@
+"""Which module ``import singleton`` finds: the package, or a module of an app's own, which hides the package.
+
+A hidden package can't say so itself. So this module is outside, and its users ask it before they import the package.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+HIDDEN = 3
+"""The exit code of a command whose package is hidden: the installation is wrong."""
+
+
+def hidden() -> str | None:
+    """Return what to say and do if a module of another owner hides the package; None: the package is found."""
+    import singleton
+
+    if "LockClient" in getattr(singleton, "__all__", ()):
+        return None
+    return (
+        f"the module singleton is {getattr(singleton, '__file__', None) or 'a folder'} here. It hides the package "
+        "azure-functions-singleton, which has the same name: @singleton of that module is no lock. Give the module "
+        "another name; until then, take its folder off PYTHONPATH, or behind the installed packages on sys.path"
+    )
+
+
+def locks() -> int:
+    """Run ``singleton-locks``, or say why it can't run."""
+    return _run("singleton-locks", "singleton.__main__")
+
+
+def simulator() -> int:
+    """Run ``singleton-sim``, or say why it can't run."""
+    return _run("singleton-sim", "simulator.cli")
+
+
+def _run(command: str, module: str) -> int:
+    said = hidden()
+    if said is not None:
+        sys.stderr.write(f"{command}: {said}\n")
+        return HIDDEN
+    code: int = import_module(module).main()
+    return code
