@@ -53,9 +53,10 @@ _COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 
 def check_data(subject: Subject) -> Iterator[Finding]:
     """Yield the bindings of a guarded function whose data the lock does not cover, with what may be lost."""
-    if not subject.guards:
+    guards = [each.decorator for each in subject.guards] + ["@ordered"] * (subject.inbox is not None)
+    if not guards:
         return
-    guard, app = subject.guards[0].decorator, subject.app
+    guard, app = guards[0], subject.app
     read = [each for each in subject.bindings if not each.is_output and _kind(each) in _CHANGING]
     written = [each for each in subject.bindings if each.is_output and _overwrites(each)]
     told = set()

@@ -40,7 +40,7 @@ def found(folder: Path, read: str, written: str = "", guard: str = "@singleton",
     if written and "$return" not in written:
         parameters.append("out: func.Out[str]")
     lines = ["@queue()", *filter(None, [read and f"@app.{read}", written and f"@app.{written}", guard])]
-    clients = "class BlobClient: ...\nclass ContainerProxy: ...\nclass StorageStreamDownloader: ...\n"
+    clients = f"{INBOXES}class BlobClient: ...\nclass ContainerProxy: ...\nclass StorageStreamDownloader: ...\n"
     code = "\n".join([clients, *lines, f"def ship({', '.join(parameters)}): ...\n"])
     told = checked(folder, code, settings=SETTINGS).findings
     return [each.id for each in told if each.id in OURS]
@@ -135,10 +135,12 @@ TWO: Final = {
     "keys of Dapr": (dapr("input", "data", "a"), dapr("output", "out", "b")),
     "kinds": (blob_in(), cosmos_out()),
 }
+INBOXES: Final = "from singleton import Inbox, ordered\n"
 GUARDS: Final = {
     "singleton": "@singleton",
     "a scope": "@singleton(scope='Id')",
     "once": "@once(key='{Id}')",
+    "ordered": "@ordered(Inbox('orders'))",
     "both": "@once(key='{Id}')\n@singleton(scope='Id')",
 }
 
@@ -163,7 +165,9 @@ def test_a_table_output_adds_a_row_and_replaces_none(tmp_path: Path) -> None:
 def test_each_kind_of_guard_is_told_once_above_and_below_the_bindings(tmp_path: Path, guard: str, above: bool) -> None:
     order = ["@queue()", f"@app.{blob_in()}", f"@app.{blob_out()}"]
     lines = [guard, *order] if above else [*order, guard]
-    code = "\n".join([*lines, "def ship(msg: func.QueueMessage, data: str, out: func.Out[str]) -> None: ...\n"])
+    code = "\n".join(
+        [INBOXES, *lines, "def ship(msg: func.QueueMessage, data: str, out: func.Out[str]) -> None: ...\n"]
+    )
     told = checked(tmp_path, code, settings=SETTINGS).findings
     assert [each.id for each in told if each.id in OURS] == [BOTH]
 
