@@ -44,7 +44,7 @@ async def async_generator_job(msg: str) -> typing.AsyncIterator[None]:
     ("target", "said"),
     [
         (CallableJob(), "it is a CallableJob"),
-        (CallableJob, "it is a type"),
+        (CallableJob, "it is a class, and this is no pattern for classes"),
         (CallableJob().method, "it is a method"),
         (functools.partial(print), "it is a partial"),
         (functools.lru_cache(print), "_lru_cache_wrapper"),
