@@ -16,6 +16,8 @@ _T = TypeVar("_T")
 
 MOST_STATE: Final = 8 * 2**20
 """Bytes of state with one lock, at most."""
+MOST_NESTED: Final = 500
+"""Lists and dicts inside each other, at most: half of Python's recursion limit is left to the reader's own calls."""
 STATE_KEY: Final = "SingletonState"
 """The key of a blob's metadata that says that state lies in it, and of which kind. A sweep leaves such a blob alone."""
 OUTCOME: Final = "once"
@@ -102,10 +104,12 @@ class State:
         """Replace the state. After the return, the next holder reads this value.
 
         Args:
-            value: a JSON value (a tuple is read back as a list; keys are str), or bytes; at most 8 MiB.
+            value: a JSON value (a tuple is read back as a list; keys are str) with at most 500 levels of nesting, or
+                bytes; at most 8 MiB.
 
         Raises:
-            TypeError, ValueError: the value is neither JSON nor bytes, or too long. Nothing was written.
+            TypeError, ValueError: the value is neither JSON nor bytes, too long, or nested too deeply. Nothing was
+                written.
             LockLost: the hold is lost or was released. Nothing was written.
             LockClosed: as of ``read``.
             StorageError: the storage refuses, or the blob has content which this package did not write. Nothing was
@@ -168,17 +172,19 @@ def encoded(value: Json | bytes) -> tuple[str, bytes]:
 
 
 def check_keys(value: object) -> None:
-    """Refuse keys that JSON would turn into text, and perhaps into a text that is there as well: 1 into "1"."""
-    left = [value]
-    while left:
-        each = left.pop()
-        if isinstance(each, dict):
-            for key in each:
-                if not isinstance(key, str):
-                    raise TypeError(f"{quoted(value)} can't be kept as JSON: its key {quoted(key)} is not a text")
-            left.extend(each.values())
-        elif isinstance(each, (list, tuple)):
-            left.extend(each)
+    """Refuse keys that JSON would turn into text, and perhaps into a text that is there as well: 1 into "1".
+
+    Refuse deep nesting, too, which a reader with more calls on the stack could not read.
+    """
+    level, depth = [value], 0
+    while level := [each for each in level if isinstance(each, (dict, list, tuple))]:
+        if (depth := depth + 1) > MOST_NESTED:
+            raise ValueError(
+                f"{quoted(value)} can't be kept as JSON: at most {MOST_NESTED} levels of nesting are allowed"
+            )
+        for key in (key for each in level if isinstance(each, dict) for key in each if not isinstance(key, str)):
+            raise TypeError(f"{quoted(value)} can't be kept as JSON: its key {quoted(key)} is not a text")
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
 
 
 def read_as(lock: str, kept: Kept, default: Any = None) -> Any:

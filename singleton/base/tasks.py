@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import math
+import threading
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -37,6 +38,20 @@ def from_outside(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and being_cancelled()
 
 
+def ends_more(error: BaseException, *, awaited: bool = True) -> bool:
+    """Tell whether an error that the app's code raised would end more than the one call: a task, a loop, a thread.
+
+    The Functions worker never answers for such an error (facts §6, H-84): a cancellation without a caller who asked for
+    it, an exit, a panic of Rust code (PyO3), and ``StopIteration``, which no future can carry. An interrupt of the main
+    thread is no such error; nor is a cancellation from outside, which only reaches ``awaited`` code.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return threading.current_thread() is not threading.main_thread()
+    if isinstance(error, Exception):
+        return isinstance(error, StopIteration)
+    return not (awaited and from_outside(error))
+
+
 @contextlib.contextmanager
 def deciding(what: str) -> Iterator[None]:
     """Call code of the app's in the block, on a thread that others rely on, for one call that needs the answer.
@@ -49,7 +64,7 @@ def deciding(what: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if isinstance(error, Exception) or from_outside(error):
+        if not ends_more(error):
             raise
         raise RuntimeError(f"{what} raised {type(error).__name__}") from error
 
@@ -65,7 +80,9 @@ def decided(what: str, ask: Callable[[], _T]) -> _T:
     """
     try:
         return ask()
-    except (asyncio.CancelledError, GeneratorExit, StopIteration, SystemExit) as error:
+    except BaseException as error:
+        if not ends_more(error, awaited=False):
+            raise
         raise RuntimeError(f"{what} raised {type(error).__name__}: it must return, or raise an error") from error
 
 

@@ -13,28 +13,30 @@ from concurrent.futures import Future
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
 
-from singleton.base.errors import ConfigurationError
-from singleton.base.tasks import being_cancelled
+from singleton.base.errors import ConfigurationError, text_of
+from singleton.base.tasks import ends_more
 
 WRITTEN_ONE_BY_ONE: Final = ("eventGrid", "queue")
 """Types of ``$return`` outputs for which the worker goes through whatever can be iterated."""
 
 
-def refuse_unanswered(function: str, error: BaseException) -> None:
+def refuse_unanswered(function: str, error: BaseException, *, is_async: bool) -> None:
     """Fail the invocation if its body raised an error which the Functions worker never answers for (facts §6).
 
-    The errors are a cancellation without a caller who asked for it, an exit, and ``StopIteration``, which no future
-    can carry. Call in the handler of the error, and raise any other error again.
+    Call in the handler of the error, and raise any other error again.
     """
+    if not ends_more(error, awaited=is_async):
+        return
     match error:
-        case asyncio.CancelledError() if not being_cancelled():
-            raise RuntimeError(f"{function} raised CancelledError, but nobody cancelled it") from error
+        case asyncio.CancelledError():
+            said = "raised CancelledError, but nobody cancelled it"
         case StopIteration():
-            raise RuntimeError(f"{function} raised StopIteration") from error
+            said = "raised StopIteration"
         case SystemExit():
-            raise RuntimeError(
-                f"{function} called exit({error.code!r}): a function must return, or raise an error"
-            ) from error
+            said = f"called exit({error.code!r}): a function must return, or raise an error"
+        case _:
+            said = f"raised {type(error).__name__}, which is no Exception: {text_of(error)}"
+    raise RuntimeError(f"{function} {said}") from error
 
 
 def finished(function: str, result: Any, returns: str | None, *, decorator: str) -> Any:

@@ -102,7 +102,7 @@ class Guard(Declaration):
             returns = None if self.trigger is None else self.trigger.returns
             return finished(call.function, result, returns, decorator=self.decorator)
         except BaseException as error:  # here, as no coroutine lets a StopIteration through
-            refuse_unanswered(call.function, error)
+            refuse_unanswered(call.function, error, is_async=is_async)
             raise
 
     async def _run(

@@ -27,7 +27,7 @@ class AsideMessage:
 
     Attributes:
         key: the key.
-        body: the body.
+        body: the body; the bytes of a body which can't be read here.
         error: the error of the last attempt.
         at: when the message was put aside, seconds since 1970.
         name: the blob with the message.
@@ -62,11 +62,19 @@ async def that_is_aside(store: Store, names: Names) -> list[AsideMessage]:
         for blob in page.entries:
             entry = await entry_aside(store, blob.name)
             if entry is not None:
-                body, error = entry.value, marked(blob.metadata, _ERROR) or ""
+                error = marked(blob.metadata, _ERROR) or ""
+                body = _readable(entry)
                 found.append(AsideMessage(key=entry.key, body=body, error=error, at=blob.modified, name=blob.name))
         marker = page.marker
         if marker is None:
             return found
+
+
+def _readable(entry: Entry) -> Any:
+    try:
+        return entry.value
+    except (ValueError, RecursionError):
+        return entry.body
 
 
 async def entry_aside(store: Store, name: str) -> Entry | None:

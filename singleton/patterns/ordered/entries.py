@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def value(self) -> Any:
-        """The body as it was sent."""
+        """The body as it was sent. ``ValueError``, ``RecursionError``: the JSON can't be read here."""
         return self.body if self.kind == "bytes" else json.loads(self.body)
 
     def framed(self) -> bytes:

@@ -175,12 +175,12 @@ class Inbox:
 
         Args:
             key: a text, for example of a customer, a device, an account: messages with it are handled in order.
-            body: a value of JSON, or bytes; a bit less than 4 MiB.
+            body: a value of JSON with at most 500 levels of nesting, or bytes; a bit less than 4 MiB.
 
         Raises:
-            TypeError, ValueError: the body is neither JSON nor bytes, or too long.
+            TypeError, ValueError: the body is neither JSON nor bytes, too long, or nested too deeply.
             StorageError: the storage refuses.
-            StorageUnavailable: the storage does not answer. It is not known whether the message was sent.
+            StorageUnavailable: the storage did not answer for 30 seconds. It is not known whether the message was sent.
         """
         self._do(self._sending(key, body))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import os
 import random
 import weakref
@@ -15,7 +16,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from singleton.base.errors import ConfigurationError
+from singleton.base.errors import ConfigurationError, StorageUnavailable
 from singleton.base.state import read_as, written_as
 from singleton.base.tasks import undisturbed
 from singleton.baseclient import BaseClient
@@ -68,6 +69,12 @@ class Place(NamedTuple):
     part: int = 0
 
 
+class Turn(asyncio.Lock):
+    """The turn of the sends of a key. ``moved``: when a send of the key was last answered, by the loop's clock."""
+
+    moved = -math.inf
+
+
 class Sender:
     """Sends the messages of one process to one inbox."""
 
@@ -82,7 +89,7 @@ class Sender:
         self._numbers = itertools.count(1)
         self._clocks = 0.0
         self._process = 0
-        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._turns: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
         self._places: dict[str, Place] = {}
         self._rung: OrderedDict[str, float] = OrderedDict()
 
@@ -112,12 +119,27 @@ class Sender:
         return not offset or now - self._rung.get(spot, -_SILENCE) >= _SILENCE
 
     async def _appended(self, spot: str, entry: Entry) -> int:
-        """Add a message to its log, in its turn; return its offset."""
-        turn = self._turns.setdefault(spot, asyncio.Lock())
+        """Add a message to its log, in its turn; return its offset.
+
+        The patience begins with the send, and anew with each answer to an earlier send of the key. So in an outage the
+        sends of a key fail together, and in a burst each send gets its turn.
+        """
+        clock = asyncio.get_running_loop().time
+        began, turn = clock(), self._turns.setdefault(spot, Turn())
         async with turn:
+            if (ends := max(began, turn.moved) + _PATIENCE) <= clock():
+                name = self._names.log(spot)
+                raise StorageUnavailable(
+                    f"log {name!r}: no answer to the earlier messages of the key for {_PATIENCE:g} seconds; this "
+                    "message was not sent",
+                    lock=name,
+                    reason="no answer",
+                )
             if not entry.sender:
                 entry = replace(entry, sender=self._named(), number=next(self._numbers))
-            return await self._added(spot, entry.framed())
+            offset = await self._added(spot, entry.framed(), ends)
+            turn.moved = clock()
+            return offset
 
     def _named(self) -> str:
         """Return the id of this sender; another in a copy of the process."""
@@ -126,13 +148,13 @@ class Sender:
             self._id, self._process = f"{self._rng.getrandbits(64):016x}", os.getpid()
         return self._id
 
-    async def _added(self, spot: str, block: bytes) -> int:
-        """Add a block to the log of a spot, whatever becomes of the requests; return its offset.
+    async def _added(self, spot: str, block: bytes, ends: float) -> int:
+        """Add a block to the log of a spot until ``ends``, whatever becomes of the requests; return its offset.
 
         0 also where an earlier request may have added it as the first.
         """
         loop = asyncio.get_running_loop()
-        ends, pause = loop.time() + _PATIENCE, _PAUSE
+        pause = _PAUSE
         place, may_be_first = self._places.get(spot, Place()), False
         while True:
             try:

@@ -212,14 +212,14 @@ class Visit:
 
     async def _tried(self, hold: Hold, entry: Entry, attempt: int) -> Exception | None:
         hold.raise_if_lost()
-        message = InboxMessage(
-            key=entry.key,
-            body=entry.value,
-            id=f"{entry.sender}-{entry.number}",
-            attempt=attempt,
-            token=hold.token,
-        )
         try:
+            message = InboxMessage(
+                key=entry.key,
+                body=entry.value,
+                id=f"{entry.sender}-{entry.number}",
+                attempt=attempt,
+                token=hold.token,
+            )
             with cancelled_when_lost(hold) if self.is_async else nullcontext():
                 try:
                     if self.is_async:
@@ -227,9 +227,10 @@ class Visit:
                     else:
                         call(self.handler, message)
                 except BaseException as error:
-                    refuse_unanswered(f"the handler of inbox {self.service.names.inbox}", error)
+                    what = f"the handler of inbox {self.service.names.inbox}"
+                    refuse_unanswered(what, error, is_async=self.is_async)
                     raise
-        except Exception as error:  # noqa: BLE001 - it is the handler's, and counted
+        except Exception as error:  # noqa: BLE001 - of the handler, or of a body that can't be read: counted
             hold.raise_if_lost()
             return error
         return None

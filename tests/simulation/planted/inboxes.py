@@ -69,8 +69,8 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="a lost lock is not noticed before a message",
         file=VISIT,
-        old="        hold.raise_if_lost()\n        message =",
-        new="        message =",
+        old="        hold.raise_if_lost()\n        try:\n            message =",
+        new="        try:\n            message =",
         breaks="a consumer that stood still takes messages that another has handled",
         among="ordered",
     ),

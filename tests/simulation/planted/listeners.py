@@ -194,16 +194,16 @@ LISTENERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a stray cancellation reaches the worker",
-        file=ANSWERING,
-        old="case asyncio.CancelledError() if not being_cancelled():",
-        new="case asyncio.CancelledError() if error.args:",
+        file="singleton/base/tasks.py",
+        old="return not (awaited and from_outside(error))",
+        new="return not isinstance(error, asyncio.CancelledError)",
         breaks="an invocation whose body raises CancelledError is never answered",
     ),
     Mutant(
         name="an exit reaches the worker",
-        file=ANSWERING,
-        old="case SystemExit():",
-        new="case KeyboardInterrupt():",
+        file="singleton/base/tasks.py",
+        old="return not (awaited and from_outside(error))",
+        new="return not (isinstance(error, SystemExit) or (awaited and from_outside(error)))",
         breaks="a body that calls exit() ends the worker",
     ),
     Mutant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from singleton import (
     LockLost,
     current_hold,
+    singleton,
 )
 from tests.support.lock_thread import LockThread, a_job, an_app, call
 
@@ -223,6 +225,34 @@ def test_a_cancellation_that_nobody_asked_for_fails_the_invocation(thread: LockT
     with pytest.raises(RuntimeError, match="job raised CancelledError, but nobody cancelled it"):
         call(a_job(kind, body))
     assert thread.leased() == set()
+
+
+class PanicError(BaseException):
+    """An error like that of a Rust library (PyO3), which is no ``Exception``."""
+
+
+@both_kinds
+def test_a_panic_of_a_library_fails_the_invocation_with_its_cause(thread: LockThread, kind: str) -> None:
+    def body() -> None:
+        raise PanicError("index out of bounds")
+
+    with pytest.raises(
+        RuntimeError, match="job raised PanicError, which is no Exception: index out of bounds"
+    ) as caught:
+        call(a_job(kind, body))
+    assert isinstance(caught.value.__cause__, PanicError)
+    assert thread.leased() == set()
+
+
+def test_an_interrupt_of_the_main_thread_stays_one_and_one_of_another_thread_fails_the_invocation() -> None:
+    @singleton
+    def job(msg: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        job(msg="{}")
+    with ThreadPoolExecutor() as pool, pytest.raises(RuntimeError, match="job raised KeyboardInterrupt"):
+        pool.submit(job, msg="{}").result()
 
 
 @both_kinds

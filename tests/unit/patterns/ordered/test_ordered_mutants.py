@@ -5,6 +5,7 @@ Most planted bugs of inboxes are found by worlds with whole hosts: ``tests/simul
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 from singleton.patterns.ordered import log_reader
 from tests.support.mutants import Mutant, fails_its_test
 from tests.support.virtual import run_virtual
+from tests.unit.patterns.ordered import test_operators_calls as operators
 from tests.unit.patterns.ordered import test_ordered_calling as calling
 from tests.unit.patterns.ordered import test_ordered_sending as sending
 from tests.unit.patterns.ordered.logworld import World
@@ -47,8 +49,22 @@ OTHERS: list[tuple[Mutant, Callable[[], Any]]] = [
         sending.test_a_message_that_a_full_log_refused_is_found_in_the_log_that_is_there_by_then,
     ),
     (
-        Mutant("no turn", SENDING, "self._turns.setdefault(spot, asyncio.Lock())", "asyncio.Lock()"),
+        Mutant("no turn", SENDING, "self._turns.setdefault(spot, Turn())", "Turn()"),
         sending.test_tasks_that_send_at_once_lose_nothing_however_long_each_request_takes,
+    ),
+    (
+        Mutant("the patience of sends adds up", SENDING, "max(began, turn.moved) + _PATIENCE", "clock() + _PATIENCE"),
+        sending.test_sends_of_one_key_in_an_outage_fail_after_one_time_out,
+    ),
+    (
+        Mutant("a long line is an outage", SENDING, "max(began, turn.moved) + _PATIENCE", "began + _PATIENCE"),
+        sending.test_sends_that_wait_long_for_their_turn_on_a_slow_storage_are_all_answered,
+    ),
+    (
+        Mutant("an operator's call waits for the pause", "patterns.ordered.inbox", "position.until, ", "_, "),
+        functools.partial(
+            operators.test_a_resumed_key_is_not_stopped_and_its_first_message_is_tried_at_once_as_new, operators.failing
+        ),
     ),
 ]
 

@@ -36,6 +36,49 @@ async def test_tasks_that_send_at_once_lose_nothing_however_long_each_request_ta
     assert handler.of("k") == [-1, *range(30)]
 
 
+def silent(*_: Any) -> Any:
+    raise StoreFailure(503, "ServerBusy", "outage")
+
+
+@virtual_time
+async def test_sends_of_one_key_in_an_outage_fail_after_one_time_out() -> None:
+    inbox, clock, ends = Inbox("orders"), asyncio.get_running_loop().time, list[float]()
+    await inbox.asend("k", 0)
+    there: Any = store()
+    there.append = silent
+    began = clock()
+
+    async def one(number: int, later: float) -> None:
+        await asyncio.sleep(later)
+        with pytest.raises(StorageUnavailable):
+            await inbox.asend("k", number)
+        ends.append(clock() - began - later)
+
+    await asyncio.gather(*(one(number, later) for number in range(10) for later in (0, 20)))
+    assert all(29 <= seconds <= 31 for seconds in ends), "counted from the beginning of each send"
+    del there.append
+    await inbox.asend("k", "after the outage")
+
+
+@virtual_time
+async def test_sends_that_wait_long_for_their_turn_on_a_slow_storage_are_all_answered() -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await inbox.asend("k", 0)
+    there: Any = store()
+    there.append = slowly(there.append, 4)
+    await asyncio.gather(*(inbox.asend("k", number) for number in range(1, 20)))
+    await inbox.ahandle(BELL, handler.__call__)
+    assert handler.of("k") == [*range(20)]
+
+
+def slowly(request: Any, seconds: float) -> Any:
+    async def asked(*args: Any) -> Any:
+        await asyncio.sleep(seconds)
+        return await request(*args)
+
+    return asked
+
+
 @virtual_time
 async def test_a_message_that_a_full_log_refused_is_found_in_the_log_that_is_there_by_then() -> None:
     inbox, handler = Inbox("orders"), Handler()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from singleton import Inbox, StorageUnavailable
+from singleton.base.state import MOST_NESTED
+from singleton.patterns.ordered.entries import Entry
+from singleton.patterns.ordered.service import Sender
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
 from tests.unit.patterns.ordered.test_inbox import BELL, Handler, send, store
+from tests.unit.patterns.ordered.test_ordered_sending import unheard
+
+if TYPE_CHECKING:
+    from singleton import InboxMessage
 
 ASIDE = "inbox/orders/aside/"
 
@@ -88,3 +95,50 @@ async def test_an_operator_puts_no_message_aside_that_was_handled() -> None:
     await inbox.aresume("k", skip=True)
     assert [each.body for each in await inbox.aaside()] == [1]
     assert handler.of("k") == [0]
+
+
+def nested(levels: int) -> Any:
+    """Return a list in a list, so many levels deep."""
+    value: Any = 0
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def with_calls_on_the_stack(calls: int, work: Any) -> Any:
+    """Do the work below so many calls."""
+    return work() if calls == 0 else with_calls_on_the_stack(calls - 1, work)
+
+
+@virtual_time
+async def test_a_body_as_deep_as_a_send_takes_is_read_by_a_consumer_with_hundreds_of_calls_on_its_stack() -> None:
+    inbox, seen = Inbox("orders"), list[Any]()
+    with pytest.raises(ValueError, match="at most 500 levels of nesting are allowed"):
+        await inbox.asend("k", {"a": (nested(MOST_NESTED - 1),)})
+    await inbox.asend("k", nested(MOST_NESTED))
+
+    def handle(message: InboxMessage) -> None:
+        seen.append(message.body)
+
+    await asyncio.to_thread(with_calls_on_the_stack, 300, lambda: inbox.handle(BELL, handle))
+    assert seen == [nested(MOST_NESTED)]
+
+
+@virtual_time
+@pytest.mark.parametrize("body", [b"[" * 9_000 + b"]" * 9_000, b"[1", b"\xff"], ids=["deep", "cut", "no text"])
+async def test_a_message_whose_body_can_not_be_read_is_put_aside_as_it_is_and_its_key_goes_on(body: bytes) -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await inbox.asend("k", 0)
+    sender = Sender(store(), inbox.service.names, wall=asyncio.get_running_loop().time)
+    await sender.send("k", Entry("", 0, "k", "json", body), unheard)  # another version did not refuse the body
+    await inbox.asend("k", 2)
+    with pytest.raises((RecursionError, ValueError)):
+        await inbox.ahandle(BELL, handler.__call__, attempts=2)
+    await asyncio.sleep(2)
+    await inbox.ahandle(BELL, handler.__call__, attempts=2)
+    assert handler.of("k") == [0, 2]
+    (kept,) = await inbox.aaside()
+    assert kept.body == body
+    await inbox.aresend(kept)
+    assert await inbox.alook() == 1
+    assert await inbox.aaside() == []
