@@ -12,7 +12,7 @@ import pytest
 from singleton.base.errors import ConfigurationError, LockLost, StorageDenied, StorageError, StorageUnavailable
 from singleton.base.hold import Hold
 from singleton.base.invocation import Invocation, SpeakingOf
-from singleton.base.state import MOST_STATE, STATE_KEY, UNTIL_KEY, Kept, State
+from singleton.base.state import MOST_NESTED, MOST_STATE, STATE_KEY, UNTIL_KEY, Kept, State
 from singleton.locking.fencing import SECTIONS
 from singleton.locking.lock import Lock, release
 from singleton.locking.section import Section
@@ -212,6 +212,20 @@ async def test_state_may_be_written_again_once_the_foreign_content_is_gone() -> 
     async with held(lock) as hold:
         await state_of(hold).awrite(1)
     assert await read_by(lock_on(network, 2)) == 1
+
+
+@virtual
+async def test_what_is_nested_deeper_than_a_reader_surely_reads_is_not_written() -> None:
+    lock = lock_on(Network())
+    deep: Any = 0
+    for _ in range(MOST_NESTED):
+        deep = {"a": deep}
+    async with held(lock) as hold:
+        await state_of(hold).awrite(deep)
+        for refused in ([deep], (deep,), {"a": deep}):
+            with pytest.raises(ValueError, match="at most 500 levels of nesting are allowed"):
+                await state_of(hold).awrite(refused)
+        assert await state_of(hold).aread() == deep
 
 
 # --- who may ----------------------------------------------------------------------------------------------------------
