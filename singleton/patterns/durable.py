@@ -119,6 +119,7 @@ async def start_singleton(
     async with _held(instance_id, patience, connection) as hold:
         before = await _look(client, instance_id)
         if before.in_the_way:
+            _log.info("orchestration %r was not started: it is %s", instance_id, before.status)
             return Started(instance_id=instance_id, started=False, status=before.status)
         hold.raise_if_lost()
         # The caller's cancellation does not stop the start: the lock is kept until what came of it is known.

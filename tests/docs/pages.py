@@ -116,7 +116,7 @@ def all_blocks(*languages: str) -> list[Block]:
 
 
 def prelude(page: Path) -> str:
-    """Name the module with what the reader of this page has: `tests/docs/preludes` holds those that are needed."""
+    """Name the module with what is around the page: fakes of services `beforehand`, and calls `afterwards`."""
     return f"tests.docs.preludes.{page.stem.lower().replace('-', '_')}"
 
 

@@ -69,16 +69,17 @@ class Shown:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
 
+    def set(self, name: str, value: object) -> None:
+        """Replace a name of the page."""
+        setattr(self._module, name, value)
+
     def run(self) -> None:
         """Run all Python of the page, then each function of its apps, as the worker calls it."""
         names = vars(self._module)
-        if has_prelude(self._page):
-            given = importlib.import_module(prelude(self._page))
-            names.update({name: value for name, value in vars(given).items() if not name.startswith("_")})
-            names.pop("beforehand", lambda: None)()
+        around = vars(importlib.import_module(prelude(self._page))) if has_prelude(self._page) else {}
+        around.get("beforehand", lambda: None)()
         sys.modules["shown"] = self._module
         names["__name__"] = "shown"
-        afterwards = names.pop("afterwards", lambda _: None)
         try:
             with _Profile(self._ran):
                 for block in blocks(self._page):
@@ -87,7 +88,7 @@ class Shown:
                 for app in self._apps:
                     for function in app.get_functions():
                         _call(function)
-                afterwards(self)
+                around.get("afterwards", lambda _: None)(self)
                 self._call_the_others()
         finally:
             del sys.modules["shown"]
@@ -114,7 +115,7 @@ class Shown:
         return found
 
     def _run(self, block: Block) -> None:
-        global _main  # noqa: PLW0603 - a prelude's functions have no other way to it
+        global _main  # noqa: PLW0603 - a function that ends a block has no other way to it
         names = vars(self._module)
         code = compile(block.code, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         self._defined |= dict.fromkeys(_functions(code, block), block)

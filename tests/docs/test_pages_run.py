@@ -62,20 +62,27 @@ def test_a_page_that_is_run_elsewhere_is_named_there(page: str) -> None:
     assert page.rpartition("/")[2] in (ROOT / ELSEWHERE[page]).read_text("utf-8")
 
 
-def test_each_prelude_is_that_of_a_page_which_uses_all_of_it() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_shows_all_that_its_python_uses_in_order(page: Path) -> None:
+    known = {"__name__"}
+    for block in blocks(page):
+        if block.language == "python":
+            assert block.lacks - known == set(), f"{block}: show it above, on the page itself"
+            known |= block.defines
+
+
+def test_each_prelude_is_that_of_a_page() -> None:
     used = {prelude(page): page for page in PAGES if has_prelude(page)}
     files = (ROOT / "tests" / "docs" / "preludes").glob("*.py")
     assert {f"tests.docs.preludes.{file.stem}" for file in files} == set(used)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has_prelude(page)], ids=named)
-def test_a_page_uses_all_that_its_prelude_defines(page: Path) -> None:
-    given = importlib.import_module(prelude(page))
-    tree = ast.parse(inspect.getsource(given))
-    defined = {name for statement in tree.body for name in _bound(statement)} - {"annotations", "TYPE_CHECKING"}
-    inside = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    used = inside.union(*(block.lacks for block in blocks(page) if block.language == "python"))
-    assert defined - used - {"afterwards", "beforehand"} == set()
+def test_a_prelude_gives_a_page_no_name(page: Path) -> None:
+    tree = ast.parse(inspect.getsource(importlib.import_module(prelude(page))))
+    imported = (ast.Import, ast.ImportFrom)
+    defined = {name for statement in tree.body if not isinstance(statement, imported) for name in _bound(statement)}
+    assert {name for name in defined if name[0] != "_"} <= {"afterwards", "beforehand"}
 
 
 def test_the_pages_that_are_excused_are_there() -> None:

@@ -7,7 +7,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from tests.docs.pages import PAGES, ROOT, blocks, has_prelude, prelude
+from tests.docs.pages import PAGES, ROOT, blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def write_modules(folder: Path) -> dict[str, Block]:
     """Write each block as a module of its own; return the blocks by their files' paths in the folder.
 
-    A block may define again what an earlier one has defined, so each gets what it lacks by imports: from the nearest
-    block before it that defines the name, else from the page's prelude.
+    A block may define again what an earlier one has defined, so each gets what it lacks by imports from the nearest
+    block before it that defines the name.
     """
     written = {}
     for page in PAGES:
@@ -47,8 +47,6 @@ def _imports(block: Block, before: list[Block], package: str) -> list[str]:
         source = next((other for other in reversed(before) if name in other.defines and not other.awaits), None)
         if source is not None:
             lines.append(f"from {package}.{source.module} import {name} as {name}")
-        elif has_prelude(block.page):
-            lines.append(f"from {prelude(block.page)} import {name} as {name}")
     return lines
 
 

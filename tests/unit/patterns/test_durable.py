@@ -158,7 +158,11 @@ async def test_instances_do_not_wait_for_one_another() -> None:
 
 @pytest.mark.parametrize("status", [*ALIVE, "SomethingNew"])
 @pytest.mark.parametrize("form", ["enum", "text"])
-def test_an_instance_that_has_not_ended_is_not_replaced(status: str, form: str) -> None:
+def test_an_instance_that_has_not_ended_is_not_replaced_and_the_log_says_why(
+    status: str, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "singleton")
+
     @virtual
     async def story() -> None:
         durable = Durable()
@@ -168,6 +172,7 @@ def test_an_instance_that_has_not_ended_is_not_replaced(status: str, form: str) 
             answer = await import_order(durable)
         assert (answer.instance_id, answer.started, answer.status) == ("order-7", False, status)
         assert durable.started == []
+        assert f"orchestration 'order-7' was not started: it is {status}" in caplog.text
         assert service.leased() == {}
 
     story()
