@@ -9,7 +9,6 @@ import asyncio
 import functools
 import inspect
 import weakref
-from contextlib import AsyncContextDecorator, ContextDecorator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
@@ -19,6 +18,7 @@ from singleton.base.words import NO_CLASS, quoted
 from singleton.locking.section import claims
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.cancellation import LossWatch, fail, unless_lost
+from singleton.runtime.late_work import declared_late_work, settled
 from singleton.runtime.lock_thread import runtime
 from singleton.runtime.reentry import BodyContext, SharedBlock, enter, enter_again, leave, leave_out
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with a block around each call, skipped without a hold. Raise the errors of ``_check``."""
     _check(block.name, function, is_async=False)
+    settling = _settling(block.name, function, waits=False)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -42,23 +43,14 @@ def _guarded(block: Block[Any], function: Callable[..., Any]) -> Callable[..., A
             if got is None:
                 return _skip(function, entered)
             with BodyContext(*holds_in(got)):
-                result = function(*args, **kwargs)
-            if inspect.iscoroutine(result):
-                result.close()
-                raise _refused(block.name, function, "returned a coroutine, which would run without the lock")
-            if isinstance(result, (ContextDecorator, AsyncContextDecorator)):  # as @contextmanager makes them
-                raise _refused(
-                    block.name,
-                    function,
-                    "returned a context manager, whose block would run without the lock: take it inside",
-                )
-            return result
+                return at_once(settling(function(*args, **kwargs), (*args, *kwargs.values())))
 
     return call
 
 
 def _guarded_async(block: AsyncBlock[Any], function: Callable[..., Any]) -> Callable[..., Any]:
     _check(block.name, function, is_async=True)
+    settling = _settling(block.name, function, waits=True)
 
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -66,9 +58,15 @@ def _guarded_async(block: AsyncBlock[Any], function: Callable[..., Any]) -> Call
             if got is None:
                 return _skip(function, entered)
             with BodyContext(*holds_in(got)):
-                return await function(*args, **kwargs)
+                return await settling(await function(*args, **kwargs), (*args, *kwargs.values()))
 
     return call
+
+
+def _settling(lock: str, function: Callable[..., Any], *, waits: bool) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return ``settled`` for the results of a function."""
+    who = str(_refused(lock, function, "")).rstrip()
+    return functools.partial(settled, who=who, decorator="the lock", waits=waits, lock=lock)
 
 
 def _skip(function: Callable[..., Any], block: _BaseBlock[Any]) -> None:
@@ -92,6 +90,8 @@ def _check(lock: str, function: object, *, is_async: bool) -> None:
         raise _refused(
             lock, function, "is a generator, whose body runs after the call has ended: take the lock inside it"
         )
+    if (late := declared_late_work(function)) is not None:
+        raise _refused(lock, function, late)
     if is_async and not inspect.iscoroutinefunction(function):
         raise _refused(lock, function, "is no coroutine function: make it `async def`, or use LockClient")
     if not is_async and inspect.iscoroutinefunction(function):

@@ -20,13 +20,14 @@ from singleton.base.hold import Hold, single_holds
 from singleton.base.holder_record import fields_of
 from singleton.base.invocation import Invocation, current
 from singleton.base.invocation import log as _log
-from singleton.functions.body_result import finished, refuse_unanswered
+from singleton.functions.body_result import WRITTEN_ONE_BY_ONE, refuse_unanswered
 from singleton.functions.declaration import Declaration
 from singleton.functions.triggers import refuse_policy
 from singleton.functions.wait_limit import WaitLimit
 from singleton.locking.section import Section, claims
 from singleton.runtime import holders
 from singleton.runtime.cancellation import cancelled_when_lost, unless_lost
+from singleton.runtime.late_work import settled
 from singleton.runtime.reentry import BodyContext, leave_out
 from singleton.runtime.waiter_count import WaitReport, is_full
 from singleton.settings.hostjson import wants_opentelemetry
@@ -99,8 +100,9 @@ class Guard(Declaration):
     async def _answered(self, call: Call, body: Callable[[], Any], *, is_async: bool) -> Any:
         try:
             result = await body() if is_async else body()
-            returns = None if self.trigger is None else self.trigger.returns
-            return finished(call.function, result, returns, decorator=self.decorator)
+            who, arguments = f"{self.decorator} on {call.function}: its body", call.arguments.values()
+            iterated = self.trigger is not None and self.trigger.returns in WRITTEN_ONE_BY_ONE
+            return await settled(result, arguments, who, self.decorator, waits=is_async, iterated=iterated)
         except BaseException as error:  # here, as no coroutine lets a StopIteration through
             refuse_unanswered(call.function, error, is_async=is_async)
             raise

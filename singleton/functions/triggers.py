@@ -166,6 +166,8 @@ def _builders_in(*modules: Mapping[str, Any]) -> Iterator[Any]:
 
 def check_guardable(target: object, trigger_type: str | None = None, decorator: str = "@singleton") -> None:
     """Raise ``ConfigurationError`` for an orchestrator, an entity, or what is no plain function."""
+    from singleton.runtime.late_work import LATE_RESPONSE, declared_late_work
+
     name = getattr(target, "__qualname__", None) or repr(target)
     if inspect.isclass(target):
         from singleton.base.words import NO_CLASS
@@ -182,6 +184,8 @@ def check_guardable(target: object, trigger_type: str | None = None, decorator: 
             f"{decorator} on {name}: it is a {type(target).__name__}; the Functions worker runs plain functions only. "
             "Wrap it in a def or async def"
         )
+    if (late := declared_late_work(target)) is not None:
+        raise ConfigurationError(f"@singleton on {name}: it {late}", reason=LATE_RESPONSE)
     for annotation in getattr(target, "__annotations__", {}).values():
         if getattr(annotation, "__name__", str(annotation)).rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS:
             raise ConfigurationError(f"{decorator} on {name}: it {_REPLAY}", reason="durable-replay")

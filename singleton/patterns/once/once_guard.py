@@ -7,7 +7,7 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from singleton.base.errors import LockLost, LockNotAcquired
+from singleton.base.errors import ConfigurationError, LockLost, LockNotAcquired
 from singleton.base.hold import current_hold
 from singleton.base.invocation import log as _log
 from singleton.functions.guard import Guard
@@ -16,6 +16,7 @@ from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 from singleton.patterns.once.results import kept_as, look
 from singleton.runtime.cancellation import cancelled_when_lost, unless_lost
+from singleton.runtime.late_work import LATE_RESPONSE
 from singleton.runtime.reentry import left_out
 
 if TYPE_CHECKING:
@@ -123,10 +124,15 @@ class OnceGuard(Guard):
             return _replayed(call, outcome)
         hold.raise_if_lost()  # the look may have taken long
         undone: list[object] = []
+        refused: ConfigurationError | None = None
         above = left_out.set(undone)
         try:
             with cancelled_when_lost(hold) if cancel else contextlib.nullcontext():
                 result = await body()
+        except ConfigurationError as error:
+            if error.reason != LATE_RESPONSE:
+                raise
+            result = refused = error  # its body ran, and a repeat must not run it again
         finally:
             left_out.reset(above)
         if any(code is self.code for code in undone):  # a lock below skipped the call, or put its message back
@@ -142,6 +148,8 @@ class OnceGuard(Guard):
             *(call.function, outcome.unkept),
             extra=call.fields,
         )
+        if refused is not None:
+            raise refused
         return result
 
 

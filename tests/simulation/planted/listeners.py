@@ -14,6 +14,7 @@ ATTEMPTS = "singleton/dotnet/attempts.py"
 ANSWERING = "singleton/functions/body_result.py"
 INVOCATION = "singleton/functions/body_result.py"
 CANCELLING = "singleton/runtime/cancellation.py"
+LATE = "singleton/runtime/late_work.py"
 CURRENT = "singleton/runtime/lock_thread.py"
 OPENING = "singleton/runtime/accounts/stores.py"
 
@@ -208,9 +209,9 @@ LISTENERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="items are made after the lock",
-        file=ANSWERING,
-        old="        return list(result)\n",
-        new="        return result\n",
+        file=LATE,
+        old="        result = [*result]\n",
+        new="        pass\n",
         breaks="what a body gives item by item is made without the lock",
     ),
     Mutant(

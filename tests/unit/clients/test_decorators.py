@@ -289,7 +289,7 @@ def test_a_function_that_returns_a_coroutine_is_refused_as_it_would_run_without_
     def make() -> Any:
         return a_coroutine_function()
 
-    with pytest.raises(ConfigurationError, match="returned a coroutine, which would run without the lock"):
+    with pytest.raises(ConfigurationError, match="returned a coroutine, which would run after the lock is released"):
         make()
     assert not locks.locked("job")
 
@@ -303,7 +303,10 @@ def test_nor_one_that_returns_a_context_manager(locks: LockClient, kind: Any) ->
         yield
 
     opened = locks.lock("job")(kind(with_a_block))
-    with pytest.raises(ConfigurationError, match="returned a context manager, whose block would run without the lock"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"which would run after the lock is released.* a context manager: take the lock inside",
+    ):
         opened()
     assert entered == []
     assert not locks.locked("job")

@@ -28,6 +28,7 @@ from singleton.decorator import guards_of
 from singleton.testing import held_elsewhere, memory_locks
 from tests.support.empty_values import EMPTY
 from tests.support.lock_thread import FOREIGN, Context, LockThread, an_app, outcome
+from tests.support.responses import BackgroundTask, JSONResponse, StreamingResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -367,6 +368,44 @@ def test_a_promise_is_no_result_and_nothing_is_kept(thread: LockThread) -> None:
     with pytest.raises(ConfigurationError, match=r"^@once on ship: .* returned a coroutine, .* put @once right above"):
         invoked(job("sync", lambda _: later()), msg='{"Id": 7}')
     assert invoked(job("sync", lambda _: "done"), msg='{"Id": 7}') == "done"
+
+
+@both
+@pytest.mark.parametrize(
+    "make", [lambda: StreamingResponse([b"row"]), lambda: JSONResponse({}, background=BackgroundTask(print))]
+)
+def test_an_operation_whose_response_runs_later_is_done_and_is_not_done_again(
+    thread: LockThread, kind: str, make: Callable[[], Any]
+) -> None:
+    ran: list[str] = []
+
+    def charge(msg: str) -> Any:
+        ran.append(msg)
+        return make()
+
+    guarded = job(kind, charge)
+    with pytest.raises(ConfigurationError, match=r"^@once on ship: its body returned a .* The body ran"):
+        invoked(guarded, msg='{"Id": 7}')
+    with pytest.raises(ResultNotKept, match=r"'once/app/ship/7' is done, and will not be done again, .* returned a"):
+        invoked(guarded, msg='{"Id": 7}')
+    assert len(ran) == 1
+
+
+def test_an_operation_whose_work_is_in_an_iterator_is_not_done(thread: LockThread) -> None:
+    with pytest.raises(ConfigurationError, match=r"^@once on ship: its body returned a map"):
+        invoked(job("sync", lambda msg: map(str, msg)), msg='{"Id": 7}')
+    assert invoked(job("sync", lambda _: "done"), msg='{"Id": 7}') == "done"
+
+
+def test_items_for_an_output_are_made_in_the_operation_and_kept(thread: LockThread) -> None:
+    @once(key="Id")
+    def ship(msg: str, out: Any) -> None:
+        out.set(current_hold().lock for _ in range(2))
+
+    for _ in range(2):
+        out = Out()
+        invoked(ship, msg='{"Id": 7}', out=out)
+        assert out.value == ["once/app/ship/7"] * 2
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
