@@ -1,6 +1,6 @@
 """Which module ``import singleton`` finds: the package, or a module of an app's own, which hides the package.
 
-A hidden package can't say so itself. So this module is outside, and its users ask it before they import the package.
+A hidden package can't speak. So this module is outside, and the commands and the pytest plugin call ``hidden`` first.
 """
 
 from __future__ import annotations

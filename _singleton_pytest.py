@@ -36,12 +36,12 @@ def pytest_make_collect_report() -> Generator[None, pluggy.Result[pytest.Collect
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pluggy.Result[pytest.TestReport], None]:
-    """Say the same of a test that failed."""
+    """Say, for a test that failed, whether a module of the app's own hides the package."""
     _tell((yield).get_result())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say the same at the end, also of tests that passed: a guard of another module passes as well."""
+    """Say at the end, also where all tests passed, whether a module of the app's own hides the package."""
     if (said := _hidden_here()) is not None:
         terminalreporter.section(_TITLE)
         terminalreporter.line(said)

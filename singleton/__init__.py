@@ -56,11 +56,12 @@ def __getattr__(name: str) -> object:
 
 def _unknown(name: str) -> Exception:
     """Return the error for a name that the package lacks: perhaps of an app's own module, which the package hides."""
+    from importlib.util import find_spec
+
     said = f"module {__name__!r} has no attribute {name!r}"
-    if name.startswith("__"):
+    if name.startswith("__") or find_spec(f"{__name__}.{name}") is not None:  # a module of ours, not yet imported
         return AttributeError(said)
     import sys
-    from importlib.util import find_spec
 
     from singleton.base.words import did_you_mean
 
@@ -68,9 +69,7 @@ def _unknown(name: str) -> Exception:
         f": it is the package azure-functions-singleton{did_you_mean(name, __all__) or '.'} If a module of your own "
         "with the name singleton is meant, the package hides that module: give the module another name"
     )
-    # ``from singleton import name`` drops the text of an AttributeError. It also asks so for submodules.
-    imported = sys._getframe(2).f_code.co_name == "_handle_fromlist"  # noqa: SLF001
-    if imported and find_spec(f"{__name__}.{name}") is None:
+    if sys._getframe(2).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - an import drops an AttributeError's text
         return ImportError(f"cannot import name {name!r} from {__name__!r} ({__file__}){why}", name=__name__)
     return AttributeError(said + why)
 

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 _STORAGE: Final[Mapping[str, StorageService]] = {"blob": "blob", "table": "table"}
 _UPSERTING: Final = frozenset({"blob", "cosmosdb", "daprstate", "mysql", "sql"})
-"""Kinds of bindings whose output replaces what is there. The output of a table only adds an entity."""
+"""Kinds of bindings with an output that replaces the data. The output of a table only adds an entity."""
 _CHANGING: Final = _UPSERTING | {"kusto", "redis", "table"}
-"""Kinds of bindings whose input is data that may change."""
+"""Kinds of bindings with an input of data that may change."""
 _PARTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "blob": (("path",),),
     "cosmosdb": (("databasename",), ("containername", "collectionname")),
     "daprstate": (("statestore",), ("key",)),
     "table": (("tablename",), ("partitionkey",), ("rowkey",)),
 }
-"""The settings that name a target, each with its older name. An output may leave the later ones to its data."""
+"""The settings that name a target, with their older names. An output may leave all but the first to its data."""
 _PLACES: Final = {
     "accountendpoint": "account",
     "server": "server",

@@ -61,6 +61,14 @@ def test_an_attribute_that_the_package_lacks_is_told_alike() -> None:
         _ = singleton.Lockclient  # type: ignore[attr-defined]
 
 
+def test_a_module_of_the_package_that_nobody_has_imported_is_no_other_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(singleton, "dotnet", raising=False)
+    with pytest.raises(AttributeError, match=r"^module 'singleton' has no attribute 'dotnet'$"):
+        _ = singleton.dotnet  # type: ignore[attr-defined]
+
+
 def test_who_only_asks_for_a_name_gets_no() -> None:
     assert not hasattr(singleton, "Singleton")
     assert not hasattr(singleton, "__wrapped__")
