@@ -84,7 +84,7 @@ def _on_http(guard: Guard) -> Iterator[Finding]:
     if waits is not None and waits > HTTP_LIMIT:
         yield RULES["http-wait-beyond-230-s"].broken(
             f"an invocation waits for up to {in_words(waits)}, and Azure's load balancer ends the request after 230 "
-            "seconds. Set timeout to less, or ask for the lock in the function and answer 409"
+            "seconds. Set timeout to less, or answer 409: on_contention='conflict'"
         )
     elif waits_without_end(guard):
         yield RULES["http-wait-unbounded"].broken(

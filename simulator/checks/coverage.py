@@ -98,6 +98,7 @@ _POLICIES: Final = {
     "skip": "was skipped",
     "defer": "was deferred",
     "raise": "failed for contention",
+    "conflict": "was answered with 409",
 }
 _OTHER: Final = "met a lock that was taken"
 

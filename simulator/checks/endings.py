@@ -43,7 +43,7 @@ def judge_endings(history: History) -> Iterator[Finding]:
 
 
 def _never_refused(history: History) -> Iterator[Finding]:
-    """Contention fails no caller that skips, and none that waits without limit; the listener may be another process."""
+    """Contention fails no caller that skips or answers, and none that waits for ever; a listener may be elsewhere."""
     failed = Counter[str]()
     stood_by = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.mode == "listener"}
     for call in history.invocations:
@@ -53,7 +53,7 @@ def _never_refused(history: History) -> Iterator[Finding]:
         if refused and function.guarded and not function.decorated:
             waits = function.on_contention == "wait" and math.inf == function.gives_up_after == function.cut_after
             counted = function.max_waiting is not None and function.when_full == "raise"  # see accounts and spans
-            failed[call.function] += (waits or function.on_contention == "skip") and not counted
+            failed[call.function] += (waits or function.on_contention in {"skip", "conflict"}) and not counted
     for name, number in sorted((+failed).items()):
         policy = history.function(name).on_contention
         yield violation(

@@ -53,8 +53,8 @@ class LockEvent:
         function: name of the function, or "" outside Functions.
         owner: the invocation id, or the ``owner=`` of a lock client.
         token: the fencing token, or None.
-        reason: for ``lost`` the reason of the loss; for ``contended`` skip, raise, defer or timeout; for ``failed`` the
-            error's type; for ``body_ended`` ok, error or lost.
+        reason: for ``lost`` the reason of the loss; for ``contended`` skip, raise, conflict, defer or timeout; for
+            ``failed`` the error's type; for ``body_ended`` ok, error or lost.
         mode: use of the lock: ``function`` and ``listener`` are modes of ``@singleton``, the other values are calls of
             lock clients. A process keeps the lock of a ``listener`` for life: it waits, acquires, loses and releases
             once, without an owner; its invocations are bodies, or contended.

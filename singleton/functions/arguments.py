@@ -217,7 +217,7 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
             raise ConfigurationError(
                 f"max_waiting is {most!r}: give a whole number of at least 0. With 0 no invocation waits"
             )
-        if given.on_contention in ("skip", "raise", "defer") and given.timeout is None:
+        if given.on_contention in ("skip", "raise", "defer", "conflict") and given.timeout is None:
             raise ConfigurationError(
                 f"max_waiting={most} has no effect: with on_contention={given.on_contention!r} and no timeout, no "
                 "invocation waits. Leave max_waiting out, or give a timeout"

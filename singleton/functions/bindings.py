@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from singleton.base.errors import ScopeError
 from singleton.base.json_values import read_json
 from singleton.functions.message_properties import ATTRIBUTES, ON_EVENTS, held, is_binary, own_id
-from singleton.functions.triggers import NAMED, ToolCall
+from singleton.functions.triggers import NAMED, ToolCall, is_streamed_request
 
 if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
@@ -51,7 +51,7 @@ def is_message(value: object) -> bool:
     """Tell whether it is a message, event or request: something that has a body, beside plain values."""
     if isinstance(value, ToolCall) or _is_prompt(value):
         return True
-    return _can(value, "get_body") or _can(value, "get_json") or _is_sdk_message(value) or _is_streamed_request(value)
+    return _can(value, "get_body") or _can(value, "get_json") or _is_sdk_message(value) or is_streamed_request(value)
 
 
 def is_blob(value: object) -> bool:
@@ -67,7 +67,7 @@ def payload_of(parameter: str, value: Any, trigger: Trigger | None) -> Payload |
         return Payload(read=value.get_json, layers=(partial(_envelope, value),), find_id=partial(_text, value, "id"))
     if _is_sdk_message(value):
         return _sdk_message(value)
-    if _is_streamed_request(value):
+    if is_streamed_request(value):
         return _streamed_request(parameter, value)
     if is_blob(value):
         return _blob(parameter, value, trigger)
@@ -173,10 +173,6 @@ def _request(request: Any) -> Payload:
 def _request_names(headers: object, query: Mapping[str, str], route: Mapping[str, str]) -> tuple[Layer, ...]:
     asked = {name: value for name, value in query.items() if name.casefold() != "code"}  # the function's key
     return (lambda: {"headers": headers, "query": asked}), (lambda: route), (lambda: asked)
-
-
-def _is_streamed_request(value: object) -> bool:
-    return hasattr(value, "path_params") and hasattr(value, "query_params")
 
 
 def _streamed_request(parameter: str, request: Any) -> Payload:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
 
-Policy = Literal["wait", "skip", "raise", "defer"]
+Policy = Literal["wait", "skip", "raise", "defer", "conflict"]
 """What to do when another invocation has the lock: wait for it, skip this one as a success, raise
-``LockNotAcquired``, or put a storage queue's message back for a while. Your function returns a policy."""
+``LockNotAcquired``, put a storage queue's message back for a while, or answer an HTTP request with 409. Your function
+returns a policy."""
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 
 

@@ -116,31 +116,16 @@ class BindingData(BoundNames):
 def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Payload | None:
     """Return the payload among an invocation's arguments, or None where there is none (a timer).
 
-    If the trigger's parameter is unknown, the payload is the only message, as only triggers deliver messages; else the
-    only blob, text, bytes or parsed JSON; a batch is an error. A timer has no payload, with any bindings beside the
-    timer.
+    A batch is an error. A timer has no payload, with any bindings beside the timer.
 
     Raises:
         ScopeError: it is a batch, or several parameters may be meant.
     """
     if trigger is not None and trigger.type == MCP_TOOL:
         return tool_payload(arguments, trigger)
-    if trigger is not None and trigger.parameter in arguments:
-        candidates = [trigger.parameter]
-    elif has_tick(arguments):
+    name = triggers_parameter(arguments, trigger)
+    if name is None or _is_timer(arguments[name]):
         return None
-    else:
-        messages = [name for name, value in arguments.items() if is_message(value) or _is_batch(value, of=is_message)]
-        candidates = messages or [name for name, value in arguments.items() if _may_be_payload(value)]
-    if not candidates:
-        return None
-    if len(candidates) > 1:
-        raise ScopeError(
-            f"the payload may be any of the parameters {', '.join(candidates)}: put @singleton (or @once) above the "
-            "trigger's decorator, so that it knows which parameter is the trigger's",
-            reason="ambiguous",
-        )
-    name = candidates[0]
     value = arguments[name]
     if _is_batch(value) and (trigger is None or trigger.type != ACTIVITY):
         value = _the_only_one(name, value)
@@ -149,7 +134,39 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
 
 def has_tick(arguments: Mapping[str, Any]) -> bool:
     """Tell whether one of them is what a timer delivers."""
-    return any(isinstance(getattr(value, "past_due", None), bool) for value in arguments.values())
+    return any(map(_is_timer, arguments.values()))
+
+
+def triggers_parameter(arguments: Mapping[str, Any], trigger: Trigger | None) -> str | None:
+    """Return the trigger's parameter among an invocation's arguments; None: no argument may be the trigger's.
+
+    If the trigger is unknown, its parameter is that of the timer or of the only message, as only triggers deliver
+    these; else that of the only blob, text, bytes or parsed JSON.
+
+    Raises:
+        ScopeError: several parameters may be meant.
+    """
+    if trigger is not None and trigger.parameter in arguments:
+        return trigger.parameter
+    for may_be in (_is_timer, _has_message, _may_be_payload):
+        candidates = [name for name, value in arguments.items() if may_be(value)]
+        if len(candidates) > 1:
+            raise ScopeError(
+                f"the payload may be any of the parameters {', '.join(candidates)}: put @singleton (or @once) above "
+                "the trigger's decorator, so that it knows which parameter is the trigger's",
+                reason="ambiguous",
+            )
+        if candidates:
+            return candidates[0]
+    return None
+
+
+def _is_timer(value: object) -> bool:
+    return isinstance(getattr(value, "past_due", None), bool)
+
+
+def _has_message(value: object) -> bool:
+    return is_message(value) or _is_batch(value, of=is_message)
 
 
 def _may_be_payload(value: object) -> bool:

@@ -55,6 +55,7 @@ class Guard(Declaration):
 
     _report: ClassVar[Callable[..., None]] = staticmethod(tell)
     """Tells of acquisition, loss and release."""
+    _conflict: ClassVar[str] = "another request has the lock: send this request again later"
 
     @cached_property
     def wait(self) -> float | None:
@@ -119,8 +120,9 @@ class Guard(Declaration):
         except BaseException as error:
             tell_failed(call, error)
             raise
-        if hold is None:
-            return leave_out(self.code)
+        if not isinstance(hold, Hold):
+            leave_out(self.code)
+            return hold
         try:
             return await self._held(locks, hold, call, body, cancel=cancel)
         except Exception as error:
@@ -173,8 +175,8 @@ class Guard(Declaration):
                 if hold.lease_id is None:
                     hold.own_lost.freeze()
 
-    async def _enter(self, call: Call, locks: Locks) -> Hold | None:
-        """Acquire the lock; under contention do as the policy says. None: the body is not to run."""
+    async def _enter(self, call: Call, locks: Locks) -> Hold | Any:
+        """Acquire the lock; under contention do as the policy says. No hold: the result, without the body."""
         tell("waiting", call)
         _ = self._told
         # What is kept of an error has no traceback, whose frames would keep it until a collection.
@@ -188,6 +190,7 @@ class Guard(Declaration):
             if waited != 0 or callable(self.on_contention) or not (self.waits is None or self.waits > late):
                 raise  # else it waits for the storage as for the lock: that it asks first is only for max_waiting
         from singleton.functions.contention import Contention, decide
+        from singleton.functions.http_answers import conflict_answer
 
         policy = decide(self.on_contention, Contention.over(call, self.trigger, others.number))
         refuse_policy(call.function, policy, self.trigger, call.arguments)
@@ -196,7 +199,7 @@ class Guard(Declaration):
                 return await locks.call_async(self._acquisition(call, patience and patience - late))
             except LockNotAcquired as error:
                 contended = error.with_traceback(None)
-            if is_full(contended):
+            if is_full(contended) and policy != "conflict":
                 policy = self.when_full
             else:
                 waited = patience
@@ -216,13 +219,14 @@ class Guard(Declaration):
         if self.limit is None:
             await self._name_holder(call, contended, locks, waited, policy)
         try:
+            told = call.function, contended.lock or call.lock, contended.whose
+            fields = {**call.fields, **fields_of(contended.holder)}
+            if policy == "conflict":
+                _log.info("%s answered 409: lock %s is held by another invocation%s", *told, extra=fields)
+                return conflict_answer(call.arguments, self._conflict)
             if policy != "skip":
                 raise contended
-            _log.info(
-                "%s skipped: lock %s is held by another invocation%s",
-                *(call.function, contended.lock or call.lock, contended.whose),
-                extra={**call.fields, **fields_of(contended.holder)},
-            )
+            _log.info("%s skipped: lock %s is held by another invocation%s", *told, extra=fields)
             return None
         finally:
             del contended  # of its traceback
@@ -231,7 +235,7 @@ class Guard(Declaration):
         self, call: Call, error: LockNotAcquired, locks: Locks, waited: float | None, policy: Policy
     ) -> None:
         """Put the holder into the error, unless it is known or the answer takes too long."""
-        seconds = holders.patience(waited, skips=policy == "skip")
+        seconds = holders.patience(waited, skips=policy in ("skip", "conflict"))
         for address in self._addresses(call) if error.holder is None else ():
             if address.name == error.lock:
                 with contextlib.suppress(SingletonError):  # the locks of the process may be closed by now
@@ -311,7 +315,7 @@ class Guard(Declaration):
         return True
 
     def _notices(self) -> Iterator[str]:
-        longest = self.waits if self.on_contention in ("skip", "raise") else self._patience
+        longest = self.waits if self.on_contention in ("skip", "raise", "conflict") else self._patience
         if (longer := self._limit.notice(longest)) is not None:
             yield longer
 

@@ -216,22 +216,40 @@ def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
 
 
 def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
-    """Refuse a policy that ends an invocation as None, which is no answer for the trigger or the output.
+    """Refuse a policy whose end of an invocation is no answer for the trigger or the output.
+
+    Args:
+        arguments: the invocation's; empty before an invocation.
 
     Raises:
-        ConfigurationError: it is ``"skip"`` on an HTTP trigger, or ``"skip"`` or ``"defer"`` beside a ``$return``
-            output that can't be None.
+        ConfigurationError: it is ``"skip"`` on an HTTP trigger, ``"conflict"`` on another trigger or beside another
+            ``$return`` output, or ``"skip"`` or ``"defer"`` beside a ``$return`` output that can't be None.
     """
+    if policy == "conflict" and (trigger is not None or arguments):
+        _refuse_conflict(function, trigger, arguments)
     if policy not in ("skip", "defer"):
         return
     if is_http(trigger, arguments) and policy == "skip":
         raise ConfigurationError(
             f"@singleton on {function}: on_contention='skip' ends an invocation without a result, but an HTTP trigger "
-            "must answer, or its caller gets status 500. Use 'wait' or 'raise'; or, to answer 409 yourself, call "
-            "AsyncLockClient.try_lock in the function instead",
+            "must answer, or its caller gets status 500. Use 'conflict', which answers 409, or 'wait' or 'raise'",
             reason="skip-on-http",
         )
     refuse_none(function, f"on_contention={policy!r}", trigger, "on_contention 'wait' or 'raise'")
+
+
+def _refuse_conflict(function: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
+    if not is_http(trigger, arguments):
+        what = "none of its arguments is a request" if trigger is None else f"{function} has a {trigger.type}"
+    elif trigger is not None and trigger.returns not in (None, "http"):
+        what = f"the result of {function} goes to its {trigger.returns!r} output"
+    else:
+        return
+    raise ConfigurationError(
+        f"@singleton on {function}: on_contention='conflict' answers HTTP requests, and {what}: use 'raise', so that "
+        "the invocation fails and is tried again",
+        reason="conflict-without-http",
+    )
 
 
 def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: str) -> None:
@@ -268,7 +286,15 @@ def is_http(trigger: Trigger | None, arguments: Mapping[str, Any]) -> bool:
     if trigger is not None:
         return trigger.type.lower() == _HTTP
     values = arguments.values()
-    return any(hasattr(each, "route_params") and callable(getattr(each, "get_body", None)) for each in values)
+    return any(
+        is_streamed_request(each) or (hasattr(each, "route_params") and callable(getattr(each, "get_body", None)))
+        for each in values
+    )
+
+
+def is_streamed_request(value: object) -> bool:
+    """Tell whether it is a request of an app with HTTP streams."""
+    return hasattr(value, "path_params") and hasattr(value, "query_params")
 
 
 def invocation_id(context: object) -> str:

@@ -72,7 +72,7 @@ def patient_at_first(asked: Contention) -> Policy:
     """Return any policy: typed as ``Policy``, not as ``str``."""
     if asked.dequeue_count < 3:
         return "wait"
-    return "defer" if asked.message_id is not None else "skip"
+    return "defer" if asked.message_id is not None else "conflict"
 
 
 def of_the_day(*, night: bool) -> OnContention:

@@ -21,6 +21,7 @@ _POLICIES: Final = {
     "skip": "is skipped while another invocation has the lock",
     "raise": "fails while another invocation has the lock",
     "defer": "puts its message back while another invocation has the lock",
+    "conflict": "answers 409 while another invocation has the lock",
 }
 
 

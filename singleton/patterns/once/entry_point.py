@@ -15,8 +15,8 @@ from singleton.functions.misdeclaration import declare, options_of_app
 from singleton.functions.triggers import (
     Signature,
     check_guardable,
-    is_http,
     is_under_mcp_tool,
+    refuse_policy,
     refuse_replayed,
     users_code,
 )
@@ -48,7 +48,7 @@ def declaring(
             scope=None,
             scope_id="",
             level="function",
-            on_contention="wait" if on_contention == "wait" else "raise",
+            on_contention=on_contention,
             timeout=None if timeout is None else seconds(timeout, "timeout", above=0),
             connection=connection,
             options=options,
@@ -59,7 +59,6 @@ def declaring(
             code=users_code(target),
             key=Key(key),
             keep=seconds(keep, "keep", above=0),
-            answers=on_contention == "conflict",
         )
         run = guard.run_async if inspect.iscoroutinefunction(target) else guard.run
         guard.refuse_blocking(on_loop=is_under_mcp_tool(target))
@@ -69,7 +68,8 @@ def declaring(
             named, context = signature.split(args, kwargs)
             with _said_of_once():
                 refuse_replayed(guard.function, named)
-            return partial(run, guard.call(named, context), partial(target, *args, **kwargs))
+                call = guard.call(named, context)
+            return partial(run, call, partial(target, *args, **kwargs))
 
         wrapper = signature.wrapper(target, invocation)
         setattr(wrapper, ONCE_MARK, guard)
@@ -88,11 +88,8 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
             f"on_contention is {quoted(on_contention)}: give 'wait', 'raise' or 'conflict'. ('skip' would lose the "
             "message if the invocation that does the work fails.)"
         )
-    if on_contention == "conflict" and trigger is not None and not is_http(trigger, {}):
-        raise ConfigurationError(
-            f"on_contention='conflict' answers HTTP requests, and {target.__qualname__} has a {trigger.type}: use "
-            "'raise', so that the invocation fails and is tried again"
-        )
+    with _said_of_once():
+        refuse_policy(target.__name__, on_contention, trigger, {})
     if not isinstance(connection, str) or not connection.strip():
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
 
@@ -176,7 +173,8 @@ def once(
         client: a ``LockClient`` for ``with``, an ``AsyncLockClient`` for ``async with``; None for the decorator.
         key: key of the operation. In the decorator a property's path (``"Id"``, ``"Order:Id"``), a template as for
             ``scope_id`` (``"{headers.Idempotency-Key}"``, ``"{Tenant}/{Order.Id}"``), or a function of the trigger's
-            argument. A null or blank key is a ``ScopeError``.
+            argument. A null or blank key is a ``ScopeError``, and so is a key function if several arguments may be
+            the trigger's.
         name: name of the operation, for example ``"charge"``: an equal key with another name is another operation.
             With a client only; the decorator takes the function's name.
         keep: seconds, or a ``timedelta``, above 0, for which the result is kept. Afterwards the operation is done

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from singleton.base.errors import ConfigurationError, LockLost, LockNotAcquired
+from singleton.base.errors import ConfigurationError, LockLost
 from singleton.base.hold import current_hold
 from singleton.base.invocation import log as _log
 from singleton.functions.guard import Guard
-from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 from singleton.patterns.once.results import kept_as, look
@@ -57,13 +55,12 @@ class OnceGuard(Guard):
 
     Attributes:
         keep: seconds for which its outcome is kept.
-        answers: whether an HTTP request that is refused is answered, with 409 Conflict.
     """
 
     decorator: ClassVar[str] = "@once"
+    _conflict: ClassVar[str] = "another request with this key is under way: send it again later"
     key: Key = field(repr=False)
     keep: float
-    answers: bool = False
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         return [self.key.of(arguments, self.trigger)]
@@ -94,14 +91,6 @@ class OnceGuard(Guard):
             if not results:
                 raise
             return results[0]  # the operation is done: a loss after that changes nothing
-        except LockNotAcquired as error:
-            if self.answers and error.lock == call.lock and is_http(self.trigger, call.arguments):
-                return importlib.import_module("azure.functions").HttpResponse(
-                    "another request with this key is under way: send it again later",
-                    status_code=409,
-                    headers={"Retry-After": "1"},
-                )
-            raise
 
     async def _unless_done(
         self,

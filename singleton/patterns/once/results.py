@@ -6,7 +6,6 @@ The content is JSON; bytes and HTTP responses are marked in the JSON and read ba
 from __future__ import annotations
 
 import base64
-import importlib
 import json
 import math
 import time
@@ -28,6 +27,7 @@ from singleton.base.state import (
     refuse_foreign,
 )
 from singleton.base.words import quoted
+from singleton.functions.http_answers import decoded_answer, encoded_answer
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.stores.protocol import ContentStore, StoreFailure
@@ -106,16 +106,8 @@ def _read(body: bytes) -> Outcome:
 def _encoded(value: Any) -> dict[str, Any]:
     if isinstance(value, bytes | bytearray):
         return {"bytes": base64.b64encode(value).decode()}
-    if callable(getattr(value, "get_body", None)) and hasattr(value, "status_code"):
-        return {
-            "http": {
-                "status": int(value.status_code),
-                "headers": [[name, text] for name, text in value.headers.items()],
-                "mimetype": value.mimetype,
-                "charset": value.charset,
-                "body": base64.b64encode(value.get_body()).decode(),
-            }
-        }
+    if (answer := encoded_answer(value)) is not None:
+        return {"http": answer}
     try:
         json.dumps(value, allow_nan=False)
     except TypeError as error:
@@ -130,17 +122,7 @@ def _decoded(encoded: Mapping[str, Any]) -> Any:
     ((kind, value),) = encoded.items()
     if kind == "bytes":
         return base64.b64decode(value)
-    if kind != "http":
-        return value
-    made = importlib.import_module("azure.functions").HttpResponse(
-        base64.b64decode(value["body"]),
-        status_code=value["status"],
-        mimetype=value["mimetype"],
-        charset=value["charset"],
-    )
-    for name, text in value["headers"]:
-        made.headers.add_header(name, text)
-    return made
+    return decoded_answer(value) if kind == "http" else value
 
 
 _CALL: Final = 20.0

@@ -7,6 +7,7 @@ import inspect
 import json
 import logging
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
@@ -25,6 +26,8 @@ from singleton import (
 from singleton import singleton as one_at_a_time
 from singleton.base.events import LockEvent, subscribe
 from singleton.decorator import guards_of
+from singleton.functions.triggers import Trigger
+from singleton.patterns.once.keys import Key
 from singleton.testing import held_elsewhere, memory_locks
 from tests.support.empty_values import EMPTY
 from tests.support.lock_thread import FOREIGN, Context, LockThread, an_app, outcome
@@ -146,8 +149,6 @@ def test_a_request_that_comes_meanwhile_is_answered_with_409_where_it_is_told_to
     thread.taken_by_another_process("once/app/ship/7")
     refused = invoked(charge, msg=request(body=b'{"Id": 7}'))
     assert (refused.status_code, refused.headers["Retry-After"]) == (409, "1")
-    with pytest.raises(LockNotAcquired):  # no HTTP
-        invoked(charge, msg='{"Id": 7}')
     thread.given_back_by_the_other("once/app/ship/7")
     assert [invoked(charge, msg=request(body=b'{"Id": 7}')).status_code for _ in range(2)] == [201, 201]
 
@@ -409,6 +410,48 @@ def test_items_for_an_output_are_made_in_the_operation_and_kept(thread: LockThre
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
+
+
+class Timer:
+    past_due = False
+
+
+class Unlike:
+    """An object that is neither a message nor plain."""
+
+
+TRIGGERS: dict[str, tuple[dict[str, Any], str]] = {
+    "a request behind the context": ({"ctx": Context(), "req": request()}, "req"),
+    "a request behind an input": ({"prices": "1", "req": request()}, "req"),
+    "a streamed request": ({"prices": "1", "req": SimpleNamespace(path_params={}, query_params={})}, "req"),
+    "a message behind a row": ({"rows": ["a"], "msg": func.QueueMessage(id="1", body=b"x")}, "msg"),
+    "a timer behind an input": ({"prices": "1", "timer": Timer()}, "timer"),
+    "a text behind an output": ({"out": Unlike(), "msg": "x"}, "msg"),
+    "all that there is": ({"it": Unlike()}, "it"),
+}
+
+
+@pytest.mark.parametrize("case", TRIGGERS)
+def test_a_key_function_is_given_the_argument_that_can_only_be_the_triggers(case: str) -> None:
+    arguments, name = TRIGGERS[case]
+    key = Key(lambda argument: str(id(argument)))
+    assert key.of(arguments, None) == str(id(arguments[name]))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"prices": "1", "msg": "2"}, {"blob": b"1", "rows": ["2"]}, {"one": Unlike(), "other": Unlike()}, {}],
+    ids=lambda arguments: " ".join(arguments) or "none",
+)
+def test_a_key_function_is_given_nothing_where_several_may_be_the_triggers(arguments: dict[str, Any]) -> None:
+    key = Key(pytest.fail)
+    with pytest.raises(
+        ScopeError, match=rf"{', '.join(arguments) or 'no parameters'}: put .*@once.* above the trigger"
+    ):
+        key.of(arguments, None)
+    known = Trigger("queueTrigger", "msg", {})
+    assert Key(str.upper).of({"prices": "wrong", "msg": "right"}, known) == "RIGHT"
+
 
 KEYS: dict[str, tuple[Any, Any, str]] = {
     "a property": ("Id", '{"Id": 7.50}', "7%2E50"),

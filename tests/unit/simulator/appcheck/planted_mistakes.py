@@ -103,6 +103,13 @@ PLANTED: Final = (
         line="@singleton",
     ),
     Planted(
+        name="conflict on a queue",
+        finds=("conflict-without-http",),
+        code=_queue("on_contention='conflict'"),
+        says="answers HTTP requests, and ship has a queueTrigger",
+        line="@singleton",
+    ),
+    Planted(
         name="skip with a return value that is an output",
         finds=("none-for-output",),
         code="""

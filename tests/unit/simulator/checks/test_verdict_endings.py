@@ -153,6 +153,7 @@ def test_a_timeout_ends_a_wait() -> None:
     ("policy", "more", "fails"),
     [
         ("skip", {}, True),
+        ("conflict", {}, True),
         ("skip", {"timeout": 3}, True),
         ("wait", {}, True),
         ("wait", {"timeout": 3}, False),
@@ -172,7 +173,9 @@ def test_contention_fails_nobody_who_skips_or_waits_for_as_long_as_it_takes(
     assert (text in violations(story)) is fails
 
 
-@pytest.mark.parametrize(("policy", "found"), [("wait", True), ("raise", True), ("skip", False), ("custom", False)])
+@pytest.mark.parametrize(
+    ("policy", "found"), [("wait", True), ("raise", True), ("skip", False), ("conflict", False), ("custom", False)]
+)
 def test_only_who_skips_succeeds_when_the_lock_is_refused(policy: str, found: bool) -> None:
     story = Story(policy=policy).know(witnessed=True, timeout=1)
     story.body("host-1", 1, 9, A, seen=(1, 9))
