@@ -126,7 +126,8 @@ class BaseClient:
 
         Args:
             name: name of the lock.
-            work: a function, or coroutine function, that gets the hold.
+            work: a function, or coroutine function, that gets the hold. An awaitable which the function returns is
+                awaited under the lock, and cancelled at the loss of the hold.
             every: seconds from tick to tick, above 0.
             at_least: seconds for which the lock is kept, however short the work is: instances with ticks in this time
                 skip the ticks. Must be less than ``every``: the instance's own next tick needs the lock.

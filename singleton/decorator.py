@@ -11,6 +11,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_overloads, overload
 
+from singleton.base.callables import returns_coroutine
 from singleton.functions.misdeclaration import declare
 from singleton.functions.triggers import Signature, is_under_mcp_tool, refuse_replayed
 
@@ -209,7 +210,7 @@ def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
     function = _guarded_by_us.get(target, target)
     asked = guards if function is not target else (guard,)
     signature = Signature(function)
-    is_async = inspect.iscoroutinefunction(function)
+    is_async = returns_coroutine(function)
 
     def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
         named, context = signature.split(args, kwargs)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.base import clock
+from singleton.base.callables import refuse_async
 from singleton.base.invocation import call_watcher, current
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:
         unsubscribe = subscribe(lambda event: print(event.kind, event.lock, event.waited))
     """
     global _listeners  # noqa: PLW0603 - replaced as a whole, so that emit needs no lock
+    refuse_async(listener, "listener")
     _listeners = (*_listeners, listener)
 
     def unsubscribe() -> None:

@@ -19,6 +19,8 @@ from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from singleton.base.callables import refuse_awaitable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextvars import Context, Token
@@ -235,7 +237,8 @@ def call_watcher(said: str, watcher: Callable[..., object], *arguments: object) 
     A watcher is a callback of ``hold.lost``, a listener of events, a counter of requests, a meter or a tracer.
     """
     try:
-        watcher(*arguments)
+        if (returned := watcher(*arguments)) is not None:
+            refuse_awaitable(returned, "it returned an awaitable, which nobody awaits: give a plain function (def)")
     except caught_here():
         log.exception(said)
 

@@ -11,6 +11,7 @@ import inspect
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.hold import Hold, holds_in
 from singleton.base.invocation import log as _log
@@ -92,9 +93,9 @@ def _check(lock: str, function: object, *, is_async: bool) -> None:
         )
     if (late := declared_late_work(function)) is not None:
         raise _refused(lock, function, late)
-    if is_async and not inspect.iscoroutinefunction(function):
+    if is_async and not returns_coroutine(function):
         raise _refused(lock, function, "is no coroutine function: make it `async def`, or use LockClient")
-    if not is_async and inspect.iscoroutinefunction(function):
+    if not is_async and returns_coroutine(function):
         raise _refused(lock, function, "is a coroutine function: use AsyncLockClient")
 
 
@@ -167,7 +168,7 @@ class _ExitMethod:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._exit = _AsyncExit if inspect.iscoroutinefunction(function) else Exit
+        self._exit = _AsyncExit if returns_coroutine(function) else Exit
 
     def __get__(self, block: Entered | None, _: object = None) -> Callable[..., Any]:
         if block is None:

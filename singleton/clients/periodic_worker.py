@@ -6,19 +6,19 @@ A worker runs until ``stop``: in a thread of its own, or on the running event lo
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import math
 import threading
 from abc import abstractmethod
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from singleton.base.callables import finish, returns_coroutine
 from singleton.base.caller import alone
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.base.invocation import log as _log
-from singleton.base.tasks import to_its_end
+from singleton.base.tasks import deciding, to_its_end
 from singleton.locking.section import claims
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.lock_thread import runtime
@@ -152,6 +152,7 @@ class PeriodicWorker(Running):
         self._attempt = attempt
         self._tick_task: asyncio.Task[None] | None = None
         self._may_cut_off = False
+        self._works = False
         self._skips = False
 
     @property
@@ -194,7 +195,7 @@ class PeriodicWorker(Running):
 
     async def _tick(self) -> None:
         locks = runtime()
-        self._may_cut_off = True
+        self._may_cut_off, self._works = True, False
         hold = await locks.call_async(self._attempt)
         self._may_cut_off = False
         if isinstance(hold, LockNotAcquired):
@@ -216,18 +217,20 @@ class PeriodicWorker(Running):
 
     async def _do(self, hold: Hold) -> None:
         hold.raise_if_lost()  # this process may have stood still since it got the lock
-        if inspect.iscoroutinefunction(self._work):
+        self._works = True
+        with nullcontext() if self._thread is None else deciding("work"):  # an exit would end the thread, unheard
+            if self._thread is not None or returns_coroutine(self._work):
+                returned = self._work(hold)  # nothing else is on this thread's loop
+            else:
+                await to_its_end(working := asyncio.ensure_future(asyncio.to_thread(self._work, hold)), cancel=False)
+                returned = working.result()
             with cancelled_when_lost(hold):
-                await self._work(hold)
-        elif self._thread is not None:
-            self._work(hold)  # nothing else is on this thread's loop
-        else:
-            await to_its_end(working := asyncio.ensure_future(asyncio.to_thread(self._work, hold)), cancel=False)
-            working.result()
+                await finish(returned, "work")
+        self._works = False
         hold.raise_if_lost()
 
     def _report(self, error: BaseException | None) -> None:
-        if isinstance(error, LockClosed):
+        if isinstance(error, LockClosed) and not self._works:  # of the work's own, if of another client
             raise error
         if error is not None:
             _log.error("worker %s failed; it tries again at its next tick", self.name, exc_info=error)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
+from singleton.base.callables import refuse_async
 from singleton.base.errors import ConfigurationError
 from singleton.base.tasks import decided
 from singleton.base.words import check_arity, did_you_mean, quoted
@@ -70,8 +70,7 @@ OnContention: TypeAlias = Policy | Callable[[Contention], Policy]
 
 def check_policy(policy: object) -> None:
     """Raise ``ConfigurationError`` unless the policy is a known word or a plain function."""
-    if inspect.iscoroutinefunction(policy):
-        raise ConfigurationError(f"on_contention is the async function {policy.__name__}: give a plain function (def)")
+    refuse_async(policy, "on_contention")
     if callable(policy) and not isinstance(policy, type):
         check_arity("on_contention", policy, "one argument, a Contention")
         return

@@ -18,6 +18,7 @@ from itertools import dropwhile, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def trigger_of_function(function: Any) -> Trigger | None:
     outputs = (str(binding.type) for binding in function.get_bindings() if binding.name == _RETURN)
     called = function.get_user_function()
     spread = _SPREADS in getattr(getattr(called, "__code__", None), "co_qualname", "")
-    on_loop = spread and not inspect.iscoroutinefunction(called.__wrapped__)
+    on_loop = spread and not returns_coroutine(called.__wrapped__)
     return Trigger(
         str(trigger.type),
         str(trigger.name),
@@ -272,7 +273,7 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
 
 def is_under_mcp_tool(function: Callable[..., Any]) -> bool:
     """Tell by the source whether ``@app.mcp_tool()`` will call this ``def``: the decorator has left no trace yet."""
-    if inspect.iscoroutinefunction(function):
+    if returns_coroutine(function):
         return False
     code = users_code(function)
     above = takewhile(lambda line: "def " not in line, linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :])
@@ -322,7 +323,7 @@ def wrapped(function: Callable[..., Any], body: Body) -> Callable[..., Any]:
     def guarded(*args: Any, **kwargs: Any) -> Any:
         return body(args, kwargs)()
 
-    wrapper: Callable[..., Any] = guarded_async if inspect.iscoroutinefunction(function) else guarded
+    wrapper: Callable[..., Any] = guarded_async if returns_coroutine(function) else guarded
     functools.update_wrapper(wrapper, function)
     _stand_where(function, wrapper)
     return wrapper

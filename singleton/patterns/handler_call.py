@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.errors import ConfigurationError
+from singleton.base.callables import finish, refuse_awaitable, refuse_generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-def is_async(handler: object) -> bool:
-    """Tell whether a handler is a coroutine function, or an object whose ``__call__`` is a coroutine function."""
-    call = getattr(handler, "__call__", None)  # noqa: B004 - what it is matters, not whether it is
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 
 def call(handler: Callable[..., Any], *arguments: Any) -> None:
     """Call a sync handler.
 
     Raises:
-        ConfigurationError: the handler returned an awaitable, whose work would end after the message.
+        ConfigurationError: the handler returned an awaitable or a generator, whose work would end after the message.
     """
     returned = handler(*arguments)
     refuse_awaitable(
@@ -30,21 +23,12 @@ def call(handler: Callable[..., Any], *arguments: Any) -> None:
         f"the handler returned a {type(returned).__name__}, which is not awaited here: give a coroutine function "
         "(async def) to worker, ahandle or @ordered",
     )
-
-
-def refuse_awaitable(returned: object, said: str) -> None:
-    """Raise ``ConfigurationError`` with the message ``said`` for an awaitable, whose work would never end."""
-    if inspect.isawaitable(returned):
-        if inspect.iscoroutine(returned):
-            returned.close()
-        raise ConfigurationError(said)
+    refuse_generator(returned, "the handler")
 
 
 async def call_async(handler: Callable[..., Any], *arguments: Any) -> None:
     """Call an async handler; a plain function has done its work when it returns."""
-    returned = handler(*arguments)
-    if inspect.isawaitable(returned):
-        await returned
+    await finish(handler(*arguments), "the handler")
 
 
 _ERROR: Final = 1000

@@ -14,12 +14,13 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from singleton.base.callables import refuse_awaitable, returns_coroutine
 from singleton.base.errors import ConfigurationError, LockLost, SingletonError
 from singleton.base.hold import Hold
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
-from singleton.patterns.handler_call import is_async, refuse_awaitable, told
+from singleton.patterns.handler_call import told
 from singleton.runtime.calls import at_once
 from singleton.settings.durations import seconds
 
@@ -162,7 +163,7 @@ class OutboxRelay:
             raise ConfigurationError(f"on_poison is {quoted(on_poison)}: give 'skip' or 'stop'")
         self._outbox = outbox
         self._send = send
-        self._sends_async = is_async(send)
+        self._sends_async = returns_coroutine(send)
         self._attempts = whole(attempts, "attempts", most=1_000_000)
         self._backoff = seconds(backoff, "backoff", above=0)
         self._longest = seconds(longest, "longest", above=0)

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from singleton.base.callables import refuse_async
 from singleton.base.errors import ConfigurationError
 from singleton.settings.connection import check_signature, checked_url
 
@@ -63,6 +64,7 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
     Raises:
         ConfigurationError: a credential without a URL that it may be sent to, or what is no credential.
     """
+    refuse_async(connection, "connection")
     if callable(connection):
         if credential is not None:
             raise ConfigurationError("credential is given with a function that makes clients: give it to these clients")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import wraps
-from inspect import iscoroutinefunction
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.words import did_you_mean, quoted
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def explained(function: _F) -> _F:
             refuse(args, given)
         return await function(*args, **given)
 
-    return call_async if iscoroutinefunction(function) else call  # type: ignore[return-value]
+    return call_async if returns_coroutine(function) else call  # type: ignore[return-value]
 
 
 def with_explained_arguments(owner: type[_T]) -> type[_T]:

@@ -9,6 +9,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.invocation import call_watcher
 from singleton.stores.protocol import StoreFailure
 
@@ -45,7 +46,7 @@ def count_requests(counter: CountRequest) -> Callable[[], None]:
 def counted(store: _StoreT, service: str) -> _StoreT:
     """Return the store; with a counter, every request of the store is counted. ``service``: blob or queue."""
     if _counters:
-        for name, method in inspect.getmembers(type(store), inspect.iscoroutinefunction):
+        for name, method in inspect.getmembers(type(store), returns_coroutine):
             if not name.startswith("_") and name != "aclose":
                 counting = _counting(f"{service}.{name.rstrip('_')}", functools.partial(method, store))
                 setattr(store, name, functools.wraps(method)(counting))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.clock import timed_by
 from singleton.testing.memory import MemoryLocks, use
 from singleton.testing.virtual_loop import LoopRuntime, Stuck, VirtualLoop
@@ -37,7 +37,7 @@ def virtual_time(test: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T
         @virtual_time
         async def test_the_second_waits_for_the_first() -> None: ...
     """
-    if not inspect.iscoroutinefunction(test):
+    if not returns_coroutine(test):
         raise TypeError(
             f"@virtual_time is for async def, which {test!r} is not; "
             "call sync functions in an async test, by `await asyncio.to_thread(function, ...)`"

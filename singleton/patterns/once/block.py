@@ -6,6 +6,7 @@ import inspect
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, StorageUnavailable
 from singleton.base.words import quoted
 from singleton.clients.blocks import dropped_at_the_end
@@ -229,13 +230,14 @@ class OnceBlock(_Once["LockClient"]):
             TypeError: ``work`` is a coroutine function, or returned a coroutine: use ``AsyncLockClient``.
             LockLost, StorageUnavailable, ResultNotKept: see ``Operation.finish``.
         """
-        if inspect.iscoroutinefunction(work):
+        if returns_coroutine(work):
             raise _async_work()
         with self as operation:
             if not operation.done:
                 result = work(*arguments, **named)
-                if inspect.iscoroutine(result):
-                    result.close()
+                if inspect.isawaitable(result):
+                    if inspect.iscoroutine(result):
+                        result.close()
                     raise _async_work()
                 operation.finish(result)
         return operation.result

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
 from singleton.functions.guard import ONCE_MARK
@@ -60,7 +60,7 @@ def declaring(
             key=Key(key),
             keep=seconds(keep, "keep", above=0),
         )
-        run = guard.run_async if inspect.iscoroutinefunction(target) else guard.run
+        run = guard.run_async if returns_coroutine(target) else guard.run
         guard.refuse_blocking(on_loop=is_under_mcp_tool(target))
         signature = Signature(target)
 

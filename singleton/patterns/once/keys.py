@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
+from singleton.base.callables import refuse_async
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.json_values import check_path
 from singleton.base.tasks import decided
@@ -49,6 +50,7 @@ class Key:
     def __init__(self, given: object) -> None:
         self.given = given
         self.of: Callable[[Mapping[str, Any], Trigger | None], str]
+        refuse_async(given, "key")
         if callable(given):
             self.of = partial(_called, given)
         elif not isinstance(given, str) or not given.strip():

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.state import MOST_STATE
 from singleton.base.words import quoted
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.patterns.handler_call import is_async
 from singleton.patterns.ordered.aside_messages import entry_aside, put_aside, remove_aside, sent_again, that_is_aside
 from singleton.patterns.ordered.bells import Bell, bell_in
 from singleton.patterns.ordered.entries import Entry, checked_body
@@ -218,7 +218,7 @@ class Inbox:
             StorageError: the storage refuses, or does not answer.
         """
         rules = checked_rules(attempts, on_poison)
-        if is_async(handler):
+        if returns_coroutine(handler):
             raise ConfigurationError("handler is a coroutine function: give a plain function, or await ahandle")
         at_once(self._answered(SyncLocks(runtime()), bell, handler, rules, is_async=False))
 
@@ -280,7 +280,7 @@ class Inbox:
             raise ConfigurationError(f"handler is {quoted(handler)}: give a function, or a coroutine function")
         _check_number("keys", keys)
         every = seconds(look_every, "look_every", above=0)
-        return InboxWorker(self.service, handler, rules, keys=keys, every=every, is_async=is_async(handler))
+        return InboxWorker(self.service, handler, rules, keys=keys, every=every, is_async=returns_coroutine(handler))
 
     def look(self) -> int:
         """Send a bell for every key with unhandled messages; return the number of keys. Call ``look`` now and then.

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation
 from singleton.base.invocation import log as _log
@@ -83,7 +84,7 @@ def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:
 
 def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str) -> Callable[..., Any]:
     signature = Signature(function)
-    is_async = inspect.iscoroutinefunction(function)
+    is_async = returns_coroutine(function)
 
     def body(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
         named, context = signature.split(args, kwargs)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import queue
 import threading
 from contextlib import suppress
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _managed(spec: CredentialSpec) -> dict[str, Any]:
 def blocks(credential: object) -> bool:
     """Say whether this is a token credential that is not for asyncio."""
     get_token = getattr(credential, "get_token", None)
-    return get_token is not None and not inspect.iscoroutinefunction(get_token)
+    return get_token is not None and not returns_coroutine(get_token)
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,8 +138,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a worker ends at the first trouble",
         file="singleton/clients/periodic_worker.py",
-        old="        if isinstance(error, LockClosed):\n            raise error",
-        new="        if isinstance(error, Exception):\n            raise error",
+        old="        if isinstance(error, LockClosed) and not self._works:",
+        new="        if isinstance(error, Exception):",
         breaks="a worker ends for good when the storage does not answer once",
     ),
     Mutant(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, Hold, LockClient, LockClosed, SingletonOptions
 from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.testing import lose, memory_locks
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -19,7 +22,7 @@ from tests.support.network import LOST_REQUEST, answered
 from tests.support.world import now, until, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
@@ -341,6 +344,132 @@ def test_a_worker_of_a_closed_client_ends_its_thread(thread: LockThread) -> None
     worker.start()
     client.close()
     soon(lambda: worker.stop(timeout=0))
+
+
+# --- which work is async ----------------------------------------------------------------------------------------------
+
+
+class Cleaner:
+    """Work whose coroutine counts only when it has come to its end, under the lock."""
+
+    def __init__(self) -> None:
+        self.done: list[bool] = []
+
+    async def clean(self, hold: Hold, pause: float = 0.0) -> None:
+        await asyncio.sleep(pause)
+        self.done.append(hold.owned)
+
+    async def __call__(self, hold: Hold) -> None:
+        await self.clean(hold)
+
+
+def logged(work: Any) -> Any:
+    @functools.wraps(work)
+    def call(*arguments: Any) -> Any:
+        return work(*arguments)
+
+    return call
+
+
+ASYNC: dict[str, Callable[[Cleaner], Any]] = {
+    "a method": lambda cleaner: cleaner.clean,
+    "an object": lambda cleaner: cleaner,
+    "a lambda": lambda cleaner: lambda hold, pause=0.0: cleaner.clean(hold, pause),
+    "a partial": lambda cleaner: functools.partial(Cleaner.clean, cleaner),
+    "a partial of an object": functools.partial,
+    "a decorated method": lambda cleaner: logged(cleaner.clean),
+}
+
+
+@pytest.mark.parametrize("made", ASYNC.values(), ids=ASYNC)
+def test_whatever_is_async_runs_to_its_end_under_the_lock(
+    made: Callable[[Cleaner], Any], thread: LockThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    cleaner = Cleaner()
+    with LockClient(options=OPTIONS).periodic(JOB, made(cleaner), every=0.01):
+        soon(lambda: len(cleaner.done) > 1)
+
+    async def main() -> None:
+        async with AsyncLockClient(options=OPTIONS).periodic(JOB, made(cleaner), every=0.01):
+            await asyncio.to_thread(soon, lambda: len(cleaner.done) > before + 1)
+
+    before = len(cleaner.done)
+    asyncio.run(main())
+    assert all(cleaner.done)
+    assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+def test_a_coroutine_that_plain_work_returned_is_cancelled_at_the_loss_of_the_hold(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    holds: list[Hold] = []
+
+    async def cleaning(hold: Hold) -> None:
+        holds.append(hold)
+        await asyncio.sleep(1000)
+
+    with memory_locks(), LockClient("AzureWebJobsStorage").periodic(JOB, logged(cleaning), every=3600):
+        soon(lambda: holds)
+        lose(holds[0], "expired")
+    assert "LockLost" in caplog.text
+
+
+def yields(_: Hold) -> Iterator[int]:
+    yield 1
+
+
+yields_too = logged(yields)
+
+
+async def yields_async(_: Hold) -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("work", [yields, yields_too, yields_async])
+def test_work_that_returns_a_generator_is_an_error_of_each_tick(
+    work: Any, thread: LockThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LockClient(options=OPTIONS).periodic(JOB, work, every=0.01):
+        soon(lambda: sum("worker cleanup failed" in each.message for each in caplog.records) > 1)
+    assert "and its body did not run: give a function without yield" in caplog.text
+
+
+# --- errors of the work that look like errors of the worker -----------------------------------------------------------
+
+
+@virtual
+async def test_a_closed_client_of_the_works_own_is_an_error_of_the_tick(caplog: pytest.LogCaptureFixture) -> None:
+    times: list[float] = []
+
+    async def work(_: Hold) -> None:
+        times.append(round(now()))
+        other = AsyncLockClient("Other")
+        other.close()
+        await other.acquire("import")
+
+    with InlineHost(MemoryLeaseStore()).here() as locks:
+        async with locks.periodic(JOB, work, every=10):
+            await until(25)
+    assert times == [0, 10, 20]
+    assert sum("cleanup failed" in record.message for record in caplog.records) == 3
+    assert "its client is closed" in caplog.text
+
+
+def test_an_exit_in_the_work_is_an_error_of_the_tick(thread: LockThread, caplog: pytest.LogCaptureFixture) -> None:
+    ticks: list[int] = []
+
+    def exits(_: Hold) -> None:
+        ticks.append(1)
+        sys.exit("no connection")
+
+    async def exits_async(hold: Hold) -> None:
+        exits(hold)
+
+    for work in (exits, exits_async):
+        ticks.clear()
+        with LockClient(options=OPTIONS).periodic(JOB, work, every=0.01):
+            soon(lambda: len(ticks) > 2)
+    assert "work raised SystemExit" in caplog.text
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -1,0 +1,54 @@
+"""Which functions of the app's are async, and what becomes of results whose work has not run yet."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from singleton.base.errors import ConfigurationError
+
+
+def returns_coroutine(function: object) -> bool:
+    """Tell whether a call of the function returns a coroutine.
+
+    True for a coroutine function, a method or partial of one, and an object whose ``__call__`` is one. A plain function
+    around an async function is known only by its result: see ``finish`` and ``refuse_awaitable``.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - whether it is async matters, not whether it is
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def refuse_async(function: object, argument: str) -> None:
+    """Raise ``ConfigurationError`` for an async function where nobody would await the answer."""
+    if returns_coroutine(function):
+        name = getattr(function, "__name__", repr(function))
+        raise ConfigurationError(f"{argument} is the async function {name}: give a plain function (def)")
+
+
+async def finish(returned: object, what: str) -> None:
+    """Await what the call of ``what`` returned, if it is awaitable.
+
+    Raises:
+        ConfigurationError: see ``refuse_generator``.
+    """
+    if inspect.isawaitable(returned):
+        await returned
+    refuse_generator(returned, what)
+
+
+def refuse_awaitable(returned: object, said: str) -> None:
+    """Raise ``ConfigurationError`` with the message ``said`` for an awaitable, whose work would never end."""
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise ConfigurationError(said)
+
+
+def refuse_generator(returned: object, what: str) -> None:
+    """Raise ``ConfigurationError`` if the call of ``what`` returned a generator, whose work nobody would begin."""
+    if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        raise ConfigurationError(
+            f"{what} returned a {type(returned).__name__}, and its body did not run: give a function without yield"
+        )
