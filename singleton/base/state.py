@@ -25,6 +25,8 @@ OUTCOME: Final = "once"
 UNTIL_KEY: Final = "SingletonUntil"
 """The key of the state's end of use, by the service's clock: seconds since 1970. A sweep may delete the state from this
 second on."""
+WHILE_KEY: Final = "SingletonWhile"
+"""The key of the name of a blob in the same container. While that blob exists, the state is in use."""
 NOT_UNDERSTOOD: Final = "state not understood"
 """The reason of an error over content that can't be read as what it is marked as."""
 NOT_REPLACED: Final = (

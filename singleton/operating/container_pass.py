@@ -41,7 +41,7 @@ from statistics import median
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from singleton.base.errors import StorageError
-from singleton.base.state import expired
+from singleton.base.state import WHILE_KEY, expired, marked
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
@@ -293,7 +293,14 @@ class Sweep(ContainerPass[Swept]):
         return "in_use" if blob.held else "swept"
 
     async def _work_on(self, blob: Listed) -> str:
-        """Delete the blob, unless the service refuses. A repeated request may find the blob deleted by the first."""
+        """Delete the blob, unless the service refuses. A repeated request may find the blob deleted by the first.
+
+        State in use while another blob exists stays. The look for that blob comes behind the listing: after a later
+        write of the state the service refuses to delete.
+        """
+        other = marked(blob.metadata, WHILE_KEY)
+        if other is not None and not await self._is_gone(other):
+            return "kept"
         asked = 0
 
         async def request() -> None:
@@ -307,7 +314,7 @@ class Sweep(ContainerPass[Swept]):
             await answered(request, call=_CALL, answer=_ANSWER)
         except StoreFailure as failure:
             # A delete of a blob that is gone may be answered like one of a blob that was written: that takes a look.
-            if failure.meaning == "missing" or (failure.meaning == "changed" and await self._is_gone(blob)):
+            if failure.meaning == "missing" or (failure.meaning == "changed" and await self._is_gone(blob.name)):
                 return "swept" if asked > 1 else "gone"
             if failure.meaning == "changed":
                 return "changed"
@@ -316,8 +323,8 @@ class Sweep(ContainerPass[Swept]):
             raise storage_error(blob.name, failure) from failure
         return "swept"
 
-    async def _is_gone(self, blob: Listed) -> bool:
-        found, _ = await find(self._keeping, self._container, blob.name, answer=_ANSWER)
+    async def _is_gone(self, name: str) -> bool:
+        found, _ = await find(self._keeping, self._container, name, answer=_ANSWER)
         return found is None
 
 

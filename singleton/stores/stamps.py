@@ -9,7 +9,8 @@
 * ``SingletonScope``: value of the scope in the invocation: the lock's name has the value escaped, or cut.
 * ``SingletonFailover``: mark of a hold with ``failover`` (``base/failover_mark.py``).
 * ``SingletonState``: kind of the content: state of ``hold.state``, or a result of ``once`` (``base/state.py``).
-* ``SingletonUntil``: second since 1970 from which a sweep may delete the result of ``once``.
+* ``SingletonUntil``: second since 1970 from which a sweep may delete the content: a result of ``once``, or a position.
+* ``SingletonWhile``: a blob; while that blob exists, no sweep deletes the content: the log of a key of an inbox.
 
 ``FencingCounter`` (``locking/fencing.py``) writes them: at the creation, with a stamp, at the first renewal of a hold,
 with a touch, with content. ``lift_epochs`` (``operating/container_pass.py``) writes the epoch alone. Keys of other
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.failover_mark import MARK_KEY
 from singleton.base.invocation import current
-from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept, marked
+from singleton.base.state import STATE_KEY, UNTIL_KEY, WHILE_KEY, Kept, marked
 from singleton.stores.protocol import NOTHING, StoreFailure
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ STAMP_KEYS = frozenset(
     key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY)
 )
 """The keys of a stamp, in lower case. A blob with other metadata keeps something else as well."""
-CONTENT_KEYS: Final = frozenset(key.lower() for key in (STATE_KEY, UNTIL_KEY))
+CONTENT_KEYS: Final = frozenset(key.lower() for key in (STATE_KEY, UNTIL_KEY, WHILE_KEY))
 """What belongs to the content of the blob, in lower case."""
 EPOCHS_A_SECOND: Final = 1_000
 """Epochs with which a blob can begin within one second, before it begins with that of the next."""

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from singleton.defer.trigger_queue import Encoding
     from singleton.patterns.ordered.aside_messages import AsideMessage
     from singleton.patterns.ordered.inbox_worker import InboxWorker
-    from singleton.patterns.ordered.protocol import Store
     from singleton.patterns.ordered.visit import InboxMessage
     from singleton.runtime.calls import Locks, Work
     from singleton.runtime.registry import Registry
@@ -79,24 +78,24 @@ async def stopped(service: Service, registry: Registry) -> list[StoppedKey]:
 
 async def resume(service: Service, spot: str, registry: Registry, *, skip: bool) -> None:
     """Have a key go on."""
-    store = service.store(registry)
     acquire = service.client._acquire(service.names.lock(spot), _PATIENCE, "")  # noqa: SLF001 - the inbox's own client
     hold = await acquire(registry)
     try:
         keeper = hold.keeper()
         position = Position.read(hold.lock, await keeper.read())
         if skip:
-            await _skip(service, store, spot, position, keeper)
+            await _skip(service, registry, spot, position, keeper)
         position.failures, position.begun, position.until, position.stopped = 0, 0, 0.0, ""
-        await keeper.write(position.kept())
+        await service.keep(keeper, spot, position, registry)
     finally:
         await registry.release(hold)
     if not await service.is_drained(registry, spot):
         await service.ring(registry, Bell(service.names.inbox, spot))
 
 
-async def _skip(service: Service, store: Store, spot: str, position: Position, keeper: Keeper) -> None:
+async def _skip(service: Service, registry: Registry, spot: str, position: Position, keeper: Keeper) -> None:
     """Put the first unhandled message aside, if there is a message."""
+    store = service.store(registry)
     reader = LogReader(store, service.names, spot, position)
     while entries := await reader.more():
         for entry in entries:
@@ -104,7 +103,7 @@ async def _skip(service: Service, store: Store, spot: str, position: Position, k
                 position.passed(entry)
                 continue
             position.aside = position.aside or position.stopped or "skipped by an operator"
-            await keeper.write(position.kept())  # from now on no consumer handles the message
+            await service.keep(keeper, spot, position, registry)  # from now on no consumer handles the message
             await put_aside(store, service.names, spot, entry, position.aside)
             position.passed(entry)
             return

@@ -5,12 +5,13 @@ The state kept with the key's lock: the position of the reader in the log, failu
 
 from __future__ import annotations
 
+import math
 import uuid
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from singleton.base.errors import StorageError
-from singleton.base.state import read_as, refuse_foreign, written_as
+from singleton.base.state import UNTIL_KEY, WHILE_KEY, Kept, read_as, refuse_foreign, written_as
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.patterns.ordered.entries import entries_in, not_understood
@@ -21,13 +22,14 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from singleton.base.state import Kept
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Names, Store
     from singleton.stores.log_store import Tail
 
 MOST_SENDERS: Final = 256
 """Number of senders with a kept last number."""
+_WEEK: Final = 7 * 86_400.0
+"""Seconds for which the last numbers of senders are kept behind the last message, at least."""
 
 
 @dataclass(slots=True)
@@ -73,12 +75,17 @@ class Position:
                 f"lock {lock!r}: its state is not that of an inbox", lock=lock, reason="state not understood"
             ) from None
 
-    def kept(self) -> Kept:
-        """Return the state to keep; empty fields are left out."""
+    def kept(self, log: str, at: float) -> Kept:
+        """Return the state to keep; empty fields are left out.
+
+        A sweep may delete the state a week after ``at``, seconds since 1970, if the key has no log ``log`` then: all
+        messages are handled, and no request of a send is on its way any more.
+        """
         said = asdict(self)
         if not self.log:
             said["at"] = said["entries"] = 0
-        return written_as({name: value for name, value in said.items() if value})
+        kept = written_as({name: value for name, value in said.items() if value})
+        return Kept(kept.body, {**kept.marks, UNTIL_KEY: str(math.ceil(at + _WEEK)), WHILE_KEY: log})
 
     @property
     def tried(self) -> int:

@@ -37,6 +37,12 @@ log is deleted, by the reader, or by a sender that met the mark while the reader
 a sender makes the part again between delete and mark, the mark can't be put there, and the reader reads on. The remains
 of a chain are deleted a day after: a send ends within half a minute.
 
+**A key without a log may be swept.** The position says only what was read of logs that are gone, and which numbers of
+senders: nobody asks for those once no request of a send is on its way. So a week after it was written, a sweep may
+delete the position, if the key has no log. The look for the log comes after the listing, and the delete is on condition
+of the listed ETag, without a lease: a reader that has come since is refused nothing, and loses nothing. What a sender
+appends after the look is a new log, which begins at 0, as does a reader without a position.
+
 **The lease is on the lock, never on a log**: a sender has no lease id, and would be refused. A reader that stands still
 past its lease may delete a log only if the reader has read the whole log and nobody has appended since. Its successor
 handles the same entries; the service refuses the state of the late reader. So a reader repeats only the entry in hand.

@@ -30,15 +30,17 @@ from singleton.patterns.ordered.protocol import NEW, Names, chain_of, end_chain
 from singleton.runtime.lock_thread import provided_account
 from singleton.settings.connection import StorageAccount, checked_connection_string, resolve_queue_account
 from singleton.stores.log_store import FULL, NO_LOG, LogStore
-from singleton.stores.protocol import HELD, ContentStore, StoreFailure
+from singleton.stores.protocol import ContentStore, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from singleton.base.errors import LockNotAcquired
     from singleton.base.hold import Hold
+    from singleton.base.state import Keeper
     from singleton.defer.trigger_queue import Encoding
     from singleton.patterns.ordered.entries import Entry
+    from singleton.patterns.ordered.log_reader import Position
     from singleton.patterns.ordered.protocol import Store
     from singleton.runtime.calls import Work
     from singleton.runtime.registry import Registry
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from singleton.settings.options import SingletonOptions
     from singleton.stores.lock_keeping import Listed
     from singleton.stores.message_store import MessageStore, Sent
+    from singleton.stores.protocol import BlobState
 
 _PATIENCE: Final = 30.0
 """Seconds that a message may take into its log."""
@@ -288,16 +291,17 @@ class Service:
         """Ring a bell, in so many seconds."""
         return await ring(self.queue(registry), bell, self._encoding, delay)
 
+    async def keep(self, keeper: Keeper, spot: str, position: Position, registry: Registry) -> None:
+        """Keep the position of the reader of a key."""
+        await keeper.write(position.kept(self.names.log(spot), registry.wall()))
+
     async def is_drained(self, registry: Registry, spot: str) -> bool:
         """Tell whether a key has no log: the messages that were sent before are then handled."""
-        name = self.names.log(spot)
-        try:
-            await answered(lambda: self.store(registry).read(name))
-        except StoreFailure as failure:
-            if failure.meaning == "missing":
-                return True
-            raise storage_error(name, failure, what="log") from failure
-        return False
+        return await _found(self.store(registry), self.names.log(spot), "log") is None
+
+    async def _is_read(self, store: Store, spot: str) -> bool:
+        found = await _found(store, self.names.lock(spot), "lock")
+        return found is not None and found.held
 
     async def look_if_due(self, hold: Hold, every: float, registry: Registry) -> None:
         """Look under a lock, unless somebody has looked since then."""
@@ -310,7 +314,6 @@ class Service:
     async def look(self, registry: Registry) -> int:
         """Ring for each key with a log and without a reader; return how many. Delete the remains of chains."""
         store, rung = self.store(registry), 0
-        held = {blob.name[len(self.names.locks) :] async for blob in self._listed(store, self.names.locks, HELD)}
         last, chain = "", ""
         async for blob in self._listed(store, self.names.logs):
             spot, _, part = blob.name[len(self.names.logs) :].partition("/")
@@ -318,7 +321,8 @@ class Service:
                 last, chain = spot, ""
             if not part:
                 chain = chain_of(blob)
-                rung += spot not in held and await self.ring(registry, Bell(self.names.inbox, spot, 1)) is not None
+                if not await self._is_read(store, spot):
+                    rung += await self.ring(registry, Bell(self.names.inbox, spot, 1)) is not None
             elif part.partition("/")[0] != chain and blob.modified < self._at - _DAY:
                 with contextlib.suppress(StoreFailure):  # the next look will
                     await store.drop(blob.name, blob.etag)
@@ -331,8 +335,8 @@ class Service:
             if not slash:
                 yield spot
 
-    async def _listed(self, store: Store, prefix: str, states: frozenset[Any] | None = None) -> AsyncIterator[Listed]:
-        """Yield the blobs of this prefix with a lease in one of the states; ``_at`` is the service's clock."""
+    async def _listed(self, store: Store, prefix: str) -> AsyncIterator[Listed]:
+        """Yield the blobs of this prefix; ``_at`` is the service's clock."""
         keeping, marker = keeping_of(store), None
         while True:
             try:
@@ -343,8 +347,17 @@ class Service:
                 raise storage_error(prefix, failure, what="the listing of") from failure
             self._at = page.at
             for blob in page.entries:
-                if states is None or blob.lease in states:
-                    yield blob
+                yield blob
             marker = page.marker
             if marker is None:
                 return
+
+
+async def _found(store: Store, name: str, what: str) -> BlobState | None:
+    """Return the state of a blob; None: there is no such blob. ``StorageError``: it is not known."""
+    try:
+        return await answered(lambda: store.read(name))
+    except StoreFailure as failure:
+        if failure.meaning == "missing":
+            return None
+        raise storage_error(name, failure, what=what) from failure

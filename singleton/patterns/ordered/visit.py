@@ -189,8 +189,8 @@ class Visit:
         return outcome
 
     async def _keep(self, hold: Hold, position: Position) -> None:
-        kept = position.kept()
-        await self.locks.call_async(lambda _: hold.keeper().write(kept))
+        keeping = partial(self.service.keep, hold.keeper(), self.bell.spot, position)
+        await self.locks.call_async(keeping)
 
     async def _attempted(self, hold: Hold, position: Position, entry: Entry) -> Exception | None:
         """Count and make an attempt, unless the attempts are used up; return its error, or None."""

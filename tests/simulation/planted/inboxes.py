@@ -227,8 +227,8 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="a look rings for nobody",
         file=SERVICE,
-        old="                rung += spot not in held and",
-        new="                rung += spot in held and",
+        old="                if not await self._is_read(store, spot):",
+        new="                if await self._is_read(store, spot):",
         breaks="a message whose sender died before its bell is never handled",
         by=(f"{TESTS}::test_a_message_without_a_bell_is_found_by_a_look",),
         why="each later message rings as well, so the last of a key has to be the one without a bell",

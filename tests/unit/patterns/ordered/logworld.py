@@ -77,7 +77,7 @@ class World:
         self.sent: list[tuple[float, float, str]] = []
         self.unsure: list[str] = []
         self.handled: list[str] = []
-        self.kept = Position().kept()
+        self.kept = Position().kept("log", 0.0)
         self.zombies: set[asyncio.Task[Any]] = set()
         self.sending = 0
         self.forgotten: list[str] = []
@@ -135,7 +135,7 @@ class World:
                             self.handled.append(entry.value + "?")
                             return False
                         position.passed(entry)
-                        self.kept = position.kept()
+                        self.kept = position.kept("log", 0.0)
                         await asyncio.sleep(0.001)
                     else:
                         position.passed(entry)
