@@ -29,6 +29,14 @@ def _refuse_another() -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
+def pytest_load_initial_conftests() -> Generator[None, pluggy.Result[None], None]:
+    """Say, where a conftest.py can't be imported, whether a module of the app's own hides the package."""
+    outcome = yield
+    if outcome.exception is not None and (said := _hidden_here()) is not None:
+        sys.stderr.write(f"{said}\n")
+
+
+@pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report() -> Generator[None, pluggy.Result[pytest.CollectReport], None]:
     """Say of an import that failed whether a module of the app's own hides the package."""
     _tell((yield).get_result())

@@ -165,3 +165,16 @@ def test_the_plugin_of_pytest_says_it_whatever_the_outcome(tmp_path: Path, tests
     shown = run(tmp_path, "-m", "pytest", *options).stdout
     assert outcome in shown
     assert f"the module singleton is {tmp_path / 'singleton.py'} here. It hides the package" in shown
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("folder", [".", "tests", "tests/more"])
+def test_the_plugin_of_pytest_says_it_where_a_conftest_is_not_imported(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    (tmp_path / folder / "conftest.py").write_text("from singleton.testing import memory_locks")
+    (tmp_path / folder / "test_it.py").write_text("def test_it(): ...")
+    done = run(tmp_path, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-p", "_singleton_pytest")
+    assert done.returncode != 0
+    assert (
+        f"the module singleton is {tmp_path / 'singleton.py'} here. It hides the package" in done.stdout + done.stderr
+    )
