@@ -121,6 +121,14 @@ def check_clients(app: AppSettings) -> Iterator[Finding]:
             yield RULES[rule].broken(f"{name}: {error}", place=place)
 
 
+def check_inbox_queue(subject: Subject) -> Iterator[Finding]:
+    """Yield the trigger of ``@ordered`` that no bell of the inbox reaches."""
+    app, inbox = subject.app, subject.inbox
+    wrong = None if inbox is None else inbox.service.wrong_queue(subject.trigger, app.values, app.folder)
+    if wrong is not None:
+        yield RULES["inbox-on-other-queue"].broken(wrong, place=subject.place_of_decorator("@ordered"))
+
+
 def _client_of(value: Any) -> object:
     """Return the lock client of an inbox; any other value as it is."""
     inboxes = sys.modules.get("singleton.patterns.ordered.inbox")  # an app without inboxes has not imported it

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.check_report import CheckReport, FunctionReport, GuardReport
 from simulator.appcheck.checked_app import code_of, place_of, subjects
-from simulator.appcheck.connections import check_bindings, check_clients, check_connection, check_queue
+from simulator.appcheck.connections import (
+    check_bindings,
+    check_clients,
+    check_connection,
+    check_inbox_queue,
+    check_queue,
+)
 from simulator.appcheck.data_bindings import check_data
 from simulator.appcheck.finding import SEVERITIES
 from simulator.appcheck.guard_options import layout_name, options_of
@@ -44,7 +50,7 @@ _OF_GUARDS: Final = (
     check_queue,
     check_wrapping,
 )
-_OF_FUNCTIONS: Final = (check_bindings, check_data)
+_OF_FUNCTIONS: Final = (check_bindings, check_data, check_inbox_queue)
 """A finding without a place stands at the ``def``."""
 _NOT_THE_SOURCE: Final = frozenset({"authLevel", "dataType", "methods", "name"})
 

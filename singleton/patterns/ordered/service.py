@@ -20,7 +20,8 @@ from singleton.base.errors import ConfigurationError, StorageUnavailable
 from singleton.base.state import read_as, written_as
 from singleton.base.tasks import undisturbed
 from singleton.baseclient import BaseClient
-from singleton.defer.trigger_queue import check_installed
+from singleton.defer.trigger_queue import check_installed, trigger_queue
+from singleton.functions.triggers import QUEUE
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.locking.lease import as_failure
@@ -33,12 +34,14 @@ from singleton.stores.log_store import FULL, NO_LOG, LogStore
 from singleton.stores.protocol import ContentStore, StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from pathlib import Path
 
     from singleton.base.errors import LockNotAcquired
     from singleton.base.hold import Hold
     from singleton.base.state import Keeper
     from singleton.defer.trigger_queue import Encoding
+    from singleton.functions.triggers import Trigger
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.log_reader import Position
     from singleton.patterns.ordered.protocol import Store
@@ -252,12 +255,40 @@ class Service:
             account = StorageAccount()
             if where is None:
                 check_installed("an inbox")
-                if "=" in self._connection:
-                    account = StorageAccount(checked_connection_string(self._connection, "the connection string"))
-                else:
-                    account = resolve_queue_account(self._connection, os.environ)
+                account = _queue_account(self._connection, os.environ)
             self._accounts[where] = account
         return self._accounts[where]
+
+    def wrong_queue(self, trigger: Trigger, settings: Mapping[str, str], app_dir: Path | None) -> str | None:
+        """Say why no bell reaches this trigger: another queue, account or encoding; None: a bell does, or may."""
+        if trigger.type != QUEUE:
+            return f"its trigger is a {trigger.type}: use a queueTrigger on the inbox's queue"
+        connections = list[str]()
+
+        def noted(connection: str) -> StorageAccount:
+            connections.append(connection)
+            return StorageAccount()
+
+        try:
+            listens = trigger_queue(trigger.settings, settings, app_dir, noted)
+        except ConfigurationError:  # a setting is missing: the host does not run the function
+            return None
+        ours, connection = f"inbox {self.names.inbox!r} has its bells in", connections[0]
+        if listens.queue not in (self._queue, f"{self._queue}-poison"):
+            return (
+                f"its trigger listens to queue {listens.queue!r}, and {ours} queue {self._queue!r}: give the trigger "
+                f"queue_name={self._queue!r}, or the inbox queue={listens.queue!r}"
+            )
+        if _elsewhere(connection, self._connection, settings):
+            there, here = (
+                "a connection string" if "=" in each else repr(each) for each in (connection, self._connection)
+            )
+            return f"its trigger has the connection {there}, and {ours} the account of {here}: give both the same"
+        if (self._encoding, listens.encoding) == ("none", "base64"):
+            return (
+                f"messageEncoding is base64, and {ours} encoding 'none', which the host can't read: give both the same"
+            )
+        return None
 
     def attempt(self, spot: str, owner: str = "") -> Work[Hold | LockNotAcquired]:
         """Ask once for the lock of a key."""
@@ -351,6 +382,25 @@ class Service:
             marker = page.marker
             if marker is None:
                 return
+
+
+def _elsewhere(one: str, other: str, settings: Mapping[str, str]) -> bool:
+    """Tell whether two connections surely name different accounts."""
+    if one.casefold() == other.casefold():
+        return False
+    try:
+        accounts = [_queue_account(connection, settings) for connection in (one, other)]
+    except ConfigurationError:  # a setting is missing here
+        return False
+    first, second = accounts
+    alike = (first.connection_string is None) == (second.connection_string is None)
+    return alike and first.endpoint != second.endpoint
+
+
+def _queue_account(connection: str, settings: Mapping[str, str]) -> StorageAccount:
+    if "=" in connection:
+        return StorageAccount(checked_connection_string(connection, "the connection string"))
+    return resolve_queue_account(connection, settings)
 
 
 async def _found(store: Store, name: str, what: str) -> BlobState | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.callables import returns_coroutine
@@ -12,13 +14,20 @@ from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation
 from singleton.base.invocation import log as _log
 from singleton.functions.misdeclaration import declare
-from singleton.functions.triggers import ORDERED_MARK, QUEUE, Signature, check_guardable, invocation_id
+from singleton.functions.triggers import (
+    ORDERED_MARK,
+    Signature,
+    check_guardable,
+    invocation_id,
+    users_code,
+)
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
 from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.lock_thread import runtime
 from singleton.settings.argument_names import explained
+from singleton.settings.options import find_app_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +35,8 @@ if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
     from singleton.patterns.ordered.visit import InboxMessage, OnPoison, Rules
     from singleton.runtime.calls import Locks
+
+    _Find = Callable[[], Trigger | None]
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -46,8 +57,8 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
             message is handled. ``"stop"``: no more messages of the key are handled until ``Inbox.resume``.
 
     Raises:
-        ConfigurationError: an argument is wrong, or the function can't be guarded. In a Functions worker each call
-            raises the error instead.
+        ConfigurationError: an argument is wrong, the function can't be guarded, or its trigger gets no bell of the
+            inbox. In a Functions worker each call raises the error instead.
 
     Example:
         >>> inbox = Inbox("orders")
@@ -57,24 +68,21 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
     if not isinstance(inbox, Inbox):
         raise ConfigurationError("@ordered needs an inbox: @ordered(inbox), with inbox = Inbox(...)")
 
-    def guarded(function: Callable[..., Any], _: object, trigger: Trigger | None) -> Callable[..., Any]:
+    def guarded(function: Callable[..., Any], find: _Find, trigger: Trigger | None) -> Callable[..., Any]:
         check_guardable(function, None if trigger is None else trigger.type, "@ordered")
         if inspect.isgeneratorfunction(function):
             raise ConfigurationError(
                 f"@ordered on {function.__name__}: it is a generator function, and nothing would run its body. Do the "
                 "work in the function, without yield"
             )
-        return _wrapped(function, inbox, checked_rules(attempts, on_poison), _parameter(function, trigger))
+        _refuse_other_queue(function, inbox, trigger)
+        return _wrapped(function, inbox, checked_rules(attempts, on_poison), _parameter(function, trigger), find)
 
     return lambda target: declare(target, guarded)
 
 
 def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:
     """Return the parameter for the message: the trigger's, or the first if the trigger is not known."""
-    if trigger is not None and trigger.type != QUEUE:
-        raise ConfigurationError(
-            f"@ordered on {function.__name__}: its trigger is a {trigger.type}: use a queueTrigger on the inbox's queue"
-        )
     parameters = inspect.signature(function).parameters
     name = next(iter(parameters), "") if trigger is None else trigger.parameter
     if name not in parameters:
@@ -82,11 +90,21 @@ def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:
     return name
 
 
-def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str) -> Callable[..., Any]:
+def _refuse_other_queue(function: Callable[..., Any], inbox: Inbox, trigger: Trigger | None) -> None:
+    """Raise ``ConfigurationError`` if no bell of the inbox reaches the trigger of the function."""
+    app_dir = find_app_dir(Path(users_code(function).co_filename).parent, os.environ)
+    wrong = None if trigger is None else inbox.service.wrong_queue(trigger, os.environ, app_dir)
+    if wrong is not None:
+        raise ConfigurationError(f"@ordered on {function.__name__}: {wrong}")
+
+
+def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str, find: _Find) -> Callable[..., Any]:
     signature = Signature(function)
     is_async = returns_coroutine(function)
+    check_once = cache(lambda: _refuse_other_queue(function, inbox, find()))  # not before the app is complete
 
     def body(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+        check_once()
         named, context = signature.split(args, kwargs)
         storage = getattr(context, "thread_local_storage", None)
         invocation = Invocation(invocation_id(context), storage, function.__name__)

@@ -231,3 +231,84 @@ async def test_a_plain_function_that_returns_a_coroutine_has_failed() -> None:
     with pytest.raises(ConfigurationError, match="give a coroutine function"):
         await asyncio.to_thread(function, bell())
     assert await Inbox("orders").alook() == 1, "its message is still there"
+
+
+def shipping(order: str, inbox: Inbox, **binding: str) -> Any:
+    """Return the function of an app for an inbox and a trigger, as the worker calls it."""
+    app = func.FunctionApp()
+    given: dict[str, Any] = {"queue_name": "orders", "connection": "AzureWebJobsStorage", **binding}
+    trigger = app.queue_trigger(arg_name="message", **given)
+
+    def ship(message: InboxMessage) -> None: ...
+
+    if order == "below":
+        globals()["shipping_app"] = app  # as an app's module has it
+        trigger(ordered(inbox)(ship))
+    else:
+        ordered(inbox)(trigger(ship))
+    (found,) = app.get_functions()
+    return found.get_user_function()
+
+
+ACCOUNTS = {
+    "AzureWebJobsStorage": "DefaultEndpointsProtocol=https;AccountName=app;AccountKey=a2V5",
+    "Same": "DefaultEndpointsProtocol=https;AccountName=app;AccountKey=b3RoZXI=",
+    "Bells": "DefaultEndpointsProtocol=https;AccountName=bells;AccountKey=a2V5",
+    "Queue": "parcels",
+}
+
+
+@pytest.mark.parametrize("order", ["above", "below"])
+@pytest.mark.parametrize(
+    ("inbox", "binding", "wrong"),
+    [
+        (
+            Inbox("orders"),
+            {"queue_name": "other"},
+            "queue 'other', and inbox 'orders' .* in queue 'orders'",
+        ),
+        (Inbox("orders"), {"queue_name": "%Queue%"}, "queue 'parcels', and"),
+        (Inbox("orders", queue="bells"), {}, r"queue 'orders', and inbox 'orders' has its bells in queue 'bells'"),
+        (Inbox("orders", "Bells"), {}, r"the connection 'AzureWebJobsStorage', and .* the account of 'Bells'"),
+        (Inbox("orders", ACCOUNTS["Bells"]), {}, r"the account of a connection string: give both the same"),
+        (Inbox("orders", encoding="none"), {}, "messageEncoding is base64, and .* encoding 'none'"),
+    ],
+    ids=["queue", "setting", "inbox", "account", "connection string", "encoding"],
+)
+def test_a_trigger_that_gets_no_bell_of_the_inbox_is_an_error_at_its_declaration_or_its_first_invocation(
+    order: str, inbox: Inbox, binding: dict[str, str], wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ACCOUNTS.items():
+        monkeypatch.setenv(name, value)
+    if order == "above":
+        with pytest.raises(ConfigurationError, match=wrong):
+            shipping(order, inbox, **binding)
+        return
+    function = shipping(order, inbox, **binding)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=wrong):
+            function(message=bell(), context=Context())
+
+
+@pytest.mark.parametrize("order", ["above", "below"])
+@pytest.mark.parametrize(
+    ("inbox", "binding"),
+    [
+        (Inbox("orders"), {"queue_name": "Orders"}),
+        (Inbox("orders"), {"queue_name": "orders-poison"}),
+        (Inbox("orders", queue="parcels"), {"queue_name": "%Queue%"}),
+        (Inbox("orders", "Same"), {}),
+        (Inbox("orders", ACCOUNTS["Same"]), {}),
+        (Inbox("orders", "Bells"), {"connection": "bells"}),
+        (Inbox("orders"), {"queue_name": "%NotSetHere%"}),
+        (Inbox("orders", "NotSetHere"), {}),
+    ],
+    ids=str,
+)
+def test_a_trigger_that_gets_the_bells_or_whose_settings_are_missing_here_is_accepted(
+    order: str, inbox: Inbox, binding: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ACCOUNTS.items():
+        monkeypatch.setenv(name, value)
+    with memory_locks():
+        shipping(order, inbox, **binding)(message=bell(), context=Context())

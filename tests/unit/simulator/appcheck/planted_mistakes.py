@@ -33,6 +33,11 @@ def _queue(arguments: str, body: str = "def ship(msg: func.QueueMessage) -> None
     return f"@queue({given})\n@singleton({arguments})\n{body}\n"
 
 
+def _ordered(inbox: str, trigger: str = "queue(arg_name='message')") -> str:
+    body = "def ship(message: InboxMessage) -> None: ..."
+    return f"from singleton import Inbox, InboxMessage, ordered\ninbox = {inbox}\n@{trigger}\n@ordered(inbox)\n{body}\n"
+
+
 def _timer(arguments: str, schedule: str = "0 */5 * * * *", **binding: str) -> str:
     given = "".join(f", {name}={value}" for name, value in binding.items())
     body = "def tidy(clock: func.TimerRequest) -> None: ..."
@@ -754,5 +759,38 @@ def nightly(clock: func.TimerRequest) -> None: ...
         """,
         says="the host reads cosmosDB 'shop/orders', the input 'order', before @singleton waits",
         line="def ship",
+    ),
+    Planted(
+        name="an inbox on another queue",
+        finds=("inbox-on-other-queue",),
+        code=_ordered('Inbox("parcels")'),
+        says="its trigger listens to queue 'orders', and inbox 'parcels' has its bells in queue 'parcels'",
+        line="@ordered",
+    ),
+    Planted(
+        name="an inbox on the right queue of another account",
+        finds=("inbox-on-other-queue",),
+        code=_ordered('Inbox("orders", "Bells")'),
+        settings={"Bells": "DefaultEndpointsProtocol=https;AccountName=bells;AccountKey=a2V5"},
+        says="its trigger has the connection 'AzureWebJobsStorage', and inbox 'orders' has its bells in the account of "
+        "'Bells'",
+        line="@ordered",
+    ),
+    Planted(
+        name="an inbox whose bells the host can't read",
+        finds=("inbox-on-other-queue",),
+        code=_ordered('Inbox("orders", encoding="none")'),
+        says="messageEncoding is base64, and inbox 'orders' has its bells in encoding 'none'",
+        line="@ordered",
+    ),
+    Planted(
+        name="an inbox below a trigger that is no queue's",
+        finds=("inbox-on-other-queue",),
+        code=_ordered(
+            'Inbox("orders")', 'app.service_bus_queue_trigger("message", connection="Bus", queue_name="orders")'
+        ),
+        settings={"Bus": "Endpoint=sb://bus.example/;SharedAccessKeyName=n;SharedAccessKey=a2V5"},
+        says="its trigger is a serviceBusTrigger: use a queueTrigger on the inbox's queue",
+        line="@ordered",
     ),
 )
