@@ -67,6 +67,8 @@ def always_busy() -> contextlib.AbstractContextManager[None]:
 def disabled() -> Iterator[None]:
     """Switch locking off inside the block: bodies run at once, under a hold that locks nothing.
 
+    ``once`` with a lock client, inboxes and ``@ordered`` keep in memory what they keep, and do their work.
+
     For the whole process use the option ``enabled``: the setting ``AzureFunctionsJobHost__singleton__enabled``.
     """
     before = Guard.switched_off

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold, single_holds
+from singleton.base.state import MOST_STATE, Kept
 from singleton.locking.lease import Lease
 from singleton.runtime.calls import Calls, at_once
 from singleton.runtime.lock_thread import Runtime, provide_runtime
 from singleton.runtime.registry import Registry
 from singleton.settings.accounts import GivenClients
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.stamps import kept_in
 from singleton.testing.storage.memory_queue import MemoryMessageStore, StoredMessage
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from singleton.testing.virtual_loop import VirtualLoop
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from singleton.base.kinds import LossReason
+    from singleton.base.state import Keeper
     from singleton.runtime.address import Address
     from singleton.runtime.calls import LockRuntime
     from singleton.settings.accounts import LockContainer
@@ -63,7 +66,8 @@ class RecordingRegistry(Registry):
                 owner=owner,
             )
         if manners[-1] == "off":
-            return Hold(address.name, owner=owner)
+            keeps_state = address.stamp == "token" and how.get("limit") is None
+            return _UnlockedHold(self, address, owner) if keeps_state else Hold(address.name, owner=owner)
         hold = await super().acquire(address, owner=owner, **how)
         if address not in self.keepers:  # a listener keeps it as long as the process lives
             self._out[weakref.ref(hold)] = (
@@ -102,6 +106,43 @@ class RecordingRegistry(Registry):
     def left(self) -> list[str]:
         """Name the holds that were neither released nor lost; a dropped hold counts as not released."""
         return [name for ref, name in self._out.copy().items() if (hold := ref()) is None or not hold.lost.is_set()]
+
+
+class _UnlockedHold(Hold):
+    """A hold that locks nothing, with the state of the lock: patterns keep theirs there, and need that to work."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, registry: Registry, address: Address, owner: str) -> None:
+        super().__init__(address.name, owner=owner)
+        store = registry.store(address.place)
+        assert isinstance(store, MemoryLeaseStore)
+        self._store = store
+
+    def keeper(self) -> Keeper:
+        """See ``Hold.keeper``."""
+        return _UnlockedState(self._store, self.lock)
+
+
+class _UnlockedState:
+    """The ``Keeper`` of a hold that locks nothing."""
+
+    def __init__(self, store: MemoryLeaseStore, lock: str) -> None:
+        self._store = store
+        self._lock = lock
+
+    async def read(self) -> Kept:
+        """See ``Keeper.read``."""
+        try:
+            return kept_in(await self._store.get(self._lock, None, MOST_STATE))
+        except StoreFailure:  # no blob
+            return Kept()
+
+    glance = read
+
+    async def write(self, kept: Kept) -> None:
+        """See ``Keeper.write``."""
+        self._store.fill(self._lock, kept.marks, kept.body)
 
 
 class _Queue(MemoryMessageStore):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, StorageUnavailable
@@ -223,18 +223,27 @@ class OnceBlock(_Once["LockClient"]):
             if self._locked:
                 self._block.__exit__(None, None, None)
 
-    def run(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    @overload
+    def run(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any: ...
+
+    @overload
+    def run(self, /, *, work: Callable[..., Any]) -> Any: ...
+
+    def run(self, /, *arguments: Any, **named: Any) -> Any:
         """Call ``work`` with the arguments, unless the operation is done; return the kept result.
+
+        The first argument is ``work``. With it, a keyword ``work`` is an argument of the function.
 
         Raises:
             TypeError: ``work`` is a coroutine function, or returned a coroutine: use ``AsyncLockClient``.
             LockLost, StorageUnavailable, ResultNotKept: see ``Operation.finish``.
         """
+        work, *given = _with_work(arguments, named)
         if returns_coroutine(work):
             raise _async_work()
         with self as operation:
             if not operation.done:
-                result = work(*arguments, **named)
+                result = work(*given, **named)
                 if inspect.isawaitable(result):
                     if inspect.iscoroutine(result):
                         result.close()
@@ -269,11 +278,18 @@ class AsyncOnceBlock(_Once["AsyncLockClient"]):
             if self._locked:
                 await self._block.__aexit__(None, None, None)
 
-    async def run(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    @overload
+    async def run(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any: ...
+
+    @overload
+    async def run(self, /, *, work: Callable[..., Any]) -> Any: ...
+
+    async def run(self, /, *arguments: Any, **named: Any) -> Any:
         """Call ``work``, and await the result if it is awaitable. See ``OnceBlock.run``."""
+        work, *given = _with_work(arguments, named)
         async with self as operation:
             if not operation.done:
-                result = work(*arguments, **named)
+                result = work(*given, **named)
                 await operation.finish(await result if inspect.isawaitable(result) else result)
         return operation.result
 
@@ -285,3 +301,9 @@ def _way(hold: Hold) -> Crossing:
 
 def _async_work() -> TypeError:
     return TypeError("work is a coroutine function: give a plain one, or use AsyncLockClient")
+
+
+def _with_work(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    if not arguments and "work" not in named:
+        raise TypeError("run() has no argument work: give the function to call")
+    return arguments or (named.pop("work"),)

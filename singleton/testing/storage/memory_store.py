@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from singleton.stores.lock_keeping import IN_USE, LONGEST_BREAK, Listed, Page
 from singleton.stores.log_store import BEYOND, FULL, LONGEST_BLOCK, MOST_BLOCKS, NO_LOG, Tail
 from singleton.stores.protocol import HELD, MOST_LISTED, NOTHING, BlobState, Content, LeaseState, StoreFailure
+from singleton.stores.stamps import without_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -228,6 +229,13 @@ class MemoryLeaseStore:
         _refuse_held(blob, now)
         blob.lease_id, blob.breaks = None, None
         return self._write(blob, metadata, now)
+
+    def fill(self, name: str, marks: Mapping[str, str], body: bytes) -> None:
+        """Make the blob, or replace its content and the marks of that, whoever has the lease."""
+        now = self._begin("fill")
+        blob = self._blobs.setdefault(name, _Blob("", 0))
+        blob.body = body
+        self._write(blob, {**without_content(blob.metadata), **marks}, now)
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         now = self._begin("note")

@@ -230,6 +230,26 @@ def test_the_first_gets_what_a_repeat_will_get(thread: LockThread, result: objec
             assert (type(given), given) == (type(read), read)
 
 
+def test_work_is_given_by_place_or_by_name_and_may_have_an_argument_of_that_name(thread: LockThread) -> None:
+    def charge(work: str, self: str = "") -> str:
+        return work + self
+
+    async def charge_async(work: str, self: str = "") -> str:
+        return charge(work, self)
+
+    async def main() -> list[str]:
+        async with AsyncLockClient() as locks:
+            one = await once(locks, "1").run(charge_async, work="a", self="b")
+            return [one, await once(locks, "2").run(work=lambda: "c")]
+
+    with LockClient() as locks:
+        assert once(locks, "3").run(charge, work="a", self="b") == "ab"
+        assert once(locks, "4").run(work=lambda: "c") == "c"
+        with pytest.raises(TypeError, match="no argument work: give the function"):
+            once(locks, "5").run()  # type: ignore[call-overload]
+    assert asyncio.run(main()) == ["ab", "c"]
+
+
 @pytest.mark.parametrize(
     "result",
     [object(), float("nan"), {"a": {1, 2}}, "x" * 9_000_000, {1: "one", "1": "text"}, [({None: 0},)]],
