@@ -137,18 +137,20 @@ def has_tick(arguments: Mapping[str, Any]) -> bool:
     return any(map(_is_timer, arguments.values()))
 
 
-def triggers_parameter(arguments: Mapping[str, Any], trigger: Trigger | None) -> str | None:
+def triggers_parameter(
+    arguments: Mapping[str, Any], trigger: Trigger | None, *, of_any_kind: bool = False
+) -> str | None:
     """Return the trigger's parameter among an invocation's arguments; None: no argument may be the trigger's.
 
     If the trigger is unknown, its parameter is that of the timer or of the only message, as only triggers deliver
-    these; else that of the only blob, text, bytes or parsed JSON.
+    these; else that of the only blob, text, bytes or parsed JSON; else, ``of_any_kind``, the only one.
 
     Raises:
         ScopeError: several parameters may be meant.
     """
     if trigger is not None and trigger.parameter in arguments:
         return trigger.parameter
-    for may_be in (_is_timer, _has_message, _may_be_payload):
+    for may_be in (_is_timer, _has_message, _may_be_payload, lambda _: of_any_kind):
         candidates = [name for name, value in arguments.items() if may_be(value)]
         if len(candidates) > 1:
             raise ScopeError(

@@ -41,9 +41,7 @@ def encoded_answer(value: Any) -> dict[str, Any] | None:
         return {
             "status": int(value.status_code),
             "raw": [[name.decode("latin-1"), text.decode("latin-1")] for name, text in value.raw_headers],
-            "content": base64.b64encode(
-                value.body
-            ).decode(),  # not "body": an older version must not take it for its own
+            "content": base64.b64encode(value.body).decode(),  # no "body", which older versions take for theirs
         }
     return None
 

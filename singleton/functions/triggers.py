@@ -219,14 +219,11 @@ def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
 def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
     """Refuse a policy whose end of an invocation is no answer for the trigger or the output.
 
-    Args:
-        arguments: the invocation's; empty before an invocation.
-
     Raises:
         ConfigurationError: it is ``"skip"`` on an HTTP trigger, ``"conflict"`` on another trigger or beside another
             ``$return`` output, or ``"skip"`` or ``"defer"`` beside a ``$return`` output that can't be None.
     """
-    if policy == "conflict" and (trigger is not None or arguments):
+    if policy == "conflict" and (trigger is not None or arguments):  # else it is not known before an invocation
         _refuse_conflict(function, trigger, arguments)
     if policy not in ("skip", "defer"):
         return
@@ -286,11 +283,7 @@ def is_http(trigger: Trigger | None, arguments: Mapping[str, Any]) -> bool:
     """Tell whether an HTTP request triggers this invocation; its trigger may be unknown."""
     if trigger is not None:
         return trigger.type.lower() == _HTTP
-    values = arguments.values()
-    return any(
-        is_streamed_request(each) or (hasattr(each, "route_params") and callable(getattr(each, "get_body", None)))
-        for each in values
-    )
+    return any(hasattr(each, "route_params") or is_streamed_request(each) for each in arguments.values())
 
 
 def is_streamed_request(value: object) -> bool:

@@ -49,6 +49,7 @@ class RecordingRegistry(Registry):
 
     def __init__(self, open_store: Callable[[LockContainer], MemoryLeaseStore]) -> None:
         # Seeded: the same lease ids and polls in each run.
+        self._memory = open_store
         super().__init__(
             open_store,
             random.Random(1),  # noqa: S311
@@ -66,8 +67,11 @@ class RecordingRegistry(Registry):
                 owner=owner,
             )
         if manners[-1] == "off":
-            keeps_state = address.stamp == "token" and how.get("limit") is None
-            return _UnlockedHold(self, address, owner) if keeps_state else Hold(address.name, owner=owner)
+            if address.stamp != "token" or how.get("limit") is not None:  # it keeps no state
+                return Hold(address.name, owner=owner)
+            unlocked = _UnlockedHold(address.name, owner=owner)
+            unlocked.store = self._memory(address.place)
+            return unlocked
         hold = await super().acquire(address, owner=owner, **how)
         if address not in self.keepers:  # a listener keeps it as long as the process lives
             self._out[weakref.ref(hold)] = (
@@ -109,32 +113,18 @@ class RecordingRegistry(Registry):
 
 
 class _UnlockedHold(Hold):
-    """A hold that locks nothing, with the state of the lock: patterns keep theirs there, and need that to work."""
+    """A hold that locks nothing. The ``Keeper`` of its state, too: patterns go on with what they keep."""
 
-    __slots__ = ("_store",)
-
-    def __init__(self, registry: Registry, address: Address, owner: str) -> None:
-        super().__init__(address.name, owner=owner)
-        store = registry.store(address.place)
-        assert isinstance(store, MemoryLeaseStore)
-        self._store = store
+    store: MemoryLeaseStore
 
     def keeper(self) -> Keeper:
         """See ``Hold.keeper``."""
-        return _UnlockedState(self._store, self.lock)
-
-
-class _UnlockedState:
-    """The ``Keeper`` of a hold that locks nothing."""
-
-    def __init__(self, store: MemoryLeaseStore, lock: str) -> None:
-        self._store = store
-        self._lock = lock
+        return self
 
     async def read(self) -> Kept:
         """See ``Keeper.read``."""
         try:
-            return kept_in(await self._store.get(self._lock, None, MOST_STATE))
+            return kept_in(await self.store.get(self.lock, None, MOST_STATE))
         except StoreFailure:  # no blob
             return Kept()
 
@@ -142,7 +132,7 @@ class _UnlockedState:
 
     async def write(self, kept: Kept) -> None:
         """See ``Keeper.write``."""
-        self._store.fill(self._lock, kept.marks, kept.body)
+        self.store.fill(self.lock, kept.marks, kept.body)
 
 
 class _Queue(MemoryMessageStore):

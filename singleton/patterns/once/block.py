@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, StorageUnavailable
@@ -16,7 +16,7 @@ from singleton.scopes.template import filled_text
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from datetime import timedelta
 
     from singleton.base.hold import Hold
@@ -223,12 +223,6 @@ class OnceBlock(_Once["LockClient"]):
             if self._locked:
                 self._block.__exit__(None, None, None)
 
-    @overload
-    def run(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any: ...
-
-    @overload
-    def run(self, /, *, work: Callable[..., Any]) -> Any: ...
-
     def run(self, /, *arguments: Any, **named: Any) -> Any:
         """Call ``work`` with the arguments, unless the operation is done; return the kept result.
 
@@ -277,12 +271,6 @@ class AsyncOnceBlock(_Once["AsyncLockClient"]):
         finally:
             if self._locked:
                 await self._block.__aexit__(None, None, None)
-
-    @overload
-    async def run(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any: ...
-
-    @overload
-    async def run(self, /, *, work: Callable[..., Any]) -> Any: ...
 
     async def run(self, /, *arguments: Any, **named: Any) -> Any:
         """Call ``work``, and await the result if it is awaitable. See ``OnceBlock.run``."""

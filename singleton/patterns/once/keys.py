@@ -71,14 +71,8 @@ def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], tri
     from singleton.functions.declaration import triggers_parameter
 
     name = f"key={getattr(function, '__qualname__', repr(function))}"
-    given = triggers_parameter(arguments, trigger) or (next(iter(arguments)) if len(arguments) == 1 else None)
-    if given is None:
-        raise ScopeError(
-            f"{name} is given the trigger's argument, which may be any of {', '.join(arguments) or 'no parameters'}: "
-            "put @once above the trigger's decorator, so that it knows which parameter is the trigger's",
-            reason="ambiguous",
-        )
-    return filled_text(decided(name, partial(function, arguments[given])), f"{name}: what it returned")
+    argument = arguments.get(triggers_parameter(arguments, trigger, of_any_kind=True) or "")
+    return filled_text(decided(name, partial(function, argument)), f"{name}: what it returned")
 
 
 def _filled(template: ScopeTemplate, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:

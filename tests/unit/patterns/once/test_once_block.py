@@ -246,7 +246,7 @@ def test_work_is_given_by_place_or_by_name_and_may_have_an_argument_of_that_name
         assert once(locks, "3").run(charge, work="a", self="b") == "ab"
         assert once(locks, "4").run(work=lambda: "c") == "c"
         with pytest.raises(TypeError, match="no argument work: give the function"):
-            once(locks, "5").run()  # type: ignore[call-overload]
+            once(locks, "5").run()
     assert asyncio.run(main()) == ["ab", "c"]
 
 
