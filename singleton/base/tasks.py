@@ -1,4 +1,4 @@
-"""Two things which asyncio lacks: is this task being cancelled, and waiting for a task until its end."""
+"""What asyncio lacks: is this task being cancelled, waiting for a task until its end, an error where trio runs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,21 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of asyncio that runs on this thread.
+
+    Raises:
+        RuntimeError: there is none; trio has loops of its own.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "no event loop of asyncio runs on this thread, and async locks need one. Under trio use a LockClient on a "
+            "thread, with trio.to_thread.run_sync (anyio: anyio.to_thread.run_sync); or run the program with asyncio"
+        ) from None
 
 
 def being_cancelled() -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from singleton.base.caller import Caller, this_caller
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
-from singleton.base.tasks import to_its_end
+from singleton.base.tasks import running_loop, to_its_end
 from singleton.clients.blocks import dropped_at_the_end
 from singleton.locking.campaign import Campaign
 from singleton.runtime.lock_thread import runtime
@@ -151,6 +151,7 @@ class Leadership(Campaign):
             self._leaving = weakref.ref(leaving)
 
     async def __aenter__(self) -> Self:
+        running_loop()
         self._enter(this_caller().loop)
         try:
             await runtime().call_async(self._begin)

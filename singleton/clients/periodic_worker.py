@@ -18,7 +18,7 @@ from singleton.base.callables import finish, returns_coroutine
 from singleton.base.caller import alone
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.base.invocation import log as _log
-from singleton.base.tasks import deciding, to_its_end
+from singleton.base.tasks import deciding, running_loop, to_its_end
 from singleton.locking.section import claims
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.lock_thread import runtime
@@ -78,7 +78,7 @@ class Running:
 
     async def __aenter__(self) -> Self:
         self._begin()
-        self._running = asyncio.get_running_loop().create_task(self._run(), name=self._label)
+        self._running = running_loop().create_task(self._run(), name=self._label)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -99,7 +99,7 @@ class Running:
 
     def _prepare(self) -> asyncio.Event:
         """Return the event that ``stop`` sets."""
-        self._stopped, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        self._stopped, self._loop = asyncio.Event(), running_loop()
         return self._stopped
 
     def _end(self, halt: Callable[[], object], timeout: float | None) -> bool:
@@ -173,7 +173,7 @@ class PeriodicWorker(Running):
         return self._end(partial(self._halt, cancel=cancel), timeout)
 
     async def _run(self) -> None:
-        loop, stopped = asyncio.get_running_loop(), self._prepare()
+        loop, stopped = running_loop(), self._prepare()
         due = loop.time()
         while not self._stopping.is_set():
             self._tick_task = loop.create_task(self._tick(), name=f"tick of {self.name}")

@@ -45,6 +45,7 @@ _HTTP = "httptrigger"
 _SPREADS = ".mcp_tool.<locals>"
 _ON_LOOP = re.compile(r"\s*@[\w.]+\.mcp_tool\(")
 _BETWEEN = re.compile(r"\s*@([\w.]+\.)?(mcp_tool_property|once|singleton)\b")
+_OF_AN_OBJECT = re.compile(r"\s*(@(\w+)\.\w+)")
 _RETURN = "$return"
 _CONTEXT = "context"
 _REPLAYED = ("orchestrationTrigger", "entityTrigger")
@@ -185,11 +186,29 @@ def check_guardable(target: object, trigger_type: str | None = None, decorator: 
             f"{decorator} on {name}: it is a {type(target).__name__}; the Functions worker runs plain functions only. "
             "Wrap it in a def or async def"
         )
+    if (route := _web_route(target)) is not None:
+        raise ConfigurationError(
+            f"{decorator} on {name}: {route} makes it a route of a web framework, for which there is no trigger and no "
+            "payload. Take the lock in the route: async with locks.lock(f'orders/{id}'), with locks = "
+            "AsyncLockClient('AzureWebJobsStorage'), or LockClient in a def"
+        )
     if (late := declared_late_work(target)) is not None:
         raise ConfigurationError(f"@singleton on {name}: it {late}", reason=LATE_RESPONSE)
     for annotation in getattr(target, "__annotations__", {}).values():
         if getattr(annotation, "__name__", str(annotation)).rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS:
             raise ConfigurationError(f"{decorator} on {name}: it {_REPLAY}", reason="durable-replay")
+
+
+def _web_route(function: Callable[..., Any]) -> str | None:
+    """Return the decorator which makes the function a route of FastAPI, Flask or Quart, above a guard or below."""
+    frame, file = inspect.currentframe(), users_code(function).co_filename
+    while frame is not None and frame.f_code.co_filename != file:
+        frame = frame.f_back
+    names = {} if frame is None else {**frame.f_globals, **frame.f_locals}
+    for found in filter(None, map(_OF_AN_OBJECT.match, _decorators(function))):
+        if any(hasattr(names.get(found[2]), method) for method in ("add_api_route", "add_url_rule")):
+            return found[1]
+    return None
 
 
 def users_code(function: Callable[..., Any]) -> CodeType:
@@ -268,14 +287,18 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
         )
 
 
+def _decorators(function: Callable[..., Any]) -> list[str]:
+    """Return the first lines of the function's decorators, as far as there is a source."""
+    code = users_code(function)
+    above = takewhile(lambda line: "def " not in line, linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :])
+    return [line for line in above if line.lstrip().startswith("@")]
+
+
 def is_under_mcp_tool(function: Callable[..., Any]) -> bool:
     """Tell by the source whether ``@app.mcp_tool()`` will call this ``def``: the decorator has left no trace yet."""
     if returns_coroutine(function):
         return False
-    code = users_code(function)
-    above = takewhile(lambda line: "def " not in line, linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :])
-    decorators = [line for line in above if line.lstrip().startswith("@")]
-    first = next(dropwhile(_BETWEEN.match, reversed(decorators)), "")
+    first = next(dropwhile(_BETWEEN.match, reversed(_decorators(function))), "")
     return _ON_LOOP.match(first) is not None
 
 

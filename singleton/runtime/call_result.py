@@ -5,14 +5,16 @@ Like ``concurrent.futures.Future``, for one caller, without the condition variab
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from singleton.base.tasks import running_loop
+
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
 _T = TypeVar("_T")
@@ -93,7 +95,7 @@ class CallResult(Generic[_T]):
 
     async def awaited(self) -> _T:
         """Wait until done; return the value, or raise the error. A cancellation of the caller decides nothing."""
-        loop = asyncio.get_running_loop()
+        loop = running_loop()
         waiting: asyncio.Future[None] = loop.create_future()
         here = contextvars.copy_context()  # the callback which wakes the task runs in the task's context
 

@@ -1,0 +1,108 @@
+"""A route of FastAPI or Flask inside a Functions app: no place for a guard, which says where the lock goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import azure.functions as func
+import pytest
+
+from singleton import AsyncLockClient, ConfigurationError, Inbox, once, ordered, singleton
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Router:
+    """A FastAPI or an APIRouter; with ``add_url_rule`` a Flask, a Quart or a Blueprint."""
+
+    def __init__(self) -> None:
+        self.endpoints: list[Callable[..., Any]] = []
+
+    def add_api_route(self) -> None: ...
+
+    def post(self, _: str, **__: object) -> Callable[[F], F]:
+        def keep(function: F) -> F:
+            self.endpoints.append(function)
+            return function
+
+        return keep
+
+
+class Flask(Router):
+    """The other kind."""
+
+    add_api_route = property()
+
+    def add_url_rule(self) -> None: ...
+
+    def route(self, at: str, **more: object) -> Callable[[F], F]:
+        return self.post(at, **more)
+
+
+api, pages = Router(), Flask()
+REFUSED = r"makes it a route of a web framework.*Take the lock in the route.*AsyncLockClient.*LockClient in a def"
+GUARDS = [singleton, singleton(scope="id"), singleton(mode="listener"), once(key="id")]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_guard_below_a_route_is_refused(guard: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"@api.post {REFUSED}"):
+
+        @api.post("/orders/{id}")
+        @guard  # type: ignore[untyped-decorator]
+        async def ship(id: str) -> None: ...  # noqa: A002
+
+    with pytest.raises(ConfigurationError, match=f"@pages.route {REFUSED}"):
+
+        @pages.route(
+            "/orders/<id>",
+            methods=["POST"],
+        )
+        @guard  # type: ignore[untyped-decorator]
+        def order(id: str) -> None: ...  # noqa: A002
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_guard_above_a_route_which_never_calls_it_is_refused(guard: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"@api.post {REFUSED}"):
+
+        @guard  # type: ignore[untyped-decorator]
+        @api.post("/orders/{id}")
+        async def ship(id: str) -> None: ...  # noqa: A002
+
+
+def test_so_is_an_ordered_handler() -> None:
+    with pytest.raises(ConfigurationError, match=REFUSED):
+
+        @api.post("/orders/{id}")
+        @ordered(Inbox("orders"))
+        async def ship(id: str) -> None: ...  # noqa: A002
+
+
+def test_a_router_of_a_function_is_found_too() -> None:
+    router = Router()
+    with pytest.raises(ConfigurationError, match=f"@router.post {REFUSED}"):
+
+        @router.post("/orders/{id}")
+        @singleton
+        async def ship(id: str) -> None: ...  # noqa: A002
+
+
+def test_routes_of_the_functions_app_and_locks_in_a_route_are_allowed() -> None:
+    app, locks = func.FunctionApp(), AsyncLockClient("UseDevelopmentStorage=true")
+
+    @app.route("orders/{id}")
+    @singleton(scope_id="{id}")
+    async def order(req: func.HttpRequest) -> str:
+        return "done"
+
+    @api.post("/orders/{id}")
+    @locks.lock("orders")
+    async def ship(id: str) -> str:  # noqa: A002
+        return id
+
+    assert ship is api.endpoints[-1]
