@@ -17,11 +17,7 @@ _T = TypeVar("_T")
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of asyncio that runs on this thread.
-
-    Raises:
-        RuntimeError: there is none; trio has loops of its own.
-    """
+    """Return the event loop of asyncio on this thread. ``RuntimeError``: there is none, as under trio."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

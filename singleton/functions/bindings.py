@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singleton.base.errors import ScopeError
@@ -49,13 +48,12 @@ class Payload:
 
 def is_message(value: object) -> bool:
     """Tell whether it is a message, event or request: something that has a body, beside plain values."""
-    if isinstance(value, ToolCall) or _is_prompt(value):
+    if _can(value, "get_body") or _can(value, "get_json") or _is_sdk_message(value) or is_streamed_request(value):
         return True
-    return _can(value, "get_body") or _can(value, "get_json") or _is_sdk_message(value) or is_streamed_request(value)
+    return isinstance(value, ToolCall) or _is_prompt(value)
 
 
-def is_blob(value: object) -> bool:
-    """Tell whether it is a blob: a stream of the worker's, or a client of the SDK's."""
+def _is_blob(value: object) -> bool:
     return _can(value, "read", "readable") or _can(value, "download_blob") or _can(value, "readall", "chunks")
 
 
@@ -69,20 +67,17 @@ def payload_of(parameter: str, value: Any, trigger: Trigger | None) -> Payload |
         return _sdk_message(value)
     if is_streamed_request(value):
         return _streamed_request(parameter, value)
-    if is_blob(value):
+    if _is_blob(value):
         return _blob(parameter, value, trigger)
     if isinstance(value, ToolCall):
-        return _called(value)
+        return _called(value, {})
     if _is_prompt(value):
-        return _called({"name": value.name, "sessionid": value.sessionid, "arguments": value.arguments})
+        return _called({"name": value.name, "sessionid": value.sessionid, "arguments": value.arguments}, {})
     return None if value is None else _plain(parameter, value, trigger)
 
 
 def tool_payload(arguments: Mapping[str, Any], trigger: Trigger) -> Payload:
-    """Return the payload of an MCP tool: the arguments that its caller gave, and the defaults of those left out.
-
-    ``arguments`` of the invocation: the whole call as JSON, or the tool's own with the call beside them.
-    """
+    """Return the payload of an MCP tool: the arguments in the call, the whole call, and the defaults of arguments."""
     call = arguments.get(trigger.parameter)
     if trigger.is_spread and not isinstance(call, ToolCall):
         call = {"arguments": arguments}
@@ -91,7 +86,7 @@ def tool_payload(arguments: Mapping[str, Any], trigger: Trigger) -> Payload:
     return _called(call or {}, trigger.defaults)
 
 
-def _called(call: Mapping[str, Any], defaults: Mapping[str, Any] = MappingProxyType({})) -> Payload:
+def _called(call: Mapping[str, Any], defaults: Mapping[str, Any]) -> Payload:
     """Of a tool or a prompt of MCP: its arguments win over the call's other names, such as ``sessionid``."""
     names = FromJson({**call, **defaults, **(call.get("arguments") or {})})
     return Payload(read=lambda: names, layers=(lambda: names,))
@@ -117,13 +112,10 @@ def _message(message: Any, trigger: Trigger | None) -> Payload:
 
 
 def _unwrapped(event: Any) -> object:
-    """Return the body of a Kafka event; of an envelope the names of the JSON in it, and the envelope's over these.
-
-    The extension has an envelope around a text, and none around bytes or an Avro record.
-    """
+    """Return the body of a Kafka event. A text is in an envelope, whose names win over those of the text's JSON."""
     body: object = event.get_body()
     envelope = _json_properties(lambda: body)
-    if not envelope.keys() >= _ENVELOPE:
+    if not envelope.keys() >= {"Key", "Offset", "Topic", "Value"}:
         return body
     return FromJson({**_json_properties(lambda: envelope["Value"]), **envelope})
 
@@ -187,7 +179,6 @@ def _refuse(parameter: str, what: str) -> object:
     )
 
 
-_ENVELOPE = {"Key", "Offset", "Partition", "Timestamp", "Topic", "Value"}
 _BLOB = {"BlobTrigger": "name", "Uri": "uri", "Properties": "blob_properties", "Metadata": "metadata"}
 
 
@@ -266,13 +257,13 @@ def _of_amqp(value: Any) -> Any:
 _PLAIN = (str, bytes, Mapping, list, bool, int, float)
 
 
-def is_plain(value: object) -> bool:
-    """Tell whether it is text, bytes, a Durable activity's JSON, or an object that says how it is written as JSON."""
-    return isinstance(value, _PLAIN) or _can(value, "to_json")
+def is_data(value: object) -> bool:
+    """Tell whether it is text, bytes, JSON of a Durable activity, an object which gives its JSON, or a blob."""
+    return isinstance(value, _PLAIN) or _can(value, "to_json") or _is_blob(value)
 
 
 def _plain(parameter: str, value: Any, trigger: Trigger | None) -> Payload | None:
-    if not is_plain(value):
+    if not is_data(value):
         return None
     if not isinstance(value, _PLAIN):
         value = type(value).to_json(value)  # as Durable calls it: a method or a static one

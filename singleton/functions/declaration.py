@@ -16,16 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.events import Call
 from singleton.base.words import quoted
-from singleton.functions.bindings import (
-    FromJson,
-    Layer,
-    Payload,
-    is_blob,
-    is_message,
-    is_plain,
-    payload_of,
-    tool_payload,
-)
+from singleton.functions.bindings import FromJson, Layer, Payload, is_data, is_message, payload_of, tool_payload
 from singleton.functions.triggers import ACTIVITY, MCP_TOOL, Trigger, invocation_id, refuse_none, refuse_policy
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.scopes.template import BoundNames, value_at
@@ -172,7 +163,7 @@ def _has_message(value: object) -> bool:
 
 
 def _may_be_payload(value: object) -> bool:
-    return is_blob(value) or is_plain(value) or _is_batch(value)
+    return is_data(value) or _is_batch(value)
 
 
 def _is_batch(value: object, of: Callable[[object], bool] = lambda _: True) -> bool:
@@ -300,9 +291,8 @@ class Declaration:
         except ScopeError as error:
             with contextlib.suppress(ScopeError):  # a batch, or several payloads
                 payload = find_payload(arguments, self.trigger)
-                name = None if payload is None else payload.find_id()
-                if name is not None and (message := f"message {quoted(name)}") not in str(error):
-                    error.args = (f"{error}. This is {message}",)
+                if payload is not None and (name := payload.find_id()) is not None:
+                    error.args = (f"{error}. This is message {quoted(name)}",)
             raise
 
     def _lock(self, function: str, scopes: list[str]) -> str:
@@ -325,13 +315,7 @@ class Declaration:
                     "look it up in. For a timer, use scope_id in place of scope",
                     reason="no payload",
                 )
-            body, dotnet = payload.read(), self.layout.dotnet
-            value = None
-            with contextlib.suppress(ScopeError):
-                value = value_at(self.scope, body, dotnet=dotnet)
-            if value is None:  # only an error names the message, whose id takes a parse of the body
-                value = value_at(self.scope, body, message_id=payload.find_id(), dotnet=dotnet)
-            scopes.append(value)
+            scopes.append(value_at(self.scope, payload.read(), dotnet=self.layout.dotnet))
         return [*map(hashed_scope, scopes)] if self.scope_hash else scopes
 
     @cached_property

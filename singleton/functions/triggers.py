@@ -126,21 +126,10 @@ def trigger_of_function(function: Any) -> Trigger | None:
     called = function.get_user_function()
     spread = _SPREADS in getattr(getattr(called, "__code__", None), "co_qualname", "")
     on_loop = spread and not returns_coroutine(called.__wrapped__)
-    return Trigger(
-        str(trigger.type),
-        str(trigger.name),
-        dict(trigger.get_dict_repr()),
-        name,
-        next(outputs, None),
-        spread,
-        on_loop,
-        _defaults(called) if trigger.type == MCP_TOOL else {},
-    )
-
-
-def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    parameters = inspect.signature(inspect.unwrap(function)).parameters
-    return {name: each.default for name, each in parameters.items() if each.default is not each.empty}
+    parameters = inspect.signature(inspect.unwrap(called)).parameters if trigger.type == MCP_TOOL else {}
+    defaults = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
+    settings, returns = dict(trigger.get_dict_repr()), next(outputs, None)
+    return Trigger(str(trigger.type), str(trigger.name), settings, name, returns, spread, on_loop, defaults)
 
 
 def find_trigger(function: Callable[..., Any]) -> Trigger | None:

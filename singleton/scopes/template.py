@@ -251,9 +251,7 @@ def _placeholder(content: str, start: int, subject: str) -> _Placeholder:
     return _Placeholder((first, *later), pattern.strip() and pattern, start, start + len(content))
 
 
-def value_at(
-    path: str, body: object, *, message_id: str | None = None, dotnet: bool = False, named: str = "scope"
-) -> str:
+def value_at(path: str, body: object, *, dotnet: bool = False, named: str = "scope") -> str:
     """Return the text of the property at ``path`` in a JSON body (D-10 to D-17).
 
     >>> value_at("Order:Id", b'{"Order": {"Id": 419}}')
@@ -265,7 +263,6 @@ def value_at(
     Args:
         path: property names with ``:`` between levels.
         body: JSON as bytes (UTF-8) or text, or what a parser made of it.
-        message_id: named in errors.
         named: name of the path in errors.
         dotnet: print the value as the WebJobs SDK does; a value without a text there gives the empty text.
 
@@ -276,15 +273,14 @@ def value_at(
     """
     segments = check_path(path, named)
     asked = f"{named} {quoted(path)}"
-    whose = "the body" if message_id is None else f"the body of message {quoted(message_id)}"
-    found = read_json(body, f"{asked}: {whose}") if isinstance(body, str | bytes | bytearray | memoryview) else body
+    found = read_json(body, f"{asked}: the body") if isinstance(body, str | bytes | bytearray | memoryview) else body
     for depth, name in enumerate(segments):
         if not isinstance(found, Mapping) or name not in found:
-            where = f"{whose} at {quoted(':'.join(segments[:depth]))}" if depth else whose
+            where = f"the body at {quoted(':'.join(segments[:depth]))}" if depth else "the body"
             meant = _colons_meant(segments, depth, found)
             raise ScopeError(f"{asked}: {where} {lacks(name, found)}{meant}", reason="missing")
         found = found[name]
-    subject = f"{asked}: its value in {whose}"
+    subject = f"{asked}: its value in the body"
     if not dotnet:
         return filled_text(found, subject)
     from singleton.dotnet.typed_values import dotnet_text

@@ -120,7 +120,8 @@ def test_errors_are_answered_and_nothing_escapes_from_the_worker(workers: list[W
         [("queue_sync", "msg", "no JSON"), ("queue_sync", "msg", '{"id": 1}'), ("queue_lost", "msg", '{"Id": 1}')]
     )
     not_json, no_id, lost = workers[0].answer()
-    assert not_json["error"].startswith("ScopeError: scope 'Id': the body of message")
+    assert not_json["error"].startswith("ScopeError: scope 'Id': the body can't be parsed as JSON")
+    assert "This is message '" in not_json["error"]
     assert "names are case-sensitive" in no_id["error"]
     assert lost["error"].startswith("LockLost: the hold of lock 'locks/worker/queue_lost.1' is lost (broken)")
     # The lock thread's line has the invocation's id: the host drops others.

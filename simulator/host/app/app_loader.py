@@ -201,7 +201,8 @@ def script_name(app: Path, settings: Mapping[str, str]) -> str:
         if v1:
             raise AppError(
                 f"no {name} in {app}, but a function.json for each of {_listed(v1)}: this is an app of the v1 "
-                "programming model, which is not run; only the v2 model (decorators) is"
+                "programming model, in which @singleton works, and which is neither checked nor run here; only the v2 "
+                "model (decorators) is"
             )
         raise AppError(f"no {name} in {app}: give the folder of a Python v2 Functions app")
     return name

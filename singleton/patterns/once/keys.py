@@ -90,4 +90,4 @@ def _at(path: str, arguments: Mapping[str, Any], trigger: Trigger | None) -> str
             f"key {path!r}: there is no parameter with a payload to look it up in; a timer has none",
             reason="no payload",
         )
-    return value_at(path, payload.read(), message_id=payload.find_id(), named="key")
+    return value_at(path, payload.read(), named="key")

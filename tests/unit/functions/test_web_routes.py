@@ -1,16 +1,23 @@
-"""A route of FastAPI or Flask inside a Functions app: no place for a guard, which says where the lock goes."""
+"""Functions that no trigger's decorator knows: routes of FastAPI or Flask, which are refused, and a v1 ``main``."""
 
 from __future__ import annotations
 
+import inspect
+import typing
 from typing import TYPE_CHECKING, Any, TypeVar
+from unittest.mock import Mock
 
 import azure.functions as func
 import pytest
 
-from singleton import AsyncLockClient, ConfigurationError, Inbox, once, ordered, singleton
+from singleton import AsyncLockClient, ConfigurationError, Inbox, current_hold, once, ordered, singleton
+from singleton.testing import memory_locks
+from tests.support import deliveries as given
+from tests.support.lock_thread import Context, an_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -106,3 +113,24 @@ def test_routes_of_the_functions_app_and_locks_in_a_route_are_allowed() -> None:
         return id
 
     assert ship is api.endpoints[-1]
+
+
+def test_a_main_of_the_v1_model_is_guarded_as_its_worker_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker of the v1 model looks at ``main`` of the script beside a function.json, and calls it by keywords."""
+    an_app(tmp_path, monkeypatch)
+    holds: list[tuple[str, str]] = []
+
+    @singleton(scope="Id")
+    def main(msg: func.QueueMessage, out: func.Out[str]) -> None:
+        holds.append((current_hold().lock, current_hold().owner))
+        out.set("shipped")
+
+    assert inspect.signature(main).parameters.keys() == {"msg", "out", "context"}
+    assert typing.get_type_hints(main) == {"msg": func.QueueMessage, "out": func.Out[str], "return": type(None)}
+    out: Any = Mock(spec=["get", "set"])
+    with memory_locks():
+        main(msg=given.queue_message(b'{"Id": 7}'), out=out, context=Context("inv-1", "Ship"))  # type: ignore[call-arg]
+    assert holds == [("locks/app/Ship.7", "inv-1")]
+    out.set.assert_called_once_with("shipped")

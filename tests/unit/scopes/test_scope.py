@@ -17,9 +17,9 @@ from singleton.scopes.template import value_at
 GUID = "7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d"
 
 
-def refusal(path: str, body: object, message_id: str | None = "m-1") -> ScopeError:
+def refusal(path: str, body: object) -> ScopeError:
     with pytest.raises(ScopeError) as caught:
-        value_at(path, body, message_id=message_id)
+        value_at(path, body)
     return caught.value
 
 
@@ -75,10 +75,10 @@ def test_a_number_too_long_for_python_is_a_scope_like_any_other() -> None:
     ("path", "body", "expected", "reason"),
     [
         # D-13
-        ("Id", '{"Name": 1}', "scope 'Id': the body of message 'm-1' has no property 'Id'; it has 'Name'", "missing"),
+        ("Id", '{"Name": 1}', "scope 'Id': the body has no property 'Id'; it has 'Name'", "missing"),
         ("Id", "{}", "has no property 'Id'; it is an empty object", "missing"),
         ("Id", '{"id": 1, "x": 2}', "has no property 'Id'; it has 'id' (names are case-sensitive)", "missing"),
-        ("A:B:C", '{"A": {"B": {"D": 1}}}', "message 'm-1' at 'A:B' has no property 'C'; it has 'D'", "missing"),
+        ("A:B:C", '{"A": {"B": {"D": 1}}}', "the body at 'A:B' has no property 'C'; it has 'D'", "missing"),
         ("Order.Id", '{"Order": {"Id": 1}}', "it has 'Order'; did you mean 'Order:Id'?", "missing"),
         ("Order/Id", '{"Order": {"Id": 1}}', "it has 'Order'; did you mean 'Order:Id'?", "missing"),
         ("A:B.C:D", '{"A": {"B": {"C": {"D": 1}}}}', "it has 'B'; did you mean 'A:B:C:D'?", "missing"),
@@ -88,11 +88,11 @@ def test_a_number_too_long_for_python_is_a_scope_like_any_other() -> None:
         ("A:B", '{"A": "secret"}', "at 'A' is text, which has no property 'B'", "missing"),
         ("A:B", '{"A": 7}', "at 'A' is a number, which has no property 'B'", "missing"),
         ("A:B", '{"A": true}', "at 'A' is a boolean, which has no property 'B'", "missing"),
-        ("Id", '["secret"]', "the body of message 'm-1' is a list, which", "missing"),
-        ("Id", "null", "the body of message 'm-1' is null, which", "missing"),
-        ("Id", '"secret"', "the body of message 'm-1' is text, which", "missing"),
+        ("Id", '["secret"]', "the body is a list, which", "missing"),
+        ("Id", "null", "the body is null, which", "missing"),
+        ("Id", '"secret"', "the body is text, which", "missing"),
         # D-14
-        ("Id", '{"Id": null}', "its value in the body of message 'm-1' is null: every message needs a value", "empty"),
+        ("Id", '{"Id": null}', "its value in the body is null: every message needs a value", "empty"),
         ("Id", '{"Id": ""}', "is empty: every message needs a value", "empty"),
         ("Id", '{"Id": " \\t"}', "is blank: every message needs a value", "empty"),
         # D-12
@@ -100,7 +100,7 @@ def test_a_number_too_long_for_python_is_a_scope_like_any_other() -> None:
         ("Id", '{"Id": [1]}', "is a list: it must be text, a number or a boolean", "kind"),
         # D-15
         ("Id", "secret text", "can't be parsed as JSON: Expecting value: line 1 column 1 (char 0)", "not JSON"),
-        ("Id", "", "scope 'Id': the body of message 'm-1' can't be parsed as JSON", "not JSON"),
+        ("Id", "", "scope 'Id': the body can't be parsed as JSON", "not JSON"),
         ("Id", '{"Id": 1} x', "can't be parsed as JSON: Extra data", "not JSON"),
         ("Id", '{"Id": NaN}', "can't be parsed as JSON: NaN is not JSON", "not JSON"),
         ("Id", '{"Id": -Infinity}', "can't be parsed as JSON: -Infinity is not JSON", "not JSON"),
@@ -124,7 +124,7 @@ def test_a_body_without_a_usable_value_is_refused_and_says_why(
     path: str, body: object, expected: str, reason: str
 ) -> None:
     error = refusal(path, body)
-    assert str(error).startswith((f"scope {path!r}: ", "the body of message 'm-1' can't"))
+    assert str(error).startswith((f"scope {path!r}: ", "the body can't"))
     assert expected in str(error)
     assert error.reason == reason
     assert "secret" not in str(error)
@@ -134,10 +134,6 @@ def test_a_body_that_is_not_json_carries_the_cause() -> None:
     """D-15."""
     assert isinstance(refusal("Id", "{").__cause__, json.JSONDecodeError)
     assert isinstance(refusal("Id", b"\xff").__cause__, UnicodeDecodeError)
-
-
-def test_without_a_message_id_the_body_is_called_the_body() -> None:
-    assert str(refusal("Id", "{}", None)).startswith("scope 'Id': the body has no property")
 
 
 def test_a_message_names_few_properties_and_none_at_length() -> None:
