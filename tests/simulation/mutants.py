@@ -740,14 +740,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="the payload's scope is ignored",
         file=DECLARATION,
-        old="            scopes.append(value)\n",
+        old="            scopes.append(value_at(self.scope, payload.read(), dotnet=self.layout.dotnet))\n",
         new='            scopes.append("all")\n',
         breaks="all keys exclude one another",
     ),
     Mutant(
         name="every message has a scope of its own",
         file=DECLARATION,
-        old="            scopes.append(value)\n",
+        old="            scopes.append(value_at(self.scope, payload.read(), dotnet=self.layout.dotnet))\n",
         new="            scopes.append(str(id(payload)))\n",
         breaks="nothing excludes anything",
     ),
