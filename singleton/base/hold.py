@@ -304,14 +304,11 @@ def current_hold() -> Hold:
             client's decorator. A thread started by the function counts as outside: pass the hold to the thread.
     """
     if (hold := shown_hold.get()) is None:
-        thread = threading.current_thread()
-        elsewhere = (
-            f". Thread {thread.name!r} does not see the hold of the function that started it: call current_hold() "
-            "before, and pass the hold on, or start the work by contextvars.copy_context().run"
-        )
         raise RuntimeError(
             "current_hold() was called outside a function guarded by @singleton, @once, @ordered or a lock client's "
-            f"decorator{'' if thread is threading.main_thread() else elsewhere}"
+            "decorator. A thread that such a function started does not see its hold (this is thread "
+            f"{threading.current_thread().name!r}): call current_hold() before, and pass the hold on, or start the "
+            "work by contextvars.copy_context().run"
         )
     return hold
 

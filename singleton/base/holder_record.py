@@ -55,10 +55,7 @@ def endless(lock: str) -> str:
 
 
 def in_words(holder: Holder, *, here: bool = False) -> str:
-    """Return the holder as the end of a sentence: ``held by 'inv-7' (ship) on vm-1``. Empty: nothing is known.
-
-    ``here``: the holder is this process, which alone knows ``kept_until``.
-    """
+    """Return the holder, perhaps this process, as the end of a sentence; the empty text: nothing is known."""
     here = here or holder.kept_until is not None
     known: dict[str, object] = {
         " until {:%Y-%m-%d %H:%M:%S} UTC by at_least,": holder.kept_until,

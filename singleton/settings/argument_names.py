@@ -78,14 +78,12 @@ def explained(function: _F) -> _F:
     """Have a call with an unknown argument say which argument does the job."""
     code = function.__code__
     names = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
-    known = frozenset(names)
+    known = dict.fromkeys(name for name in names if name != "self").keys()
 
     def refuse(args: tuple[Any, ...], given: Collection[str]) -> NoReturn:
         unknown = next(name for name in given if name not in known)
-        of = function.__name__
-        if function.__qualname__.count("."):
-            of = type(args[0]).__name__ + f".{of}".removesuffix(".__init__")
-        raise TypeError(no_such_argument(of, unknown, [name for name in names if name != "self"]))
+        of = f"{type(args[0]).__name__}.{function.__name__}" if "self" in names else function.__name__
+        raise TypeError(no_such_argument(of.removesuffix(".__init__"), unknown, known))
 
     @wraps(function)
     def call(*args: Any, **given: Any) -> Any:

@@ -102,7 +102,11 @@ def test_a_thread_of_the_body_is_told_how_it_sees_the_hold(kind: str) -> None:
     call(a_job(kind, body))
     error, in_the_context = seen
     assert isinstance(error, RuntimeError)
-    for said in ("Thread 'writer_0' does not see", "call current_hold() before", "contextvars.copy_context().run"):
+    for said in (
+        "does not see its hold (this is thread 'writer_0')",
+        "call current_hold() before",
+        "contextvars.copy_context().run",
+    ):
         assert said in str(error)
     assert in_the_context
 
