@@ -49,7 +49,7 @@ class Holder:
     kept_until: datetime | None = None
 
 
-def endless(lock: str) -> str:
+def what_ends(lock: str) -> str:
     """Return what ends the lease of a lock, if the lease never expires: a lease of old code, or of another tool."""
     return f"nothing ends it but its owner, or `singleton-locks break {lock}`"
 
@@ -68,7 +68,7 @@ def in_words(holder: Holder, *, here: bool = False) -> str:
     }
     said = "".join(words.format(value) for words, value in known.items() if value is not None)
     if holder.endless:
-        said += f"{said and ','} by a lease without an end ({endless(holder.lock)})"
+        said += f"{said and ','} by a lease without an end ({what_ends(holder.lock)})"
     return said and f"{'kept' if holder.kept_until else 'held'}{said}"
 
 

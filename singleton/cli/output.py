@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from singleton.base.holder_record import Holder, endless
+from singleton.base.holder_record import Holder, what_ends
 from singleton.base.words import quoted
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ def who(holder: Holder) -> str:
     owner = f"invocation {holder.owner}" if holder.owner and holder.function else holder.owner
     if owner and holder.renewed is False:
         owner += ", or a later one of that process"
-    told = [plain(part) for part in (*parts, owner or "") if part]
+    endless = "a lease without an end" if holder.endless else ""
+    told = [plain(part) for part in (*parts, owner or "", endless) if part]
     return ", ".join(told) or "a holder that is not recorded"
 
 
@@ -146,7 +147,7 @@ def block(lock: LockInfo, now: float) -> None:
         said += ", for less than half of its lease period"
     facts = {
         "state": said,
-        "lease": lock.holder and lock.endless and f"without an end: {endless(plain(lock.name))}",
+        "lease": lock.holder and lock.endless and f"without an end: {what_ends(plain(lock.name))}",
         "app": lock.app and plain(lock.app),
         "function": function_of(lock),
         "scope": scope_of(lock),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from singleton.base.errors import LockNotAcquired, StorageDenied, StorageError, StorageUnavailable
-from singleton.base.holder_record import endless
+from singleton.base.holder_record import what_ends
 from singleton.base.state import MOST_STATE, NOT_UNDERSTOOD, STATE_KEY, Kept, read_as
 from singleton.cli.output import (
     Progress,
@@ -115,7 +115,7 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
             err=True,
         )
     if for_ever:
-        say(f"{counted(for_ever, 'lock')} held by a lease without an end: {endless('NAME')}", err=True)
+        say(f"{counted(for_ever, 'lock')} held by a lease without an end: {what_ends('NAME')}", err=True)
     if session.as_json:
         if not shown:
             write_json([])

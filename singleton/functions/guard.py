@@ -219,14 +219,16 @@ class Guard(Declaration):
         if self.limit is None:
             await self._name_holder(call, contended, locks, waited, policy)
         try:
-            told = call.function, contended.lock or call.lock, contended.whose
+            kept = contended.holder is not None and contended.holder.kept_until is not None
+            how = contended.whose.removeprefix("; ") if kept else f"held by another invocation{contended.whose}"
+            told = call.function, contended.lock or call.lock, how
             fields = {**call.fields, **fields_of(contended.holder)}
             if policy == "conflict":
-                _log.info("%s answered 409: lock %s is held by another invocation%s", *told, extra=fields)
+                _log.info("%s answered 409: lock %s is %s", *told, extra=fields)
                 return conflict_answer(call.arguments, self._conflict)
             if policy != "skip":
                 raise contended
-            _log.info("%s skipped: lock %s is held by another invocation%s", *told, extra=fields)
+            _log.info("%s skipped: lock %s is %s", *told, extra=fields)
             return None
         finally:
             del contended  # of its traceback

@@ -30,14 +30,15 @@ _MEANINGS: Final = {
     "lock_acquisition_polling_interval": "longest pause between two requests for a held lock",
     "every": "seconds from tick to tick, as in locks.periodic(name, work, every=…)",
     "renewal_interval": "seconds between two renewals; every lease is renewed",
+    "connection": "app setting of the storage account, as in LockClient('AzureWebJobsStorage')",
     "key": "key of an operation, as in @once(key='Id') and once(locks, key)",
     "keep": "seconds for which a result is kept, as in @once(key='Id', keep=3600)",
 }
 """Arguments that strangers look for, in the order in which a message names the arguments."""
 _ELSEWHERE: Final = {
     "id key keys lock_id lock_key lock_name lockname resource": ("scope", "scope_id", "name", "key"),
-    "acquire_timeout attempts blocking_timeout max_retries max_wait retries retry retry_count timeout wait "
-    "wait_timeout": ("timeout", "lock_acquisition_timeout"),
+    "acquire_timeout attempts blocking_timeout lock_acquisition_timeout max_retries max_wait retries retry retry_count "
+    "timeout wait wait_timeout": ("timeout", "lock_acquisition_timeout"),
     "block blocking coalesce fail_when_locked graceful nowait": ("on_contention",),
     "auto_release_time duration expiration expire expires expiry lease lease_duration lease_time lifetime lock_timeout "
     "lock_ttl ttl": ("lock_period", "max_hold", "keep"),
@@ -45,9 +46,12 @@ _ELSEWHERE: Final = {
     "lock_at_least_for min_duration misfire_grace_time": ("at_least",),
     "concurrency max_concurrency max_concurrent max_count max_instances permits slots value": ("limit",),
     "interval": ("lock_acquisition_polling_interval", "every"),
-    "check_interval poll_interval retry_delay retry_interval sleep": ("lock_acquisition_polling_interval",),
-    "auto_renew auto_renewal heartbeat keep_alive renew": ("renewal_interval",),
+    "busy_wait_sleep_time check_interval poll_interval retry_delay retry_interval sleep": (
+        "lock_acquisition_polling_interval",
+    ),
+    "auto_renew auto_renewal heartbeat keep_alive renew renewal_cadence": ("renewal_interval",),
     "idempotency_key once": ("key",),
+    "account account_name storage": ("connection",),
 }
 """Names in other libraries, with the arguments here."""
 OPTIONS: Final[dict[str, str]] = {}

@@ -88,6 +88,19 @@ async def test_a_body_that_fails_keeps_its_lock_all_the_same() -> None:
 
 
 @virtual
+async def test_a_skip_says_that_the_lock_is_kept_and_until_when(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "singleton")
+    with InlineHost(MemoryLeaseStore()).here():
+        job = a_timer(1, [], at_least=50)
+        await job()
+        await job()
+    (line,) = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
+    assert line.startswith(f"job skipped: lock {LOCK} is kept until ")
+    assert " UTC by at_least, by function job in this process, since " in line
+    await asyncio.sleep(50)
+
+
+@virtual
 async def test_who_waits_in_the_same_process_gets_it_when_its_time_has_come() -> None:
     began: list[float] = []
 
