@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from singleton.base.errors import LockNotAcquired, StorageDenied, StorageError, StorageUnavailable
-from singleton.base.holder_record import what_ends
 from singleton.base.state import MOST_STATE, NOT_UNDERSTOOD, STATE_KEY, Kept, read_as
 from singleton.cli.output import (
     Progress,
@@ -81,14 +80,13 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
     wanted = Wanted(function=function, held=held, older_than=older_than)
     met = Met()
     progress = Progress("blobs read")
-    seen = shown = having = for_ever = 0
+    seen = shown = having = 0
     table: Table | None = None
     waiting: list[tuple[LockInfo, float]] = []
     try:
         for page in _pages(session, prefix):
             for lock in wanted.among(page, session.container, met):
                 shown, having = shown + 1, having + lock.held
-                for_ever += lock.held and lock.endless
                 progress.end()  # clear the progress: the lock's line stands there
                 if session.as_json:
                     click.echo("," if shown > 1 else "[")
@@ -114,8 +112,6 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
             f"{counted(met.unsure, 'held lock')} left out: their function is not certain yet. `list --held` shows all",
             err=True,
         )
-    if for_ever:
-        say(f"{counted(for_ever, 'lock')} held by a lease without an end: {what_ends('NAME')}", err=True)
     if session.as_json:
         if not shown:
             write_json([])
