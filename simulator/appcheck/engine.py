@@ -18,6 +18,7 @@ from simulator.appcheck.data_bindings import check_data
 from simulator.appcheck.finding import SEVERITIES
 from simulator.appcheck.guard_options import layout_name, options_of
 from simulator.appcheck.host_json import check_host
+from simulator.appcheck.late_responses import check_responses
 from simulator.appcheck.lock_places import lock_of_inbox
 from simulator.appcheck.lost_functions import check_lost
 from simulator.appcheck.own_module import check_own_module
@@ -86,6 +87,7 @@ def check(
         *check_sharing(named),
         *check_threads(found),
         *check_clients(settings),
+        *check_responses(found, settings.folder),
         *more,
     ]
     findings += [

@@ -25,14 +25,14 @@ HOST_FILE: Final = "host.json"
 
 def place_of_function(code: CodeType, folder: Path | None) -> Place:
     """Return the line of a function's ``def``, or of its first decorator where the source can't be read."""
-    found = _definition(code)
+    found = definition(code)
     return Place.of(code.co_filename, found.lineno if found else code.co_firstlineno, folder)
 
 
 def place_of_guard(code: CodeType, decorator: str, mode: Mode, folder: Path | None) -> Place:
     """Return the line of a decorator of ours (``""``: any) of this mode; else that of the function."""
     names = [decorator.lstrip("@")] if decorator else _OURS
-    found = _definition(code)
+    found = definition(code)
     written = [] if found is None else [each for each in found.decorator_list if _name(each) in names]
     modes = [each for each in written if _mode(each) == mode] or written
     if not modes:
@@ -42,7 +42,7 @@ def place_of_guard(code: CodeType, decorator: str, mode: Mode, folder: Path | No
 
 def is_decorated(code: CodeType) -> bool:
     """Tell whether a function has decorators in its source, beside the one that makes a wrapper look like another."""
-    found = _definition(code)
+    found = definition(code)
     return found is not None and any(_name(each) != "wraps" for each in found.decorator_list)
 
 
@@ -88,9 +88,9 @@ def place_of_name(file: str, name: str, folder: Path | None) -> Place:
     return Place.of(file, at, folder)
 
 
-def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+def definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """Return the function of this code: its first line, decorators included, is the first line of the code."""
-    for each in _functions(code.co_filename):
+    for each in functions_in(code.co_filename):
         first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
         if first == code.co_firstlineno and each.name == code.co_name:
             return each
@@ -98,7 +98,8 @@ def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None
 
 
 @lru_cache(32)
-def _functions(file: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+def functions_in(file: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    """Return the functions in a file; none, if the file can't be read."""
     try:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):

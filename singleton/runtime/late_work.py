@@ -45,7 +45,7 @@ _GENERATORS: Final = (AsyncGeneratorType, CoroutineType, GeneratorType)
 _ADAPTERS: Final = (enumerate, filter, map, zip, *(each for each in vars(itertools).values() if isinstance(each, type)))
 _LINKS: Final = (FrameType, tuple, type(iter(())), *_ADAPTERS)
 """Types of the objects between an adapter and the generators which it goes through."""
-_STREAMS: Final = frozenset({"EventSourceResponse", "StreamingHttpResponse", "StreamingResponse"})
+STREAMS: Final = frozenset({"EventSourceResponse", "StreamingHttpResponse", "StreamingResponse"})
 """Names of classes: of Starlette and FastAPI, sse-starlette and Django."""
 _TASKS: Final = frozenset({"BackgroundTask", "BackgroundTasks"})
 _LIBRARIES: Final = ("<frozen", os.path.join(os.path.dirname(os.__file__), ""))  # noqa: PTH118, PTH120 - as in code
@@ -101,8 +101,8 @@ def declared_late_work(function: Callable[..., Any]) -> str | None:
     late = "which would run after the lock is released"
     for name, annotation in annotations.items():
         found = _names(annotation)
-        if name == "return" and found & _STREAMS:
-            return f"returns a {min(found & _STREAMS)}, {late}. {_REMEDIES['stream']}"
+        if name == "return" and found & STREAMS:
+            return f"returns a {min(found & STREAMS)}, {late}. {_REMEDIES['stream']}"
         if found & _TASKS and "starlette" in found:
             return f"adds tasks to {name}, {late}. {_REMEDIES['task']}"
     return None
@@ -141,7 +141,7 @@ def _kind(kind: type[Any]) -> str:
         return "promise"
     if issubclass(kind, contextlib.ContextDecorator | contextlib.AsyncContextDecorator):
         return "block"
-    if not _STREAMS.isdisjoint(names):
+    if not STREAMS.isdisjoint(names):
         return "stream"
     if names & {"starlette", "werkzeug"}:
         return "response" if "starlette" in names else "wsgi"

@@ -55,6 +55,15 @@ def _options(**values: Any) -> dict[str, Any]:
 _DEFER: Final = 'scope="Id", on_contention="defer"'
 _OTHERS: Final = "on_contention='skip'"
 
+_RESPONSES: Final = """
+        class JSONResponse:
+            def __init__(self, content, background=None): ...
+
+        class StreamingResponse(JSONResponse): ...
+
+        class Csv(StreamingResponse): ...
+"""
+
 PLANTED: Final = (
     Planted(
         name="a def that waits below mcp_tool",
@@ -646,6 +655,54 @@ def nightly(clock: func.TimerRequest) -> None: ...
         code=_queue("", "def ship(msg: func.QueueMessage):\n    yield 1"),
         says="ship has a yield",
         line="@singleton",
+    ),
+    Planted(
+        name="a stream by its annotation",
+        finds=("late-response",),
+        code=_RESPONSES
+        + """
+        @app.route(route="export")
+        @singleton
+        async def export(req: func.HttpRequest) -> StreamingResponse: ...
+        """,
+        says="returns a StreamingResponse, which would run after the lock is released",
+        line="@singleton",
+    ),
+    Planted(
+        name="a stream by its source",
+        finds=("late-response",),
+        code=_RESPONSES
+        + """
+        @app.route(route="export")
+        @once(key="{id}")
+        async def export(req: func.HttpRequest):
+            async def rows(): yield b"row"
+            answer = Csv(rows())
+            return answer
+        """,
+        says="export makes a Csv, which would run after the lock is released",
+        line="answer = Csv(rows())",
+    ),
+    Planted(
+        name="a background task below the decorator of a lock client",
+        finds=("late-response",),
+        code=_RESPONSES
+        + """
+        from singleton import AsyncLockClient
+
+        locks = AsyncLockClient("AzureWebJobsStorage")
+
+        @app.route(route="import")
+        @locks.try_lock("import", timeout=5)
+        async def take(req: func.HttpRequest):
+            return JSONResponse({}, background=print)
+
+        @app.route(route="tidy")
+        @singleton
+        async def tidy(req: func.HttpRequest) -> str: return "ok"
+        """,
+        says="take makes a JSONResponse with a background task",
+        line="return JSONResponse",
     ),
     Planted(
         name="the old lock is the new one",

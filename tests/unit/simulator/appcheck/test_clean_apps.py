@@ -186,6 +186,38 @@ def test_generators_that_are_run_under_the_lock_are_right(tmp_path: Path) -> Non
     checked(tmp_path, code).assert_ok(strict=True)
 
 
+def test_plain_responses_and_streams_that_take_the_lock_are_right(tmp_path: Path) -> None:
+    code = """
+    from singleton import AsyncLockClient
+
+    locks = AsyncLockClient("AzureWebJobsStorage")
+
+    class JSONResponse:
+        def __init__(self, content, background=None): ...
+
+    class StreamingResponse(JSONResponse): ...
+
+    @app.route(route="plain")
+    @singleton
+    async def plain(req: func.HttpRequest) -> JSONResponse:
+        return JSONResponse({}, background=None)
+
+    @app.route(route="streams")
+    async def streams(req: func.HttpRequest) -> StreamingResponse:
+        async def rows():
+            async with locks.lock("export"):
+                yield b"row"
+        return StreamingResponse(rows())
+
+    @locks.lock("export")
+    async def make():
+        def later(): return StreamingResponse([])
+        return JSONResponse(repr(later))
+    """
+    report = checked(tmp_path, code)
+    assert [*report.errors, *report.warnings] == []
+
+
 @pytest.mark.parametrize(
     ("host", "settings"),
     [
