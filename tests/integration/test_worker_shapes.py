@@ -13,6 +13,7 @@ import json
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,9 @@ from simulator.host.triggers.timer import Tick
 from simulator.host.worker import RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.workers import WorkerProcess
 from singleton.base import errors
+from singleton.functions.body_result import WRITTEN_ONE_BY_ONE
 from singleton.functions.triggers import NEVER_NONE
-from tests.integration.shapes_app.shapes import ANSWERS, ANSWERS_OF, SHAPES
+from tests.integration.shapes_app.shapes import ANSWERS, ANSWERS_OF, LATE, SHAPES
 from tests.integration.workers import Worker, needs_worker
 
 if TYPE_CHECKING:
@@ -311,6 +313,23 @@ def test_none_as_a_return_value_fails_in_the_worker_for_the_types_that_we_refuse
     refused = {function.partition("_")[2] for function, error in none.items() if error is not None}
     assert refused == NEVER_NONE - {"http"}
     assert all("NoneType" in error or "Kafka" in error for error in none.values() if error is not None)
+
+
+def test_items_are_made_under_the_lock_where_the_worker_would_make_them_and_other_late_results_are_refused(
+    real: Answers,
+) -> None:
+    for function, late in product(ANSWERS_OF, LATE):
+        error = str(real[function, body(late, Id=f"{function}-{late}")]["error"])
+        output = function.partition("_")[2]
+        if output == "out":
+            assert "ConfigurationError" not in error
+        elif late in ("map", "generator") and output in WRITTEN_ONE_BY_ONE:
+            assert ("ConfigurationError" in error, "current_hold" in error) == (False, False)
+        else:
+            assert "would run after the lock is released" in error
+    for function in ("sync_out", "async_out", "sync_queue"):
+        for late in ("map", "generator"):
+            assert real[function, body(late, Id=f"{function}-{late}")]["sent"] == [["json", repr('["a", "b"]')]]
 
 
 def test_a_guarded_functions_directory_is_the_apps(real: Answers) -> None:

@@ -14,6 +14,9 @@ import importlib
 import json
 import logging
 import sys
+import time
+import urllib.error
+import urllib.request
 import uuid
 from types import SimpleNamespace
 from typing import Any
@@ -82,6 +85,7 @@ async def index(folder: str) -> dict[str, str]:
     started = await runtime.worker_init_request(request(worker_init_request=init))
     if (failure := failure_of(started)) is not None:
         raise RuntimeError(failure)
+    HTTP.append(started.capabilities.get("HttpUri"))
     listed = await runtime.functions_metadata_request(request())
     functions = {each.name: each.function_id for each in listed.function_metadata_results}
     for function_id in functions.values():
@@ -133,6 +137,8 @@ async def invoke(function_id: str, trigger: str, body: Any) -> dict[str, Any]:
         trace_context=Message(trace_parent="", trace_state="", attributes={}),
         retry_context=Message(retry_count=0, max_retry_count=0, exception=None),
     )
+    path = body.get("path") if isinstance(body, dict) else None
+    received = None if path is None else asyncio.create_task(asyncio.to_thread(fetched, path, invocation.invocation_id))
     setattr(asyncio.current_task(), IN_A_TASK, invocation.invocation_id)
     try:
         answer = await runtime.invocation_request(request(invocation_request=invocation))
@@ -145,7 +151,28 @@ async def invoke(function_id: str, trigger: str, body: Any) -> dict[str, Any]:
         "status": http and http.status_code,
         "sent": sent(answer),
         "log": LOG.lines.pop(invocation.invocation_id, []),
+        **({} if received is None else {"received": await received}),
     }
+
+
+HTTP: list[str | None] = []
+"""Where the worker serves HTTP streams."""
+
+
+def fetched(path: str, invocation: str) -> str:
+    """Send an HTTP request as the host does in an app with HTTP streams; return the body, or status and body."""
+    asked = urllib.request.Request(f"{HTTP[0]}{path}", headers={"x-ms-invocation-id": invocation})  # noqa: S310
+    for attempt in range(100):
+        try:
+            with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            return f"{error.code} {error.read().decode()}"
+        except urllib.error.URLError:  # the server begins with the loop
+            if attempt == 99:
+                raise
+            time.sleep(0.05)
+    raise AssertionError
 
 
 def sent(answer: Any) -> list[tuple[str, str]]:
@@ -198,11 +225,12 @@ async def main(folder: str) -> None:
     loop.set_task_factory(lambda loop, coro, **more: Task(coro, loop=loop, **more))
     logging.getLogger().addHandler(LOG)
     logging.getLogger().setLevel(logging.INFO)
+    out, sys.stdout = sys.stdout, sys.stderr  # the output is for the test alone: a server logs there
     functions = await index(folder)
-    print(json.dumps(sorted(functions)), flush=True)  # noqa: T201 - the protocol with the test
+    print(json.dumps(sorted(functions)), file=out, flush=True)
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         wanted = [(functions[name], trigger, body) for name, trigger, body in json.loads(line)]
-        print(json.dumps(await asyncio.gather(*(invoke(*each) for each in wanted))), flush=True)  # noqa: T201
+        print(json.dumps(await asyncio.gather(*(invoke(*each) for each in wanted))), file=out, flush=True)
     runtime.stop_threadpool_executor()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import azure.functions as func
 from orders import elsewhere  # type: ignore[import-not-found] # a module of the app's own folder
-from shapes import ANSWERS, ANSWERS_OF, SHAPES  # type: ignore[import-not-found]
+from shapes import ANSWERS, ANSWERS_OF, LATE, SHAPES  # type: ignore[import-not-found]
 
 from singleton import Contention, singleton
 
@@ -127,24 +127,29 @@ for name, shape in SHAPES.items():
 # --- functions that answer as their messages say ----------------------------------------------------------------------
 
 
+def answer(msg: func.QueueMessage) -> Any:
+    wanted = msg.get_json()["answer"]
+    return LATE[wanted]() if wanted in LATE else ANSWERS[wanted]
+
+
 def made(kind: str, output: str) -> Any:
     """Return a guarded function that answers as its message says: it returns it, or puts it out."""
     guard = singleton(scope="Id", level="host")
     if output == "out":
 
         def put(msg: func.QueueMessage, out: func.Out[str]) -> None:
-            out.set(ANSWERS[msg.get_json()["answer"]])
+            out.set(answer(msg))
 
         async def put_async(msg: func.QueueMessage, out: func.Out[str]) -> None:
-            out.set(ANSWERS[msg.get_json()["answer"]])
+            out.set(answer(msg))
 
         return guard(put if kind == "sync" else put_async)
 
     def give(msg: func.QueueMessage) -> Any:
-        return ANSWERS[msg.get_json()["answer"]]
+        return answer(msg)
 
     async def give_async(msg: func.QueueMessage) -> Any:
-        return ANSWERS[msg.get_json()["answer"]]
+        return answer(msg)
 
     del give.__annotations__["return"], give_async.__annotations__["return"]
     return guard(give if kind == "sync" else give_async)

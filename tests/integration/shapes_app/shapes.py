@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import azure.functions as func
+
+from singleton import current_hold
+from tests.support.responses import BackgroundTask, JSONResponse, StreamingResponse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
 
 TRIGGERS = ("queue", "text", "timer", "binary", "tick")
 """A queue's message as ``func.QueueMessage``, and as ``str``; a timer; the message in bytes; the timer as ``str``."""
@@ -52,6 +58,24 @@ SHAPES = {
     if shape.trigger in ("queue", "text", "timer") or shape.output == "error"
 }
 
+
+def under_lock(item: str) -> str:
+    current_hold()
+    return item
+
+
+async def rows() -> AsyncIterator[str]:
+    yield under_lock("a")
+
+
+LATE: dict[str, Callable[[], Any]] = {
+    "map": lambda: map(under_lock, ["a", "b"]),
+    "generator": lambda: (under_lock(item) for item in ["a", "b"]),
+    "async generator": rows,
+    "stream": lambda: StreamingResponse(map(under_lock, ["a", "b"])),
+    "background task": lambda: JSONResponse({}, background=BackgroundTask(rows)),
+}
+"""What would run after the lock is released: made for each answer."""
 ANSWERS: dict[str, Any] = {
     "none": None,
     "text": "done",
@@ -65,6 +89,7 @@ ANSWERS: dict[str, Any] = {
     "message": func.QueueMessage(body="b"),
     "number": 7,
     "truth": True,
+    **LATE,
 }
 ANSWERS_OF = (
     *("sync_none", "async_none", "sync_out", "async_out", "sync_queue", "async_queue"),
