@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
-class _Source(NamedTuple):
+class _WrittenFunction(NamedTuple):
     """A function as it is written, and the module that has its names."""
 
     name: str
@@ -50,21 +50,21 @@ def check_responses(subjects: Iterable[Subject], folder: Path | None) -> Iterato
             )
 
 
-def _guarded(subjects: Iterable[Subject]) -> Iterator[_Source]:
+def _guarded(subjects: Iterable[Subject]) -> Iterator[_WrittenFunction]:
     for each in subjects:
         node = None if each.code is None or not each.guards else definition(each.code)
         if node is not None and each.code is not None:
-            yield _Source(each.name, node, each.code.co_filename, _names_in(each.code.co_filename))
+            yield _WrittenFunction(each.name, node, each.code.co_filename, _names_in(each.code.co_filename))
 
 
-def _decorated(folder: Path | None) -> Iterator[_Source]:
+def _decorated(folder: Path | None) -> Iterator[_WrittenFunction]:
     """Yield the functions of the app's modules which a lock client decorates."""
     files = {str(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]}
     for file in sorted(each for each in files if is_the_apps(each, folder)):
         names = _names_in(file)
         for node in functions_in(file):
             if any(_is_of_a_client(each, names) for each in node.decorator_list):
-                yield _Source(node.name, node, file, names)
+                yield _WrittenFunction(node.name, node, file, names)
 
 
 def _names_in(file: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _value(named: ast.expr, names: dict[str, Any]) -> Any:
     return reduce(lambda found, name: getattr(found, name, None), rest, names.get(first))
 
 
-def _late_calls(source: _Source) -> Iterator[tuple[ast.Call, str]]:
+def _late_calls(source: _WrittenFunction) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls in a function's own code that make a late response, with its kind in words."""
     unread: list[ast.AST] = [*source.node.body]
     while unread:
