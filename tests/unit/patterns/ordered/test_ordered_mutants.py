@@ -17,6 +17,7 @@ from tests.support.virtual import run_virtual
 from tests.unit.patterns.ordered import test_operators_calls as operators
 from tests.unit.patterns.ordered import test_ordered_calling as calling
 from tests.unit.patterns.ordered import test_ordered_sending as sending
+from tests.unit.patterns.ordered import test_swept_keys as swept
 from tests.unit.patterns.ordered.logworld import World
 from tests.unit.patterns.ordered.test_ordered_logs import SHAPES
 
@@ -29,11 +30,23 @@ pytestmark = [
 ]
 
 READING, SENDING, VISIT = (f"patterns.ordered.{name}" for name in ("log_reader", "service", "visit"))
+SWEEPING = "operating.container_pass"
 
 COMPARED = 'position.log not in ("", id_in(tail.metadata), chain_of(tail))'
 
 LOGS = [Mutant("labels are not compared", READING, COMPARED, "False")]
 """Found by random worlds of lost, late and doubled requests."""
+
+
+def in_a_short_week(test: Callable[[], Any]) -> None:
+    """Run a test of sweeps."""
+    before = log_reader._WEEK
+    log_reader._WEEK = float(swept.WEEK)  # type: ignore[misc]
+    try:
+        test()
+    finally:
+        log_reader._WEEK = before  # type: ignore[misc]
+
 
 OTHERS: list[tuple[Mutant, Callable[[], Any]]] = [
     (
@@ -64,6 +77,16 @@ OTHERS: list[tuple[Mutant, Callable[[], Any]]] = [
         Mutant("an operator's call waits for the pause", "patterns.ordered.inbox", "position.until, ", "_, "),
         functools.partial(
             operators.test_a_resumed_key_is_not_stopped_and_its_first_message_is_tried_at_once_as_new, operators.failing
+        ),
+    ),
+    (
+        Mutant("a key with messages is swept", SWEEPING, "not await self._is_gone(other)", "False"),
+        functools.partial(in_a_short_week, swept.test_a_sweep_does_not_have_a_read_part_of_a_log_read_again),
+    ),
+    (
+        Mutant("a key is swept as soon as its messages are handled", READING, "at + _WEEK", "at"),
+        functools.partial(
+            in_a_short_week, swept.test_a_sweep_deletes_a_key_a_week_after_its_last_message_and_its_tokens_go_on
         ),
     ),
 ]
