@@ -404,7 +404,7 @@ def _queue_account(connection: str, settings: Mapping[str, str]) -> StorageAccou
 
 
 async def _found(store: Store, name: str, what: str) -> BlobState | None:
-    """Return the state of a blob; None: there is no such blob. ``StorageError``: it is not known."""
+    """Return the state of a blob; None: no blob. ``StorageError``: the storage refuses, or does not answer."""
     try:
         return await answered(lambda: store.read(name))
     except StoreFailure as failure:
