@@ -19,6 +19,7 @@ from simulator.checks.excuses import ASKED, behind_failure, hindered, is_long, l
 from simulator.checks.failover import SLACK
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 from simulator.checks.losses import is_full
+from simulator.history.journal import PANIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 _ENDING: Final = 15.0
 """Seconds between the first refusal of a host that ends and its end: its locks close within twelve."""
-_UNANSWERED: Final = frozenset({"cancelled", "CancelledError", "StopIteration", "SystemExit", "GeneratorExit"})
+_UNANSWERED: Final = frozenset(
+    {"cancelled", "CancelledError", "StopIteration", "SystemExit", "GeneratorExit", "KeyboardInterrupt", PANIC}
+)
 """Ends of a body that the guard turns into an error, as no worker would answer them."""
 
 

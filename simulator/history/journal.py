@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
+PANIC: Final = "BaseException"
+"""The name in the journal of a body's error that is neither an ``Exception`` nor one of Python's own exits."""
+
 
 class JournalError(Exception):
     """A journal contains something that no host writes; the message names file and line."""

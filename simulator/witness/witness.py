@@ -30,6 +30,8 @@ from functools import cache
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from simulator.history.journal import PANIC
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
@@ -394,7 +396,7 @@ class Witness:
         inside.set("")
         told: dict[str, object] = {"function": function, "invocation": invocation, **self._seen()}
         if error is not None:
-            told["error"] = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+            told["error"] = _name_of(error)
         if still := self.leftovers.of(invocation):
             told["left_running"] = still
         self._write("body_left", run=label, **told)
@@ -438,3 +440,11 @@ class Witness:
                 if any(value is called.value for value in arguments.values())
             ]
         return theirs[0] if len(theirs) == 1 else invoked.get()
+
+
+def _name_of(error: BaseException) -> str:
+    """Return the name of a body's error in the journal. One name stands for all panics of libraries."""
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    is_panic = not isinstance(error, Exception | SystemExit | GeneratorExit | KeyboardInterrupt)
+    return PANIC if is_panic else type(error).__name__

@@ -208,6 +208,13 @@ LISTENERS: tuple[Mutant, ...] = (
         breaks="a body that calls exit() ends the worker",
     ),
     Mutant(
+        name="a panic reaches the worker",
+        file="singleton/base/tasks.py",
+        old="return not (awaited and from_outside(error))",
+        new="return isinstance(error, SystemExit | asyncio.CancelledError) and not from_outside(error)",
+        breaks="an invocation whose body calls a Rust library that panics is never answered",
+    ),
+    Mutant(
         name="items are made after the lock",
         file=LATE,
         old="        result = [*result]\n",

@@ -82,7 +82,7 @@ class Invoked(Judge):
     def _judge_answer(self, outcome: str) -> None:
         work = self.work
         if self.exited:
-            self._blame("not answered", f"{self.name} ended with SystemExit")
+            self._blame("not answered", f"{self.name} ended with what no worker answers for")
         if work.unlocked:
             self._blame("made unlocked", f"{self.name} made {work.unlocked} items without its lock")
         if outcome == "ok" and not work.ran and self.kind in _NEVER_DROPPED:

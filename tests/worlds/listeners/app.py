@@ -32,6 +32,10 @@ PATIENCE: Final = 15.0
 """Seconds for which ``ask`` waits if its policy says so."""
 
 
+class PanicError(BaseException):
+    """An error like that of a Rust library (PyO3), which is no ``Exception``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """Options of the app: seconds of a listener's lease, and of its recovery interval or, without one, its time-out."""
@@ -61,7 +65,7 @@ class Work:
     Attributes:
         job: what it does.
         now: the true time.
-        ends: how it ends: ``well``, or with what no worker would answer (``cancelled``, ``exit``, ``stop``).
+        ends: how it ends: ``well``, or with what no worker would answer (``cancelled``, ``exit``, ``stop``, ``panic``).
         gives: what it returns: ``nothing``, a ``text``, or ``items`` that are made one by one.
         policy: answer of its policy function, if declared.
         ran: how often it ran.
@@ -109,6 +113,8 @@ class Work:
                 raise SystemExit(3)
             case "stop":
                 raise StopIteration
+            case "panic":
+                raise PanicError
         if self.gives != "nothing":
             self.gave = self._items() if self.gives == "items" else f"done {id(self)}"
         return self.gave

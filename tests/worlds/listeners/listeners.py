@@ -28,6 +28,7 @@ from tests.worlds.listeners.app import (
     UNDER_WAY,
     VARIANTS,
     WITHOUT_END,
+    PanicError,
     Variant,
     Work,
     listening_app,
@@ -179,7 +180,7 @@ class _App:
             context = InvocationContext(kind, invocation)
             try:
                 one.answered(await run_function(function, {**given, "work": work, "context": context}))
-            except SystemExit as error:  # it would end the world, as it ends a worker
+            except (PanicError, SystemExit) as error:  # it would end the world, as it ends a worker
                 one.exited = True
                 raise RuntimeError(str(error)) from error
 
@@ -224,7 +225,7 @@ class _App:
         job = Job(self.world.resource, steps, seconds / steps, careful=rng.random() < 0.5, fails=fails)
         work = Work(job, partial(getattr, self.world.loop, "now"))
         if rng.random() < 0.06:
-            work.ends = rng.choice(["cancelled", "exit", "stop"])
+            work.ends = rng.choice(["cancelled", "exit", "stop", "panic"])
         if rng.random() < 0.6:
             work.gives = rng.choice(["text", "text", "items"])
         policies: list[Policy] = ["wait", "wait", "skip", "raise"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.checks.verdict import judge
+from simulator.history.journal import PANIC
 from tests.support.journals import Story, key_lock
 
 A = key_lock("a")
@@ -69,7 +70,7 @@ def test_what_fails_before_the_lock_is_asked_for_is_not_the_locks_fault() -> Non
     assert called(body=None, raised="UnicodeDecodeError", asked=False) == []
 
 
-@pytest.mark.parametrize("ended", ["cancelled", "SystemExit", "StopIteration"])
+@pytest.mark.parametrize("ended", ["cancelled", "SystemExit", "StopIteration", "KeyboardInterrupt", PANIC])
 def test_the_guard_may_answer_for_what_no_worker_answers(ended: str) -> None:
     assert called(body=ended, raised="RuntimeError") == []
 
