@@ -14,10 +14,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from singleton.base.callables import refuse_awaitable, returns_coroutine
+from singleton.base.callables import refuse_awaitable, refuse_generator, returns_coroutine
 from singleton.base.errors import ConfigurationError, LockLost, SingletonError
 from singleton.base.hold import Hold
 from singleton.base.invocation import log as _log
+from singleton.base.invocation import warn_once
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
 from singleton.patterns.handler_call import told
@@ -71,7 +72,7 @@ class Message:
         key: messages of one key are sent in order; None: in no order.
         destination: the destination given to ``add``, or None.
         attempt: number of the attempt, from 1.
-        token: fencing token of the relay's hold.
+        token: fencing token of the relay's hold; 0 while locking is switched off.
         position: place in the order of messages.
     """
 
@@ -87,7 +88,8 @@ class Message:
 class OutboxStore(Protocol):
     """The database of an outbox, for a relay. Every method is one transaction.
 
-    A method keeps the greatest token it was given, and raises ``StaleClaim`` without a write for a smaller token.
+    A method keeps the greatest token it was given, and raises ``StaleClaim`` without a write for a smaller token. A
+    token of 0 comes while locking is switched off: a method then compares no token, and keeps none.
     With ``asynchronous`` true, methods return awaitables.
     """
 
@@ -210,7 +212,7 @@ class OutboxRelay:
         return worker
 
     async def _run(self, hold: Hold, stopping: Callable[[], bool]) -> None:
-        token = fencing_token(hold)
+        token = fencing_token(hold) or 0
         try:
             more = True
             while more and not stopping():
@@ -246,11 +248,12 @@ class OutboxRelay:
         hold.raise_if_lost()
         try:
             returned = await (self._send(message) if self._sends_async else self._call(self._send, message))
-        except LockLost:
-            raise
         except Exception as error:  # noqa: BLE001 - an error of the user's send
+            if isinstance(error, LockLost):  # of the relay's hold, or of another lock which send took
+                hold.raise_if_lost()
             return await self._failed(message, told(error))
         refuse_awaitable(returned, "send returned an awaitable: give a coroutine function (async def)")
+        refuse_generator(returned, "send")
         await self._ask(self._outbox.sent, message)
         return True
 
@@ -282,13 +285,15 @@ class OutboxRelay:
         return calling.result()
 
 
-def fencing_token(hold: Hold) -> int:
-    """Return the token of a hold; 0 while locking is switched off."""
+def fencing_token(hold: Hold) -> int | None:
+    """Return the token of a hold; None, after a warning, while locking is switched off."""
     if not isinstance(hold, Hold):
         raise ConfigurationError(f"hold is {quoted(hold)}: give a hold, such as current_hold()")
     if hold.token is None and hold.lease_id is not None:
         raise ConfigurationError(f"the hold of {hold.lock!r} has no fencing token: set fencing_tokens to True")
-    return hold.token or 0
+    if hold.token is None:
+        warn_once("locking is switched off (enabled is false): no fencing token guards outboxes and rows meanwhile")
+    return hold.token
 
 
 def whole(value: object, name: str, *, most: int) -> int:

@@ -200,6 +200,54 @@ def nothing_is_sent_that_was_counted_while_the_hold_was_lost(engine: Engine) -> 
     assert receiver.got == []
 
 
+def a_loss_that_is_not_the_relays_own_is_a_failure_of_the_one_message(engine: Engine) -> None:
+    outbox = made(engine)
+    add(engine, outbox, "a1", "a2", "b1")
+
+    def loses_its_own(message: Message) -> None:
+        if message.key == "a":
+            raise LockLost("the hold of lock 'partner/a' is lost (expired)", lock="partner/a", reason="expired")
+
+    receiver = Receiver(sees=loses_its_own)
+    OutboxRelay(outbox, receiver).work(held())
+    assert receiver.got == ["b1"]
+    assert column(engine, outbox.table, "state") == ["pending", "pending", "sent"]
+    assert column(engine, outbox.table, "error") == [
+        "LockLost: the hold of lock 'partner/a' is lost (expired)",
+        None,
+        None,
+    ]
+
+
+def the_loss_of_the_relays_own_hold_ends_the_run_in_send_too(engine: Engine) -> None:
+    outbox, hold = made(engine), held()
+    add(engine, outbox, "a1", "b1")
+
+    def sees(_: Message) -> None:
+        hold.lost.fire("expired")
+        hold.raise_if_lost()
+
+    receiver = Receiver(sees=sees)
+    with pytest.raises(LockLost, match="'relay'"):
+        OutboxRelay(outbox, receiver).work(hold)
+    assert column(engine, outbox.table, "attempts") == [1, 0]
+    assert column(engine, outbox.table, "error") == [None, None]
+
+
+def while_locking_is_switched_off_all_is_sent_and_the_fence_stays(engine: Engine) -> None:
+    outbox, receiver = made(engine), Receiver()
+    add(engine, outbox, "a1")
+    OutboxRelay(outbox, receiver).work(held(7))
+    add(engine, outbox, "a2")
+    OutboxRelay(outbox, receiver, keep=0).work(held(None))
+    add(engine, outbox, "a3")
+    OutboxRelay(outbox, receiver).work(held(8))
+    assert [(each.body, each.token) for each in receiver.messages] == [("a1", 7), ("a2", 0), ("a3", 8)]
+    OutboxRelay(outbox, receiver).work(held(None))
+    with pytest.raises(StaleClaim, match="greater token than 7"):
+        outbox.claim(7, 1)
+
+
 def messages_without_a_key_wait_for_nobody(engine: Engine) -> None:
     outbox, receiver = made(engine), Receiver(refuses=lambda message: message.body == "1")
     add(engine, outbox, "1", "2", "a1")
@@ -234,6 +282,14 @@ def what_was_sent_is_deleted_after_a_while(engine: Engine) -> None:
     OutboxRelay(outbox, receiver, keep=None).work(held())
 
 
+def a_body_of_many_kilobytes_arrives_whole(engine: Engine) -> None:
+    outbox, receiver = made(engine), Receiver()
+    with engine.begin() as connection:
+        outbox.add(connection, "顧客" * 50_000)
+    OutboxRelay(outbox, receiver).work(held())
+    assert receiver.got == ["顧客" * 50_000]
+
+
 def ids_and_keys_are_values_and_never_sql(engine: Engine) -> None:
     outbox, receiver = made(engine), Receiver()
     nasty = "'; DROP TABLE outbox; --"
@@ -260,8 +316,12 @@ SCENARIOS: tuple[Any, ...] = (
     a_relay_that_is_overtaken_while_it_sends_ends_its_batch_as_lost,
     nothing_is_sent_once_the_hold_is_lost,
     nothing_is_sent_that_was_counted_while_the_hold_was_lost,
+    a_loss_that_is_not_the_relays_own_is_a_failure_of_the_one_message,
+    the_loss_of_the_relays_own_hold_ends_the_run_in_send_too,
+    while_locking_is_switched_off_all_is_sent_and_the_fence_stays,
     messages_without_a_key_wait_for_nobody,
     it_is_not_a_messages_turn_while_an_earlier_one_of_its_key_is_pending,
     what_was_sent_is_deleted_after_a_while,
+    a_body_of_many_kilobytes_arrives_whole,
     ids_and_keys_are_values_and_never_sql,
 )

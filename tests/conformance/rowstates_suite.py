@@ -153,6 +153,20 @@ def a_smaller_token_claims_nothing_where_a_greater_one_was(engine: Engine) -> No
     assert column(engine, rows.table, "token") == [7, 6]
 
 
+def while_locking_is_switched_off_each_row_is_claimed_and_keeps_the_token_that_it_has(engine: Engine) -> None:
+    rows = made(engine, 1)
+    (earlier,) = rows.claim(token=held(7))
+    go_by(engine, rows.table, 1000)
+    (claim,) = rows.claim(token=held(None))
+    assert (claim.token, claim.version) == (None, 2)
+    with pytest.raises(StaleClaim):
+        rows.done(earlier)
+    rows.give_back(claim)
+    assert column(engine, rows.table, "token") == [7]
+    assert rows.claim(token=held(6)) == []
+    assert ids(rows.claim(token=held(8))) == ["0"]
+
+
 def a_smaller_token_writes_nothing_where_a_greater_one_was_whatever_the_version(engine: Engine) -> None:
     rows = made(engine, 2)
     one, other = rows.claim(2, token=held(5))
@@ -238,6 +252,7 @@ SCENARIOS: tuple[Any, ...] = (
     a_row_that_was_left_in_processing_before_there_was_a_time_is_stuck,
     what_was_not_begun_can_be_given_back_and_long_work_renews,
     a_smaller_token_claims_nothing_where_a_greater_one_was,
+    while_locking_is_switched_off_each_row_is_claimed_and_keeps_the_token_that_it_has,
     a_smaller_token_writes_nothing_where_a_greater_one_was_whatever_the_version,
     an_error_that_no_database_takes_is_kept_as_far_as_it_can_be,
     a_table_of_the_users_own_may_have_names_of_its_own,

@@ -54,11 +54,44 @@ def outbox(engine: Engine) -> SqlOutbox:
     return outbox
 
 
+@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize(
     "scenario", [*outbox_suite.SCENARIOS, *rowstates_suite.SCENARIOS], ids=lambda each: each.__name__
 )
-def test_patterns(scenario: Callable[[Engine], None], engine: Engine) -> None:
-    scenario(engine)
+def test_patterns(scenario: Callable[[Engine], None], engine: Engine, level: str) -> None:
+    scenario(engine.execution_options(isolation_level=level))
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_claimers_and_relays_side_by_side_never_fail_whatever_the_level_of_the_app(database: URL, level: str) -> None:
+    engine = create_engine(database, isolation_level=level)
+    rows, outbox = RowStates(engine, work_table(MetaData())), SqlOutbox(engine)
+    rows.table.metadata.create_all(engine)
+    outbox.create_table()
+    with engine.begin() as connection:
+        connection.execute(insert(rows.table), [{"id": f"{each:03}", "body": "x"} for each in range(60)])
+    add(engine, outbox, *(f"{key}{number}" for number in range(10) for key in "abc"))
+
+    def claimer() -> list[str]:
+        taken = []
+        while claims := rows.claim(2):
+            for claim in claims:
+                rows.done(claim)
+                taken.append(claim.key["id"])
+        return taken
+
+    receiver = Receiver()
+    relay = OutboxRelay(outbox, receiver)
+    relay.work(held(3))
+    with ThreadPoolExecutor(6) as pool:
+        claimers = [pool.submit(claimer) for _ in range(4)]
+        relays = [pool.submit(relay.work, held(3)) for _ in range(2)]
+        taken = [each for claimed in claimers for each in claimed.result(60)]
+        for each in relays:
+            each.result(60)
+    assert sorted(taken) == [f"{each:03}" for each in range(60)]
+    assert len(receiver.got) == 30
+    engine.dispose()
 
 
 def test_claimers_side_by_side_never_get_the_same_row_and_wait_for_nobody(engine: Engine) -> None:

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 _CLOCKS: Final = {
     "mssql": "(DATEDIFF_BIG(MICROSECOND, '1970-01-01', SYSUTCDATETIME()) / 1000000.0)",
-    "mariadb": "UNIX_TIMESTAMP(SYSDATE(6))",
-    "mysql": "UNIX_TIMESTAMP(SYSDATE(6))",
-    "oracle": "((CAST(SYS_EXTRACT_UTC(SYSTIMESTAMP) AS DATE) - DATE '1970-01-01') * 86400)",
+    "mariadb": "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)",
+    "mysql": "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)",
     "postgresql": "CAST(EXTRACT(EPOCH FROM CLOCK_TIMESTAMP()) AS DOUBLE PRECISION)",
     "sqlite": "((JULIANDAY('now') - 2440587.5) * 86400.0)",
 }
@@ -43,10 +42,13 @@ class Now(ColumnElement[float]):
 
 @compiles(Now)
 def _now(_: Now, compiler: SQLCompiler, **__: Any) -> str:
-    name = compiler.dialect.name
-    if name not in _CLOCKS:
-        raise ConfigurationError(f"databases of the kind {name} are not supported: use {', '.join(sorted(_CLOCKS))}")
-    return _CLOCKS[name]
+    return _clock(compiler.dialect.name)
+
+
+def _clock(kind: str) -> str:
+    if kind not in _CLOCKS:
+        raise ConfigurationError(f"databases of the kind {kind} are not supported: use {', '.join(sorted(_CLOCKS))}")
+    return _CLOCKS[kind]
 
 
 _P = ParamSpec("_P")
@@ -98,18 +100,28 @@ def _refused(what: str, value: object, instead: str) -> ConfigurationError:
     return ConfigurationError(f"{what} is a value of type {type(value).__name__}: give {instead}")
 
 
-def refuse_autocommit(engine: Engine | AsyncEngine) -> None:
-    """Refuse an engine that commits each statement by itself: nothing would be done together."""
+def refuse_unfit(engine: Engine | AsyncEngine) -> None:
+    """Refuse a database that is not known, and an engine that commits each statement: nothing is done together then."""
+    _clock(engine.dialect.name)
     level = engine.get_execution_options().get("isolation_level", getattr(engine.dialect, _AT_CONNECT, None))
     if str(level).upper() == "AUTOCOMMIT":
         raise ConfigurationError("engine has the isolation level AUTOCOMMIT: give an engine with transactions")
+
+
+def _level(engine: Engine | AsyncEngine) -> dict[str, Any]:
+    """Return the options of a transaction of this package, whatever the level of the app's transactions is.
+
+    Each statement must see the latest commits: rows are locked and numbered for that. A higher level fails transactions
+    of claimers side by side, or shows them the past. SQLite has one writer at a time, and no such level.
+    """
+    return {} if engine.dialect.name == "sqlite" else {"isolation_level": "READ COMMITTED"}
 
 
 def in_transaction(
     engine: Engine, work: Callable[Concatenate[Connection, _P], _T], *arguments: _P.args, **named: _P.kwargs
 ) -> _T:
     """Do this in a transaction of its own."""
-    with engine.begin() as connection:
+    with engine.connect() as connection, connection.execution_options(**_level(engine)).begin():
         return work(connection, *arguments, **named)
 
 
@@ -117,8 +129,10 @@ async def in_async_transaction(
     engine: AsyncEngine, work: Callable[Concatenate[Connection, _P], _T], *arguments: _P.args, **named: _P.kwargs
 ) -> _T:
     """Do this in a transaction of its own."""
-    async with engine.begin() as connection:
-        return await connection.run_sync(work, *arguments, **named)
+    async with engine.connect() as connection:
+        await connection.execution_options(**_level(engine))
+        async with connection.begin():
+            return await connection.run_sync(work, *arguments, **named)
 
 
 def changed(connection: Executes, statement: Executable) -> int:

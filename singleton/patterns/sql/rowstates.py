@@ -24,7 +24,7 @@ from singleton.patterns.sql.engines import (
     checked_engine,
     in_async_transaction,
     in_transaction,
-    refuse_autocommit,
+    refuse_unfit,
 )
 from singleton.patterns.sql.tables import state_columns
 from singleton.settings.durations import seconds
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from singleton.patterns.sql.engines import AsyncExecutes, Executes
 
 _STATES: Final = {"pending": "Pending", "processing": "Processing", "done": "Done", "failed": "Failed"}
-_SKIP_LOCKED: Final = {"postgresql", "mysql", "mariadb", "oracle"}
+_SKIP_LOCKED: Final = {"postgresql", "mysql", "mariadb"}
 _ROUNDS: Final = 10
 """Number of further searches while none of the found rows could be claimed."""
 _E = TypeVar("_E", bound="Engine | AsyncEngine")
@@ -61,7 +61,7 @@ class _BaseRowStates(Generic[_E]):
         order_by: ColumnElement[Any] | None = None,
     ) -> None:
         self._engine = self._checked(engine)
-        refuse_autocommit(engine)
+        refuse_unfit(engine)
         table = getattr(table, "__table__", table)
         if not isinstance(table, Table) or not table.primary_key.columns:
             raise ConfigurationError(
@@ -228,7 +228,8 @@ class RowStates(_BaseRowStates["Engine"]):
 
         Args:
             limit: from 1 to 10,000. The time of ``stuck_after`` begins now: claim no more rows than you finish in it.
-            token: a hold, or its fencing token: rows which have seen a greater token are not claimed.
+            token: a hold, or its fencing token: rows which have seen a greater token are not claimed. The hold of a
+                switched off lock has no token: each row may be claimed.
         """
         return in_transaction(self._engine, self._claim, *self._asked(limit, token))
 

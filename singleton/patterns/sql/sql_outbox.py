@@ -31,7 +31,7 @@ from singleton.patterns.sql.engines import (
     checked_engine,
     in_async_transaction,
     in_transaction,
-    refuse_autocommit,
+    refuse_unfit,
 )
 from singleton.patterns.sql.tables import KEY, check_body, outbox_table
 
@@ -59,7 +59,7 @@ class _Outbox(Generic[_E]):
 
     def __init__(self, engine: _E, table: str | Table = "outbox", *, strict: bool = True) -> None:
         self._engine = self._checked(engine)
-        refuse_autocommit(engine)
+        refuse_unfit(engine)
         self.table = table if isinstance(table, Table) else outbox_table(MetaData(), table)
         fence = f"{self.table.fullname}_fence"
         if fence not in self.table.metadata.tables:
@@ -91,9 +91,14 @@ class _Outbox(Generic[_E]):
         return {**values, "state": _PENDING, "attempts": 0}
 
     def _enter(self, connection: Connection, token: int) -> None:
-        """Raise the fence to the token. The fence's row is locked until the end of the transaction."""
+        """Raise the fence to the token, or leave the fence as it is for 0: locking is switched off.
+
+        The fence's row is locked until the end of the transaction.
+        """
         fence = self._fence
-        if changed(connection, update(fence).where(fence.c.id == 1, fence.c.token <= token).values(token=token)):
+        raised = update(fence).where(fence.c.id == 1, fence.c.token <= token).values(token=token)
+        as_it_is = update(fence).where(fence.c.id == 1).values(token=fence.c.token)
+        if changed(connection, raised if token else as_it_is):
             return
         if connection.execute(select(fence.c.token)).first() is None:
             try:

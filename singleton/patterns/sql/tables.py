@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import BigInteger, Column, Double, Enum, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 KEY: Final = 255
 """Characters of a key, an id or a destination."""
 _NUMBER: Final = BigInteger().with_variant(Integer(), "sqlite")
+_MYSQL: Final = ("mysql", "mariadb")
 
 
 def outbox_table(
@@ -25,7 +27,8 @@ def outbox_table(
     Args:
         metadata: your ``MetaData``, for your migrations, or a new one.
         name, schema: name and schema of the table.
-        body: type of the messages' bodies; ``Text()`` by default, ``JSON()`` or ``LargeBinary()`` for other bodies.
+        body: type of the messages' bodies; ``Text()`` by default, ``JSON()`` or ``LargeBinary()`` for other bodies. On
+            MySQL and MariaDB a type without a length becomes ``LONGTEXT`` or ``LONGBLOB``.
     """
     check_name(metadata, name)
     Table(
@@ -42,14 +45,14 @@ def outbox_table(
         Column("id", String(KEY), nullable=False, unique=True),
         Column("key", String(KEY)),
         Column("destination", String(KEY)),
-        Column("body", body or Text(), nullable=False),
+        Column("body", _long(body or Text()), nullable=False),
         Column("state", String(10), nullable=False),
         Column("attempts", Integer, nullable=False),
         Column("token", BigInteger),
         Column("added_at", Double, nullable=False),
         Column("due_at", Double, nullable=False),
         Column("sent_at", Double),
-        Column("error", Text),
+        Column("error", _long(Text())),
         Index(f"ix_{name}_state", "state", "position"),
         Index(f"ix_{name}_key", "key", "state", "position"),
         schema=schema,
@@ -65,7 +68,7 @@ def state_columns() -> tuple[Column[Any], ...]:
         Column("attempts", Integer, nullable=False, default=0, server_default="0"),
         Column("claimed_at", Double),
         Column("token", BigInteger),
-        Column("error", Text),
+        Column("error", _long(Text())),
     )
 
 
@@ -76,9 +79,18 @@ def work_table(metadata: MetaData, name: str = "work") -> Table:
         name,
         metadata,
         Column("id", String(KEY), primary_key=True),
-        Column("body", Text, nullable=False),
+        Column("body", _long(Text()), nullable=False),
         *state_columns(),
     )
+
+
+def _long(kind: TypeEngine[Any]) -> TypeEngine[Any]:
+    """Return the type with room for any body: MySQL ends a ``TEXT`` and a ``BLOB`` at 64 KiB, perhaps silently."""
+    if getattr(kind, "length", None) is not None:
+        return kind
+    if type(kind) is Text:
+        return kind.with_variant(LONGTEXT(), *_MYSQL)
+    return kind.with_variant(LONGBLOB(), *_MYSQL) if type(kind) is LargeBinary else kind
 
 
 def check_name(metadata: object, name: object) -> None:

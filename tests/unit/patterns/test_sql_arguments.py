@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
-from sqlalchemy import JSON, Column, Integer, LargeBinary, MetaData, String, Table, create_engine, insert, inspect
-from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
+from sqlalchemy import JSON, Column, Integer, LargeBinary, MetaData, String, Table, Text, create_engine, insert, inspect
+from sqlalchemy.dialects import mssql, mysql, postgresql
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
@@ -221,16 +223,49 @@ def test_no_error_shows_the_password_of_the_database(caplog: pytest.LogCaptureFi
     assert "hush" not in caplog.text + repr(outbox) + repr(rows)
 
 
-@pytest.mark.parametrize("dialect", [mssql, mysql, oracle, postgresql], ids=lambda each: each.__name__.split(".")[-1])
-def test_the_clock_of_each_database_is_known(dialect: Any) -> None:
-    assert "TIME" in str(Now().compile(dialect=dialect.dialect())).upper()
+@pytest.mark.parametrize(
+    ("dialect", "utc"),
+    [(mssql, "SYSUTCDATETIME()"), (mysql, "UTC_TIMESTAMP(6)"), (postgresql, "EXTRACT(EPOCH FROM CLOCK_TIMESTAMP())")],
+    ids=lambda each: getattr(each, "__name__", "").split(".")[-1],
+)
+def test_no_clock_of_a_database_is_in_local_time(dialect: Any, utc: str) -> None:
+    clock = str(Now().compile(dialect=dialect.dialect()))
+    assert utc in clock
+    assert not {"SYSDATE", "UNIX_TIMESTAMP"} & set(re.findall(r"\w+", clock))
 
 
-def test_a_database_whose_clock_is_not_known_is_told() -> None:
-    other = postgresql.dialect()  # type: ignore[no-untyped-call]
-    other.name = "cockroachdb"
-    with pytest.raises(ConfigurationError, match="of the kind cockroachdb are not supported"):
-        Now().compile(dialect=other)
+@pytest.mark.parametrize("driver", ["oracle+cx_oracle", "oracle+oracledb"])
+def test_a_database_that_is_not_known_is_refused_at_once(driver: str) -> None:
+    module = MagicMock(paramstyle="named", version="99.0", __version__="99.0")
+    other = create_engine(f"{driver}://me:hush@host/db", module=module)
+    refused = "of the kind oracle are not supported: use mariadb, mssql, mysql, postgresql, sqlite"
+    with pytest.raises(ConfigurationError, match=refused):
+        SqlOutbox(other)
+    with pytest.raises(ConfigurationError, match=refused):
+        RowStates(other, work_table(MetaData()))
+    with pytest.raises(ConfigurationError, match=refused):
+        Now().compile(dialect=other.dialect)
+
+
+@pytest.mark.parametrize("dialect", [mysql.dialect(), mysql.dialect(is_mariadb=True)], ids=["mysql", "mariadb"])
+def test_bodies_have_no_end_at_64_kib_on_mysql(dialect: Any) -> None:
+    metadata = MetaData()
+
+    def declared(table: Table, name: str) -> str:
+        return str(table.c[name].type.compile(dialect=dialect))
+
+    tables = outbox_table(metadata), work_table(metadata), Table("own", metadata, *state_columns())
+    assert [declared(table, "error") for table in tables] == ["LONGTEXT"] * 3
+    assert [declared(table, "body") for table in tables[:2]] == ["LONGTEXT"] * 2
+    bodies: list[tuple[TypeEngine[Any], str]] = [
+        (Text(), "LONGTEXT"),
+        (LargeBinary(), "LONGBLOB"),
+        (Text(100), "TEXT(100)"),
+        (JSON(), "JSON"),
+    ]
+    for number, (kind, shown) in enumerate(bodies):
+        assert declared(outbox_table(metadata, f"outbox{number}", body=kind), "body") == shown
+    assert str(outbox_table(metadata, "plain").c.body.type) == "TEXT"
 
 
 def test_times_are_seconds_by_the_databases_clock(engine: Engine) -> None:
