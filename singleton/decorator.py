@@ -97,7 +97,8 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
             must not take every thread of the worker. Default: no limit. With ``level="host"`` waiting invocations of
             the other functions count, too.
         when_full: policy of a further invocation: ``"raise"`` ``LockNotAcquired``, or ``"defer"`` its message, as
-            ``on_contention="defer"`` does. Default: ``"defer"`` with ``on_contention="defer"``, else ``"raise"``.
+            ``on_contention="defer"`` does. Default: ``on_contention`` if that is one of ``"defer"``,
+            ``"conflict"``; else ``"raise"``.
         at_least: seconds from the acquisition for which the lock is kept, also after a shorter or failed body. The
             invocation itself ends at once. For instances whose timers tick at different times: a tick is not run
             twice. ShedLock's ``lockAtLeastFor``.

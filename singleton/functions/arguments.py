@@ -224,12 +224,12 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
             )
         if given.when_full is not None:
             _check_word("when_full", given.when_full, WhenFull)
-    default = "defer" if given.on_contention == "defer" and given.max_waiting is not None else "raise"
+    answers = given.on_contention in ("defer", "conflict") and given.max_waiting is not None
     return {
         "timeout": timeout,
         "at_least": at_least,
         "max_hold": max_hold,
-        "when_full": given.when_full or default,
+        "when_full": given.when_full or (given.on_contention if answers else "raise"),
     }
 
 

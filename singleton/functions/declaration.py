@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import CodeType
 
-    from singleton.base.kinds import Level, Mode, WhenFull
-    from singleton.functions.contention import OnContention
+    from singleton.base.kinds import Level, Mode
+    from singleton.functions.contention import OnContention, Policy
     from singleton.layouts.layout import Layout
     from singleton.runtime.address import Address
     from singleton.scopes.template import ScopeTemplate
@@ -214,7 +214,7 @@ class Declaration:
     at_least: float = 0.0
     max_hold: float | None = None
     max_waiting: int | None = None
-    when_full: WhenFull = "raise"
+    when_full: Policy = "raise"
     also: Declaration | None = None
     find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
     code: CodeType | None = field(default=None, repr=False, compare=False)

@@ -199,7 +199,7 @@ class Guard(Declaration):
                 return await locks.call_async(self._acquisition(call, patience and patience - late))
             except LockNotAcquired as error:
                 contended = error.with_traceback(None)
-            if is_full(contended) and policy != "conflict":
+            if is_full(contended):
                 policy = self.when_full
             else:
                 waited = patience

@@ -81,6 +81,7 @@ def declaring(
 def _check(target: Any, on_contention: object, connection: object, trigger: Trigger | None) -> None:
     with _said_of_once():
         check_guardable(target, None if trigger is None else trigger.type)
+        refuse_policy(target.__name__, on_contention, trigger, {})
     if hasattr(target, ONCE_MARK):
         raise ConfigurationError(f"@once is declared twice on {target.__qualname__}: remove one")
     if on_contention not in ("wait", "raise", "conflict"):
@@ -88,8 +89,6 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
             f"on_contention is {quoted(on_contention)}: give 'wait', 'raise' or 'conflict'. ('skip' would lose the "
             "message if the invocation that does the work fails.)"
         )
-    with _said_of_once():
-        refuse_policy(target.__name__, on_contention, trigger, {})
     if not isinstance(connection, str) or not connection.strip():
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
 

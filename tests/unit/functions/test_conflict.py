@@ -139,6 +139,12 @@ def test_a_result_that_goes_elsewhere_is_no_answer() -> None:
         singleton(on_contention="conflict")(builder)
 
 
+def test_who_is_one_too_many_fails_where_that_is_said() -> None:
+    ship = job("sync", singleton(on_contention="conflict", timeout=5, max_waiting=0, when_full="raise"))
+    with held_elsewhere(ship, req=plain()), pytest.raises(LockNotAcquired, match="max_waiting"):
+        call(ship, req=plain())
+
+
 def test_the_conflict_of_a_lock_below_is_no_result_of_the_operation_above() -> None:
     ship = job("sync", lambda body: once(key=lambda _: "k")(singleton(on_contention="conflict")(body)))
     with held_elsewhere(ship.__wrapped__, req=plain()):
