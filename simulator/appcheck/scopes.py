@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import filled
 from singleton.base.words import quoted
 from singleton.functions.message_properties import is_binary
-from singleton.functions.triggers import NAMED, QUEUE, TIMER, is_http
+from singleton.functions.triggers import MCP_TOOL, NAMED, QUEUE, TIMER, is_http
 from singleton.settings.hostjson import whole_number
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _OUTSIDE: Final = {
     ),
 }
 """Names that come beside the body."""
+_OF_CALLS: Final = frozenset({"arguments", "clientinfo", "name", "sessionid", "transport"})
+"""Names of the call of an MCP tool, beside its arguments."""
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -61,6 +64,7 @@ def check_scope(subject: Subject, guard: Guard) -> Iterator[Finding]:
     yield from _path(subject, guard)
     yield from _names(subject, guard)
     yield from _nameless(subject, guard)
+    yield from _arguments(subject, guard, key, said)
     yield from _payload(subject, guard, said)
 
 
@@ -173,6 +177,27 @@ def _nameless(subject: Subject, guard: Guard) -> Iterator[Finding]:
                 f"{trigger.parameter} is a {declared}, which has only the names of its JSON. Annotate it as "
                 f"{NAMED[trigger.type]}"
             )
+
+
+def _arguments(subject: Subject, guard: Guard, key: object, said: str) -> Iterator[Finding]:
+    """Say where a name is none of the arguments that an MCP tool publishes, nor of the call's other names."""
+    if subject.trigger.type != MCP_TOOL:
+        return
+    try:
+        published = {str(each["propertyName"]) for each in json.loads(subject.trigger.settings["toolProperties"])}
+    except (KeyError, TypeError, ValueError):  # given by hand, or left to the host
+        return
+    text = key if isinstance(key, str) else ""
+    names = {name.casefold() for name in re.findall(r"(?<!\{)\{(\w+)", f"{guard.scope_id} {text}")}
+    missing = names - {name.casefold() for name in published} - _OF_CALLS
+    for path in (guard.scope, None if re.search("[{%]", text) else text):
+        if path and (first := path.partition(":")[0]) not in published | _OF_CALLS:
+            missing.add(first)
+    if missing:
+        yield RULES["scope-not-an-argument"].broken(
+            f"{said}: the tool {subject.name} has no argument {', '.join(sorted(missing))}; it has "
+            f"{', '.join(sorted(published)) or 'none'}. Name one of these"
+        )
 
 
 def _payload(subject: Subject, guard: Guard, said: str) -> Iterator[Finding]:

@@ -94,7 +94,9 @@ async def index(folder: str) -> dict[str, str]:
 
 
 def typed(kind: str, value: Any) -> Message:
-    """Return a value as the protocol types it; bytes and a request's body come as text."""
+    """Return a value as the protocol types it; bytes and a request's body come as text, collections as lists."""
+    if kind.startswith("collection_"):
+        value = Message(**{kind.partition("_")[2]: value})
     if kind == "bytes":
         return Message(bytes=value.encode())
     if kind == "http":

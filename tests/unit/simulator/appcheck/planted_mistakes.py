@@ -73,6 +73,25 @@ PLANTED: Final = (
         line="@singleton",
     ),
     Planted(
+        name="a scope that is no argument of a tool",
+        finds=("scope-not-an-argument",),
+        code="@app.mcp_tool()\n@singleton(scope='Name')\nasync def greet(name: str) -> str: return name\n",
+        says="scope='Name': the tool greet has no argument Name; it has name",
+        line="@singleton",
+    ),
+    Planted(
+        name="a placeholder that is no argument of a tool",
+        finds=("scope-not-an-argument",),
+        code="@app.mcp_tool()\n@singleton(scope_id='{Name}-{who}')\nasync def greet(name: str) -> str: return name\n",
+        says="the tool greet has no argument who",
+    ),
+    Planted(
+        name="a key that is no argument of a tool",
+        finds=("scope-not-an-argument",),
+        code="@once(key='who:id')\n@app.mcp_tool()\nasync def greet(name: str) -> str: return name\n",
+        says="the tool greet has no argument who",
+    ),
+    Planted(
         name="a def that waits and is made a tool by a call",
         finds=("blocks-event-loop",),
         code="@once(key='{name}')\ndef greet(name: str) -> str: return name\ntool = app.mcp_tool()(greet)\n",

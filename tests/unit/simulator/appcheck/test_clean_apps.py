@@ -266,3 +266,24 @@ def test_a_connection_that_is_left_empty_has_its_default(tmp_path: Path) -> None
     def ship(msg: func.QueueMessage) -> None: ...
     """
     checked(tmp_path, code, settings={"AzureWebJobsServiceBus": "Endpoint=sb://a/"}).assert_ok(strict=True)
+
+
+def test_names_of_a_tools_arguments_and_of_its_call_are_right(tmp_path: Path) -> None:
+    code = """
+    @app.mcp_tool()
+    @singleton(scope="order", scope_id="{Region}-{sessionid}", timeout=20)
+    async def ship(order: str, region: str = "eu") -> str: return order
+
+    @singleton(scope="arguments:order", scope_id="{arguments.region}", on_contention="raise")
+    @app.mcp_tool()
+    async def bill(order: str, region: str) -> str: return order
+
+    @app.mcp_tool()
+    @once(key="{order}/{name}")
+    async def refund(order: str) -> str: return order
+
+    @app.mcp_tool_trigger(arg_name="call", tool_name="file")
+    @singleton(scope="folder")
+    def file(call: str) -> str: return call
+    """
+    checked(tmp_path, code).assert_ok(strict=True)
