@@ -66,7 +66,7 @@ def bell_in(message: Any, inbox: str) -> Bell:
         told = json.loads(raw if raw.lstrip()[:1] == b"{" else base64.b64decode(raw, validate=True))
         delivered = getattr(message, "dequeue_count", None) or 1
         bell = Bell(str(told["inbox"]), str(told["log"]), int(told.get("again", 0)) + max(0, delivered - 1))
-    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
         raise ConfigurationError(
             f"{quoted(str(said)[:60])} is not a message of inbox {inbox!r}: only inbox.send may write to its queue"
         ) from None

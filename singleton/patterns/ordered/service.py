@@ -15,8 +15,9 @@ import weakref
 from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
-from singleton.base.errors import ConfigurationError, StorageUnavailable
+from singleton.base.errors import ConfigurationError
 from singleton.base.state import read_as, written_as
 from singleton.base.tasks import undisturbed
 from singleton.baseclient import BaseClient
@@ -29,7 +30,12 @@ from singleton.operating.container import keeping_of
 from singleton.patterns.ordered.bells import Bell, ring
 from singleton.patterns.ordered.protocol import NEW, Names, chain_of, end_chain
 from singleton.runtime.lock_thread import provided_account
-from singleton.settings.connection import StorageAccount, checked_connection_string, resolve_queue_account
+from singleton.settings.connection import (
+    StorageAccount,
+    checked_connection_string,
+    parse_connection_string,
+    resolve_queue_account,
+)
 from singleton.stores.log_store import FULL, NO_LOG, LogStore
 from singleton.stores.protocol import ContentStore, StoreFailure
 
@@ -134,13 +140,8 @@ class Sender:
         began, turn = clock(), self._turns.setdefault(spot, Turn())
         async with turn:
             if (ends := max(began, turn.moved) + _PATIENCE) <= clock():
-                name = self._names.log(spot)
-                raise StorageUnavailable(
-                    f"log {name!r}: no answer to the earlier messages of the key for {_PATIENCE:g} seconds; this "
-                    "message was not sent",
-                    lock=name,
-                    reason="no answer",
-                )
+                failure = StoreFailure(detail="no answer to the earlier messages of the key; this message was not sent")
+                raise storage_error(self._names.log(spot), failure, what="log")
             if not entry.sender:
                 entry = replace(entry, sender=self._named(), number=next(self._numbers))
             offset = await self._added(spot, entry.framed(), ends)
@@ -263,32 +264,21 @@ class Service:
         """Say why no bell reaches this trigger: another queue, account or encoding; None: a bell does, or may."""
         if trigger.type != QUEUE:
             return f"its trigger is a {trigger.type}: use a queueTrigger on the inbox's queue"
-        connections = list[str]()
-
-        def noted(connection: str) -> StorageAccount:
-            connections.append(connection)
-            return StorageAccount()
-
         try:
-            listens = trigger_queue(trigger.settings, settings, app_dir, noted)
+            listens = trigger_queue(trigger.settings, settings, app_dir, lambda name: StorageAccount(setting=name))
         except ConfigurationError:  # a setting is missing: the host does not run the function
             return None
-        ours, connection = f"inbox {self.names.inbox!r} has its bells in", connections[0]
+        connections = listens.account.setting, self._connection
         if listens.queue not in (self._queue, f"{self._queue}-poison"):
-            return (
-                f"its trigger listens to queue {listens.queue!r}, and {ours} queue {self._queue!r}: give the trigger "
-                f"queue_name={self._queue!r}, or the inbox queue={listens.queue!r}"
-            )
-        if _elsewhere(connection, self._connection, settings):
-            there, here = (
-                "a connection string" if "=" in each else repr(each) for each in (connection, self._connection)
-            )
-            return f"its trigger has the connection {there}, and {ours} the account of {here}: give both the same"
-        if (self._encoding, listens.encoding) == ("none", "base64"):
-            return (
-                f"messageEncoding is base64, and {ours} encoding 'none', which the host can't read: give both the same"
-            )
-        return None
+            theirs, ours = f"queue {listens.queue!r}", f"queue {self._queue!r}"
+        elif _differ(connections, settings):
+            shown = ("a connection string" if "=" in each else repr(each) for each in connections)
+            theirs, ours = (f"the account of {each}" for each in shown)
+        elif (self._encoding, listens.encoding) == ("none", "base64"):
+            theirs, ours = "messageEncoding 'base64'", "encoding 'none', which the host can't read"
+        else:
+            return None
+        return f"its trigger has {theirs}, and inbox {self.names.inbox!r} has its bells in {ours}: give both the same"
 
     def attempt(self, spot: str, owner: str = "") -> Work[Hold | LockNotAcquired]:
         """Ask once for the lock of a key."""
@@ -384,17 +374,23 @@ class Service:
                 return
 
 
-def _elsewhere(one: str, other: str, settings: Mapping[str, str]) -> bool:
+def _differ(connections: tuple[str, str], settings: Mapping[str, str]) -> bool:
     """Tell whether two connections surely name different accounts."""
-    if one.casefold() == other.casefold():
-        return False
     try:
-        accounts = [_queue_account(connection, settings) for connection in (one, other)]
+        names = {_account_name(_queue_account(connection, settings)) for connection in connections}
     except ConfigurationError:  # a setting is missing here
         return False
-    first, second = accounts
-    alike = (first.connection_string is None) == (second.connection_string is None)
-    return alike and first.endpoint != second.endpoint
+    return len(names) > 1 and "" not in names
+
+
+def _account_name(account: StorageAccount) -> str:
+    """Return the name of an account; empty: not known, as behind a domain of the user's own."""
+    if account.connection_string is not None:
+        named = parse_connection_string(account.connection_string, "the connection string").account
+        if named:
+            return named.lower()
+    name, _, domain = (urlsplit(account.endpoint).hostname or "").partition(".")
+    return name if domain.startswith(("blob.core.", "queue.core.")) else ""
 
 
 def _queue_account(connection: str, settings: Mapping[str, str]) -> StorageAccount:

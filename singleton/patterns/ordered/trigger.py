@@ -14,13 +14,7 @@ from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation
 from singleton.base.invocation import log as _log
 from singleton.functions.misdeclaration import declare
-from singleton.functions.triggers import (
-    ORDERED_MARK,
-    Signature,
-    check_guardable,
-    invocation_id,
-    users_code,
-)
+from singleton.functions.triggers import ORDERED_MARK, Signature, check_guardable, invocation_id, users_code
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
 from singleton.patterns.ordered.visit import SpareBell, Visit, put_off

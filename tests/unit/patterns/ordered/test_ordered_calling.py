@@ -134,6 +134,15 @@ def test_a_bell_that_its_host_delivers_again_came_again(delivered: int | None, a
     assert bell_in(message, "orders").again == again
 
 
+DEEP = '{"inbox":' + "[" * 60_000
+
+
+@pytest.mark.parametrize("message", ["", "x", "[]", '{"inbox":1}', DEEP, b"\xff", None, 7], ids=range(8))
+def test_what_is_no_bell_is_refused_in_words(message: object) -> None:
+    with pytest.raises(ConfigurationError, match="is not a message of inbox 'orders': only"):
+        bell_in(message, "orders")
+
+
 @virtual_time
 async def test_a_bell_that_came_again_costs_one_request_more() -> None:
     inbox = Inbox("orders")

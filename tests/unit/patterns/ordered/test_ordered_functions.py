@@ -254,6 +254,9 @@ ACCOUNTS = {
     "AzureWebJobsStorage": "DefaultEndpointsProtocol=https;AccountName=app;AccountKey=a2V5",
     "Same": "DefaultEndpointsProtocol=https;AccountName=app;AccountKey=b3RoZXI=",
     "Bells": "DefaultEndpointsProtocol=https;AccountName=bells;AccountKey=a2V5",
+    "Domain": "BlobEndpoint=https://files.example.com;SharedAccessSignature=sig=x",
+    "Identity__accountName": "app",
+    "Other__queueServiceUri": "https://bells.queue.core.windows.net",
     "Queue": "parcels",
 }
 
@@ -269,11 +272,12 @@ ACCOUNTS = {
         ),
         (Inbox("orders"), {"queue_name": "%Queue%"}, "queue 'parcels', and"),
         (Inbox("orders", queue="bells"), {}, r"queue 'orders', and inbox 'orders' has its bells in queue 'bells'"),
-        (Inbox("orders", "Bells"), {}, r"the connection 'AzureWebJobsStorage', and .* the account of 'Bells'"),
+        (Inbox("orders", "Bells"), {}, "the account of 'AzureWebJobsStorage', and .* the account of 'Bells'"),
+        (Inbox("orders", "Other"), {}, "the account of 'AzureWebJobsStorage', and .* the account of 'Other'"),
         (Inbox("orders", ACCOUNTS["Bells"]), {}, r"the account of a connection string: give both the same"),
-        (Inbox("orders", encoding="none"), {}, "messageEncoding is base64, and .* encoding 'none'"),
+        (Inbox("orders", encoding="none"), {}, "messageEncoding 'base64', and .* encoding 'none'"),
     ],
-    ids=["queue", "setting", "inbox", "account", "connection string", "encoding"],
+    ids=["queue", "setting", "inbox", "account", "identity", "connection string", "encoding"],
 )
 def test_a_trigger_that_gets_no_bell_of_the_inbox_is_an_error_at_its_declaration_or_its_first_invocation(
     order: str, inbox: Inbox, binding: dict[str, str], wrong: str, monkeypatch: pytest.MonkeyPatch
@@ -298,6 +302,8 @@ def test_a_trigger_that_gets_no_bell_of_the_inbox_is_an_error_at_its_declaration
         (Inbox("orders"), {"queue_name": "orders-poison"}),
         (Inbox("orders", queue="parcels"), {"queue_name": "%Queue%"}),
         (Inbox("orders", "Same"), {}),
+        (Inbox("orders", "Identity"), {}),
+        (Inbox("orders", "Domain"), {}),
         (Inbox("orders", ACCOUNTS["Same"]), {}),
         (Inbox("orders", "Bells"), {"connection": "bells"}),
         (Inbox("orders"), {"queue_name": "%NotSetHere%"}),

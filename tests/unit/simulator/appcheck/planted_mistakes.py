@@ -840,7 +840,7 @@ def nightly(clock: func.TimerRequest) -> None: ...
         name="an inbox on another queue",
         finds=("inbox-on-other-queue",),
         code=_ordered('Inbox("parcels")'),
-        says="its trigger listens to queue 'orders', and inbox 'parcels' has its bells in queue 'parcels'",
+        says="its trigger has queue 'orders', and inbox 'parcels' has its bells in queue 'parcels'",
         line="@ordered",
     ),
     Planted(
@@ -848,7 +848,7 @@ def nightly(clock: func.TimerRequest) -> None: ...
         finds=("inbox-on-other-queue",),
         code=_ordered('Inbox("orders", "Bells")'),
         settings={"Bells": "DefaultEndpointsProtocol=https;AccountName=bells;AccountKey=a2V5"},
-        says="its trigger has the connection 'AzureWebJobsStorage', and inbox 'orders' has its bells in the account of "
+        says="its trigger has the account of 'AzureWebJobsStorage', and inbox 'orders' has its bells in the account of "
         "'Bells'",
         line="@ordered",
     ),
@@ -856,7 +856,7 @@ def nightly(clock: func.TimerRequest) -> None: ...
         name="an inbox whose bells the host can't read",
         finds=("inbox-on-other-queue",),
         code=_ordered('Inbox("orders", encoding="none")'),
-        says="messageEncoding is base64, and inbox 'orders' has its bells in encoding 'none'",
+        says="its trigger has messageEncoding 'base64', and inbox 'orders' has its bells in encoding 'none'",
         line="@ordered",
     ),
     Planted(
