@@ -153,7 +153,7 @@ def _is_of_library(method: object, *, in_c: bool) -> bool:
     """Tell whether a package or the standard library has a method; ``in_c``: the answer without Python code."""
     code = getattr(method, "__code__", None)
     file = "" if code is None else str(code.co_filename)
-    return in_c if code is None else file.startswith(_LIBRARIES) or "-packages" in file
+    return in_c if code is None else file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
 
 
 def _names(annotation: Any) -> set[str]:

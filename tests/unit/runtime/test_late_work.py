@@ -308,6 +308,14 @@ class Cursor:
         return "row"
 
 
+def of_a_package(name: str) -> Any:
+    """Return an object of a class that an installed package has, in Python."""
+    code = f"class {name}:\n    def __next__(self): ...\n    def __await__(self): ...\n"
+    found: dict[str, Any] = {}
+    exec(compile(code, "/app/.python_packages/lib/site-packages/driver.py", "exec"), found)  # noqa: S102
+    return found[name]()
+
+
 CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 CONNECTION = sqlite3.connect(":memory:")
@@ -331,6 +339,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "from the end": lambda: reversed([1]),
     "matches": lambda: re.finditer("a", "a"),
     "a view": {"a": 1}.values,
+    "pages or a pool of a package": lambda: of_a_package("Pages"),
     "a range": lambda: range(3),
     "an object": Cart,
     "a function": lambda: rows,
