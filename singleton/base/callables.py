@@ -27,15 +27,14 @@ def refuse_async(function: object, argument: str) -> None:
         raise ConfigurationError(f"{argument} is the async function {name}: give a plain function (def)")
 
 
-async def finish(returned: object, what: str) -> None:
-    """Await what the call of ``what`` returned, if it is awaitable.
+async def finish(returned: object, what: str) -> object:
+    """Return what the call of ``what`` returned, awaited if it is awaitable.
 
     Raises:
         ConfigurationError: see ``refuse_generator``.
     """
-    if inspect.isawaitable(returned):
-        await returned
     refuse_generator(returned, what)
+    return await returned if inspect.isawaitable(returned) else returned
 
 
 def refuse_awaitable(returned: object, said: str) -> None:

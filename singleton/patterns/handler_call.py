@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.callables import finish, refuse_awaitable, refuse_generator
+from singleton.runtime.calls import at_once
+from singleton.runtime.late_work import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +17,7 @@ def call(handler: Callable[..., Any], *arguments: Any) -> None:
     """Call a sync handler.
 
     Raises:
-        ConfigurationError: the handler returned an awaitable or a generator, whose work would end after the message.
+        ConfigurationError: the handler returned an awaitable or an iterator, whose work would end after the message.
     """
     returned = handler(*arguments)
     refuse_awaitable(
@@ -24,11 +26,13 @@ def call(handler: Callable[..., Any], *arguments: Any) -> None:
         "(async def) to worker, ahandle or @ordered",
     )
     refuse_generator(returned, "the handler")
+    at_once(settled(returned, (), "the handler", "@ordered", waits=False))
 
 
 async def call_async(handler: Callable[..., Any], *arguments: Any) -> None:
     """Call an async handler; a plain function has done its work when it returns."""
-    await finish(handler(*arguments), "the handler")
+    returned = await finish(handler(*arguments), "the handler")
+    await settled(returned, (), "the handler", "@ordered", waits=True)
 
 
 _ERROR: Final = 1000

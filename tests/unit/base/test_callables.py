@@ -120,6 +120,17 @@ async def test_a_handler_that_returns_a_generator_has_not_handled_its_message() 
         await handler_call.call_async(yields, "a message")
 
 
+async def test_a_handler_that_returns_an_iterator_over_its_work_has_not_handled_its_message() -> None:
+    async def sends_later(message: str) -> object:
+        return map(pytest.fail, [message])
+
+    with pytest.raises(ConfigurationError, match="the handler returned a map, which would run after the lock"):
+        handler_call.call(lambda message: map(pytest.fail, [message]), "a message")
+    with pytest.raises(ConfigurationError, match="Return a list of its items"):
+        await handler_call.call_async(sends_later, "a message")
+    handler_call.call(lambda message: [message], "a message")
+
+
 def test_an_async_callback_on_a_loss_is_told_of_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with memory_locks(), LockClient(ACCOUNT).lock("import", on_loss="tell") as hold:
         hold.lost.add_callback(sends)  # type: ignore[arg-type]
