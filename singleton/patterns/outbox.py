@@ -11,6 +11,7 @@ A receiver must recognise a repeated message by its id, and may recognise the la
 from __future__ import annotations
 
 import asyncio
+import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -248,6 +249,8 @@ class OutboxRelay:
         hold.raise_if_lost()
         try:
             returned = await (self._send(message) if self._sends_async else self._call(self._send, message))
+            if self.asynchronous and inspect.isawaitable(returned):
+                returned = await returned
         except Exception as error:  # noqa: BLE001 - an error of the user's send
             if isinstance(error, LockLost):  # of the relay's hold, or of another lock which send took
                 hold.raise_if_lost()

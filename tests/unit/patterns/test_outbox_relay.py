@@ -19,7 +19,7 @@ from tests.support.lock_thread import LockThread, an_app
 from tests.support.patterns import Receiver, add, column, held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
     from sqlalchemy import Engine
@@ -119,7 +119,7 @@ async def test_async_sending_is_cancelled_when_the_hold_is_lost_and_the_message_
 # --- both kinds of engines and senders --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sends", ["sync", "async"])
+@pytest.mark.parametrize("sends", ["sync", "async", "a plain function around an async one"])
 async def test_an_async_engine_does_what_a_sync_one_does(tmp_path: Path, sends: str) -> None:
     engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/other.db")
     outbox = AsyncSqlOutbox(engine)
@@ -132,9 +132,13 @@ async def test_an_async_engine_does_what_a_sync_one_does(tmp_path: Path, sends: 
     async with AsyncSession(engine) as session:
         await outbox.add(session, "never")
     receiver = Receiver(refuses=lambda each: each.body == "bad")
-    relay = OutboxRelay(
-        outbox, receiver if sends == "sync" else receiver.later, attempts=1, on_poison="stop", keep=0, batch=1
-    )
+
+    def plain(message: Message) -> Coroutine[Any, Any, None]:
+        return receiver.later(message)
+
+    ways: dict[str, Callable[[Message], Any]] = {"sync": receiver, "async": receiver.later}
+    send = ways.get(sends, plain)
+    relay = OutboxRelay(outbox, send, attempts=1, on_poison="stop", keep=0, batch=1)
     assert relay.asynchronous
     await relay.work(held(2))
     assert receiver.got == ["one", "two"]
