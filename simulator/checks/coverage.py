@@ -258,12 +258,13 @@ def _covers(got: Acquisition, section: Section) -> bool:
 
 def _tokens(history: History) -> Iterator[Finding]:
     """A body can see its hold, and fences its writes with that hold's token."""
-    known = {(section.host, section.owner) for section in history.sections if section.held}
+    known = {(section.host, section.owner, section.function) for section in history.sections if section.held}
     blind = Counter(
         sight.function
         for sight in history.sights
         if sight.sees is False
-        and (sight.host, sight.invocation) in known
+        and (sight.host, sight.invocation, sight.function) in known
+        and history.function(sight.function).guarded
         and not history.function(sight.function).decorated
     )
     yield from by_function(blind, "body", "bodies", "could not see their hold: current_hold() failed")
@@ -273,7 +274,8 @@ def _tokens(history: History) -> Iterator[Finding]:
 def _for_whom(history: History) -> Iterator[Finding]:
     """A body runs for one invocation, once for each of its tries."""
     calls = {(call.host, call.id): call for call in history.invocations}
-    stray = Counter(sight.function for sight in history.sights if (sight.host, sight.invocation) not in calls)
+    own = [sight for sight in history.sights if not sight.inner]
+    stray = Counter(sight.function for sight in own if (sight.host, sight.invocation) not in calls)
     runs = Counter((sight.host, sight.invocation, sight.function, sight.attempt) for sight in history.sights)
     plain = {name for name, known in history.functions.items() if known.guarded and not known.decorated}
     again = Counter(

@@ -49,10 +49,11 @@ def _never_refused(history: History) -> Iterator[Finding]:
     """Contention fails no caller that skips or answers, and none that waits for ever; a listener may be elsewhere."""
     failed = Counter[str]()
     stood_by = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.mode == "listener"}
-    for call in history.invocations:
+    for call, ran in _tries(history):
         function = history.function(call.function)
         stands_by = function.mode == "listener" and history.rough  # another receiver may have its message by now
         refused = call.blames == "LockNotAcquired" and (call.host, call.id) not in stood_by and not stands_by
+        refused = refused and not any(body.error == call.blames for body in ran)  # of a lock that the body asked for
         if refused and function.guarded and not function.decorated:
             waits = function.on_contention == "wait" and math.inf == function.gives_up_after == function.cut_after
             counted = function.max_waiting is not None and function.when_full == "raise"  # see accounts and spans

@@ -8,12 +8,14 @@ Fencing tokens: each later holder of a lock has a greater token.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses import behind_overlap, exposing, is_long, overslept
-from simulator.checks.findings import Finding, by_function, count, label, note, violation
+from simulator.checks.findings import Finding, by_function, count, label, note, unproven, violation
+from simulator.history.deeds import outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -209,6 +211,12 @@ def judge_guards(history: History) -> Iterator[Finding]:
     past, unnamed = past_their_guard(history)
     numbers = Counter(call.function for call in past) - unnamed
     yield from by_function(numbers, "invocation", "invocations", "succeeded without passing through its guard")
+    unclear = Counter(call.function for call in _without_guard(history) if _is_unclear(history, call))
+    for name, number in sorted(unclear.items()):
+        yield unproven(
+            f"{count(number, 'invocation')} of {name!r} ran no body, and this run can't tell whether @once answered in "
+            "its place: the key of @once is not read here"
+        )
 
 
 def past_their_guard(history: History) -> tuple[list[Invocation], Counter[str]]:
@@ -216,16 +224,35 @@ def past_their_guard(history: History) -> tuple[list[Invocation], Counter[str]]:
 
     If a binding is called `context`, an async function has no invocation id. The second part counts, by function, the
     deeds without an id: as many invocations of the first part may have met the guard, and nobody can tell which.
+
+    An invocation that `@once` answers meets no guard: a body of the same operation must have ended well before.
     """
-    ids = {(call.host, call.id) for call in history.invocations}
-    deeds = (*history.sections, *history.refusals)
-    met = {(deed.host, deed.owner) for deed in deeds}
+    ids = {(call.host, call.id): call for call in history.invocations}
+    done: dict[str, float] = {}
+    for section in history.sections:
+        call = ids.get((section.host, section.owner))
+        if call is not None and call.operation and section.ending == "ok":
+            done[call.operation] = min(section.end, done.get(call.operation, section.end))
     past = [
+        call
+        for call in _without_guard(history)
+        if not (_is_unclear(history, call) or done.get(call.operation, math.inf) <= call.end)
+    ]
+    deeds = (*history.sections, *history.refusals)
+    return past, Counter(deed.function for deed in deeds if (deed.host, outside(deed.owner)) not in ids)
+
+
+def _without_guard(history: History) -> list[Invocation]:
+    met = {(deed.host, deed.owner) for deed in (*history.sections, *history.refusals)}
+    return [
         call
         for call in history.invocations
         if call.ending == "ok" and history.function(call.function).guarded and (call.host, call.id) not in met
     ]
-    return past, Counter(deed.function for deed in deeds if (deed.host, deed.owner) not in ids)
+
+
+def _is_unclear(history: History, call: Invocation) -> bool:
+    return history.function(call.function).once and not call.operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from simulator.history.facts import Deed, Ending, History, Invocation, Sight, Wait
 
 
+ONCE: Final = "once/"
+"""With which the names of the locks of `@once` begin."""
+_IN: Final = " in "
 _SLOT: Final = re.compile(r"/slot-[0-9]+\Z")
 
 
@@ -55,6 +58,28 @@ def about_of(record: Record) -> dict[str, Any]:
     mode: Mode = "listener" if record.get("mode") == "listener" else "function"
     names = {name: record.text(name) for name in ("lock", "function", "owner")}
     return {**names, "host": record.host, "mode": mode, "worker": int(record.get("worker") or 0)}
+
+
+def inside(owner: str, guard: str) -> str:
+    """Return the owner of a lock that an invocation takes under a guard which is not the one of its function.
+
+    The lock of a guarded helper, or of ``@once``, is not the lock of the invocation's own body.
+    """
+    return f"{owner}{_IN}{guard}"
+
+
+def outside(owner: str) -> str:
+    """Return the invocation of an owner.
+
+    >>> outside(inside("7228fd32", "write_ledger")), outside("7228fd32")
+    ('7228fd32', '7228fd32')
+    """
+    return owner.partition(_IN)[0]
+
+
+def once_of(function: str) -> str:
+    """Return the name of the ``@once`` around a guarded function."""
+    return f"{function} (@once)"
 
 
 def semaphore_of(slot: str) -> str:
@@ -142,18 +167,20 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
     for sight in history.sights:
         call = calls.get((sight.host, sight.invocation))
         function = history.function(sight.function)
-        if call is None or call.function != sight.function or not function.guarded:
+        its_own = call is not None and call.function == sight.function
+        if not (its_own or sight.inner) or not function.guarded:
             continue
         for mode in _MODES:
             whose = (sight.host, sight.invocation, mode)
-            if not (told[whose] or mode in call.keys or mode == function.mode):
+            keyed = call is not None and mode in call.keys
+            if not (told[whose] or keyed or mode == function.mode):
                 continue
             if whose in around and sight.start < around[whose][1]:  # again: decorators of the app may do so
                 section = around[whose][0]
                 section.end = max(section.end, sight.end)
             else:
-                if told[whose]:
-                    section = told[whose].pop(0)
+                if (heard := _heard(told, sight, whose)) is not None:
+                    section = heard
                     if sight.sees and mode == function.mode:
                         history.mistold[sight.function] += section.held and section.token != sight.token
                         section.token = sight.token
@@ -164,6 +191,21 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
                 section.start, section.end, section.error = sight.start, sight.end, sight.error
             if section.ending != "lost":
                 section.ending = sight.ending
+
+
+def _heard(told: dict[Whose, list[Section]], sight: Sight, whose: Whose) -> Section | None:
+    """Take out the body that a lock has reported for this run of a function; None: there is none."""
+    if told[whose]:
+        return told[whose].pop(0)
+    # An async function that is given no context does not know its invocation.
+    nameless = told[sight.host, "", whose[2]]
+    begun = (
+        at
+        for at, each in enumerate(nameless)
+        if each.function == sight.function and each.start <= sight.start <= each.end
+    )
+    last = max(begun, key=lambda at: nameless[at].start, default=None)
+    return None if last is None else nameless.pop(last)
 
 
 def _unheard(sight: Sight, mode: Mode, lock: str | None) -> Section:

@@ -58,6 +58,8 @@ class Function:
     when_full: str = "raise"  # the policy for an invocation beyond ``max_waiting``
     # By the app itself, too: that may run the body again or not, and make of errors what it likes.
     decorated: bool = False
+    declared: tuple[str, ...] = ()  # the names of its guards, if the worker calls the function by another name
+    once: bool = False  # whether `@once` may answer in place of its body
 
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
@@ -182,13 +184,17 @@ class Invocation:
     blames: str = ""
     raised: str = ""  # the class of what the function raised, its guard included
     keys: dict[Mode, str | None] = field(default_factory=dict)
+    operation: str = ""  # equal for two calls of which `@once` must run one; empty: there is none, or not known
     replaced: bool = False  # its function returned something different from its body
     settled: bool = False  # its host has told what happened to its message afterwards
 
 
 @dataclass(slots=True, kw_only=True)
 class Sight:
-    """One run of a user's own function, as its host saw it, independent of what the lock says."""
+    """One run of a user's own function, as its host saw it, independent of what the lock says.
+
+    ``inner``: the function ran within another function's invocation, under a guard of its own.
+    """
 
     host: str
     function: str
@@ -197,6 +203,7 @@ class Sight:
     end: float = math.inf
     ending: Ending = "open"
     worker: int = 1
+    inner: bool = False
     attempt: int = 0  # the number of the try within the invocation, from 0
     error: str = ""
     left_running: tuple[str, ...] = ()
@@ -275,6 +282,7 @@ class History:
     errors: list[tuple[str, str]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)  # remarks of hosts, each once
     functions: dict[str, Function] = field(default_factory=dict)
+    inner: dict[str, Function] = field(default_factory=dict)  # guards that no function of the host carries, by name
     sections: list[Section] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     acquisitions: list[Acquisition] = field(default_factory=list)
@@ -308,7 +316,7 @@ class History:
 
     def function(self, name: str) -> Function:
         """Return what is known about a function, with the default numbers if nothing is known."""
-        return self.functions.get(name) or Function(name=name)
+        return self.functions.get(name) or self.inner.get(name) or Function(name=name)
 
     def first(self, host: str) -> str:
         """Return the first host in the place of a host: the name before it was started again, perhaps several times."""

@@ -11,13 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.history.deeds import (
+    ONCE,
     about_of,
     bear_witness,
     began,
     end,
     function_of,
     holds_of,
+    inside,
     of_a_guard,
+    once_of,
+    outside,
     semaphore_of,
     strike_of,
 )
@@ -39,7 +43,7 @@ from simulator.history.journal import Record, in_order
 from simulator.history.outages import PauseSpan, standstill
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 _GRANTED: Final = frozenset({200, 201})
@@ -145,6 +149,8 @@ class Historian:
             case "function":
                 history.witnessed |= bool(record.get("witnessed"))
                 history.functions.setdefault(record.text("name"), function_of(record))
+            case "guard":
+                history.inner.setdefault(record.text("name"), function_of(record))
             case "tick":
                 history.ticks.append((record.t, record.host, record.text("function")))
 
@@ -275,7 +281,9 @@ class Historian:
                     call.replaced = True
             case "expected":
                 for call in self._called(record):
-                    call.keys = record.get("keys") or {}
+                    keys = dict(record.get("keys") or {})
+                    call.operation = keys.pop("once", "")
+                    call.keys = keys
 
     def _called(self, record: Record) -> Iterable[Invocation]:
         return self._calls.get((record.host, "", record.text("invocation")), ())
@@ -287,12 +295,15 @@ class Historian:
             call.ending = succeeded if record.text("outcome") == "ok" else "error"
             call.error = record.text("error")
             call.blames = record.text("blames")
-        for key in [key for key in self.waits if (key[0], key[2]) == (record.host, owner)]:
+        for key in [key for key in self.waits if key[0] == record.host and outside(key[2]) == owner]:
             end(self.waits.pop(key), record, "error")
 
     def _enter(self, record: Record) -> None:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "invocation")}
         worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
+        guard = self._inner_guard(record.host, told["invocation"], told["function"])
+        if guard or told["function"] in self.history.inner:
+            told |= {"inner": True, "invocation": inside(told["invocation"], told["function"])}
         sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
         sight.can_be_asked = bool(record.get("can_be_asked"))
         sight.sees = False if record.get("blind") else True if "token" in record.fields else None
@@ -304,7 +315,8 @@ class Historian:
         if not of_a_guard(record):
             return
         about = about_of(record)
-        blob = about["lock"]
+        blob, invocation = about["lock"], about["owner"]
+        about |= self._inside(about)
         if self.history.function(about["function"]).several:
             about["lock"] = semaphore_of(blob)
         listener = f"listener {about['worker']}"
@@ -321,17 +333,17 @@ class Historian:
                 self.held[key] = self._leases.known(got)
                 self.history.acquisitions.append(self.held[key])
             case "contended":
-                asked, calls = self.waits.pop(key, []), self._calls.get((record.host, "", about["owner"]), [])
+                asked, calls = self.waits.pop(key, []), self._calls.get((record.host, "", invocation), [])
                 end(asked, record, "contended")
                 since = began(asked, record), began(calls, record)
                 refusal = Refusal(t=record.t, reason=record.text("reason"), asked=since[0], called=since[1], **about)
                 self.history.refusals.append(refusal)
             case "deferred":
-                self._deferring.add((record.host, about["owner"]))
+                self._deferring.add((record.host, invocation))
                 self._hand_on(self._message_of(record), record.text("copy_id"))
             case "poisoned":
                 self._message_of(record).poisoned = True
-                self.history.struck.add((record.host, about["owner"]))
+                self.history.struck.add((record.host, invocation))
             case "body_started":
                 holder = (*key[:2], listener) if led else key
                 held = holder in self.held
@@ -348,6 +360,21 @@ class Historian:
                 self._tell_bodies(key, record, about["worker"] if led else None)
             case "released":
                 self._let_go(key, record, "ok")
+
+    def _inside(self, about: Mapping[str, Any]) -> dict[str, str]:
+        """Return the names of guard and owner of a deed under another guard than that of the invocation's function."""
+        guard = self._inner_guard(about["host"], about["owner"], about["function"], about["lock"])
+        return {"function": guard, "owner": inside(about["owner"], guard)} if guard else {}
+
+    def _inner_guard(self, host: str, invocation: str, function: str, lock: str = "") -> str:
+        """Return the name of a guard that is not that of the invocation's function; the empty text if it is."""
+        call = next(iter(self._calls.get((host, "", invocation), ())), None)
+        if call is None:
+            return ""
+        own = self.history.function(call.function)
+        if function not in {call.function, *own.declared}:
+            return function
+        return once_of(function) if own.once and own.guarded and lock.startswith(ONCE) else ""
 
     def _tell_bodies(self, key: Key, record: Record, leader: int | None) -> None:
         """Note a loss for the bodies that are told of it: for a listener's lock all bodies of its worker."""

@@ -44,7 +44,27 @@ def expected_keys(plan: Plan, cause: object, settings: Mapping[str, str], host_i
         key = expected_key(_declared(guard, plan.function.name, host_id), delivered, settings)
         if not isinstance(key, CantTell):
             keys[guard.mode] = key if isinstance(key, str) else None
+    if plan.guards and plan.once is not None and isinstance(operation := _operation(plan, delivered, settings), str):
+        keys["once"] = operation
     return keys
+
+
+def _operation(plan: Plan, delivered: Delivered, settings: Mapping[str, str]) -> object:
+    """Return the key of the operation that ``@once`` runs a single time; no text if that can't be told."""
+    given = getattr(getattr(plan.once, "key", None), "given", None)
+    if not isinstance(given, str):
+        return None
+    template = "{" in given or "%" in given
+    return expected_key(
+        Declared(
+            function=plan.function.name,
+            host_id="once",
+            scope=None if template else given,
+            scope_id=given if template else "",
+        ),
+        delivered,
+        settings,
+    )
 
 
 def _declared(guard: Guard, function: str, host_id: str) -> Declared:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from dataclasses import dataclass, replace
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Final, Never
 
+from simulator.history.deeds import once_of
 from simulator.host.app.app_model import HostError, SettingsError
 from simulator.host.app.function_index import check_names
 from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
@@ -15,7 +18,9 @@ from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.web.routes import Route, RouteError
 from singleton.base.words import did_you_mean, quoted
 from singleton.decorator import declared_guards, guards_of, is_wrapper
+from singleton.functions.guard import ONCE_MARK
 from singleton.functions.message_deferral import JITTER
+from singleton.functions.triggers import ORDERED_MARK
 from singleton.layouts.layout import Layout
 from singleton.settings.connection import DEFAULT_CONNECTION
 
@@ -38,6 +43,7 @@ class Plan:
 
     function: IndexedFunction
     guards: tuple[Guard, ...] = ()  # its ``@singleton`` declarations, a listener's first
+    hidden: bool = False  # whether a decorator without ``__wrapped__`` hides them
     idle: str | None = None  # why the function is never called, or None
     queue: str | None = None
     schedule: Schedule | None = None
@@ -65,7 +71,15 @@ class Plan:
         guard = self._guard()
         if guard is None:
             return {**told, "guarded": False}
-        return {**told, "guarded": True, "lock_level": guard.pop("level"), **guard}
+        names = [each.function for each in self.guards]
+        return {
+            **told,
+            "guarded": True,
+            "lock_level": guard.pop("level"),
+            **guard,
+            "declared": names,
+            "once": self.once is not None,
+        }
 
     def described(self) -> dict[str, Any]:
         """Return what ``--describe`` tells of the function."""
@@ -81,7 +95,7 @@ class Plan:
         }
         # A function that is never called needs no messages and no ticks.
         if self.idle is None and self.queue is not None:
-            told |= {"queue": self.queue, "connection": self.connection}
+            told |= {"queue": self.queue, "connection": self.connection, "ordered": self.ordered}
         if self.idle is None and self.source is not None:
             told |= self.source.told()
         if self.idle is None and self.schedule is not None:
@@ -94,32 +108,49 @@ class Plan:
         if guard is None:
             return None
         return {
-            "scope": guard.scope,
-            "scope_id": guard.scope_id,
-            "paths": list(guard.template.paths),
-            "level": guard.level,
-            "mode": guard.mode,
-            "on_contention": guard.on_contention if isinstance(guard.on_contention, str) else "custom",
-            "timeout": guard.wait if guard.max_waiting is None else guard.waits,
-            "lease": guard.period,
-            "renewal": guard.options.renewal_interval,
-            "failover": guard.options.failover,
-            "cancels": guard.options.cancel_on_loss,
-            "poll": guard.poll,
-            "tokens": guard.options.fencing_tokens and guard.layout.stamp() == "token" and guard.limit is None,
-            "at_once": guard.limit or 1,
-            "several": guard.limit is not None,
-            "at_least": guard.at_least,
-            "max_hold": guard.max_hold,
-            "max_waiting": guard.max_waiting,
-            "when_full": guard.when_full,
-            "merges": type(guard.layout) is not Layout,
-            "decorated": _is_decorated(self.function.call),
-            "away": guard.options.defer_delay * (1 + JITTER),
+            **guard_facts(guard),
+            "decorated": self.hidden or _is_decorated(self.function.call),
             "listener": next(
                 ({"lease": each.period, "poll": each.poll} for each in self.guards if each.mode == "listener"), None
             ),
         }
+
+    @property
+    def ordered(self) -> bool:
+        """Whether ``@ordered`` handles its queue's messages, which an inbox has sent."""
+        return hasattr(self.function.call, ORDERED_MARK)
+
+    @property
+    def once(self) -> Guard | None:
+        """The ``@once`` that may answer in place of the body; None if there is none."""
+        return getattr(self.function.call, ONCE_MARK, None)
+
+
+def guard_facts(guard: Guard) -> dict[str, Any]:
+    """Return what the journal tells of a guard."""
+    return {
+        "scope": guard.scope,
+        "scope_id": guard.scope_id,
+        "paths": list(guard.template.paths),
+        "level": guard.level,
+        "mode": guard.mode,
+        "on_contention": guard.on_contention if isinstance(guard.on_contention, str) else "custom",
+        "timeout": guard.wait if guard.max_waiting is None else guard.waits,
+        "lease": guard.period,
+        "renewal": guard.options.renewal_interval,
+        "failover": guard.options.failover,
+        "cancels": guard.options.cancel_on_loss,
+        "poll": guard.poll,
+        "tokens": guard.options.fencing_tokens and guard.layout.stamp() == "token" and guard.limit is None,
+        "at_once": guard.limit or 1,
+        "several": guard.limit is not None,
+        "at_least": guard.at_least,
+        "max_hold": guard.max_hold,
+        "max_waiting": guard.max_waiting,
+        "when_full": guard.when_full,
+        "merges": type(guard.layout) is not Layout,
+        "away": guard.options.defer_delay * (1 + JITTER),
+    }
 
 
 def _is_decorated(function: Callable[..., Any]) -> bool:
@@ -128,6 +159,43 @@ def _is_decorated(function: Callable[..., Any]) -> bool:
             return True
         function = inner
     return False
+
+
+def _hidden_guards(function: IndexedFunction) -> tuple[Guard, ...]:
+    """Return the guards that a decorator without ``__wrapped__`` hides; the decorator gave its function their name."""
+    call = function.call
+    renamed = isfunction(call) and call.__code__.co_name != call.__name__
+    if guards_of(call) or not renamed:
+        return ()
+    return tuple(guard for guard in declared_guards() if guard.function == function.name)
+
+
+def inner_guards(plans: Iterable[Plan]) -> list[Guard]:
+    """Return the guards that no function of the host carries: of helpers, or below decorators that hide them."""
+    carried = {id(guard) for plan in plans for guard in plan.guards}
+    return [guard for guard in declared_guards() if id(guard) not in carried]
+
+
+def inner_records(plans: Iterable[Plan]) -> Iterator[dict[str, Any]]:
+    """Yield what the journal tells of each guard that is not the guard of a function's own body."""
+    plans = list(plans)
+    guards = [(guard.function, guard) for guard in inner_guards(plans)]
+    guards += [(once_of(plan.function.name), plan.once) for plan in plans if plan.guards and plan.once]
+    for name, guard in guards:
+        # What is between this guard and its function is not known.
+        yield {"name": name, "guarded": True, "decorated": True, **guard_facts(guard)}
+
+
+def users_functions(plans: Iterable[Plan]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the name and the function of each body that must be seen: below a decorator, the user's own."""
+    plans = list(plans)
+    for plan in plans:
+        if not plan.hidden:
+            yield plan.function.name, plan.function.call
+    for guard in (*inner_guards(plans), *(guard for plan in plans if plan.hidden for guard in plan.guards)):
+        if guard.code is not None:
+            of_it = (each for each in gc.get_referrers(guard.code) if isfunction(each) and each.__code__ is guard.code)
+            yield from ((guard.function, each) for each in of_it)
 
 
 def make_plans(
@@ -177,7 +245,8 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, a
         idle = "it is not in host.json's list of functions"
     elif idle is None and is_disabled(function.name, settings):
         idle = "it is disabled by an app setting"
-    plan = Plan(function=function, guards=guards_of(function.call), idle=idle)
+    hidden = _hidden_guards(function)
+    plan = Plan(function=function, guards=guards_of(function.call) or hidden, hidden=bool(hidden), idle=idle)
     if idle is not None:
         return plan
     try:

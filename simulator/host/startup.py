@@ -29,13 +29,13 @@ from simulator.host.app.settings import prepare, redirect
 from simulator.host.function_plan import (
     Plan,
     connections,
+    inner_guards,
     make_plans,
     missing_connections,
     queue_connections,
 )
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
-from singleton.decorator import declared_guards
 from singleton.settings.options import SingletonOptions, load_options
 
 if TYPE_CHECKING:
@@ -154,12 +154,16 @@ def worker_count(settings: Mapping[str, str]) -> int:
 
 def _notes(plans: list[Plan]) -> list[str]:
     notes = [f"function {plan.function.name!r} is not run: {plan.idle}" for plan in plans if plan.idle]
-    carried = {id(guard) for plan in plans for guard in plan.guards}
+    notes += [
+        f"no messages were made up for {plan.queue!r}, the queue of the inbox of {plan.function.name!r}: what is in it "
+        "comes from the app's own sends, which --messages FILE can set off"
+        for plan in plans
+        if plan.ordered and not plan.idle
+    ]
     notes += [
         f"@singleton on {guard.function!r}: the host sees no such function. Has it a trigger? Is it below a decorator "
         "without functools.wraps?"
-        for guard in declared_guards()
-        if id(guard) not in carried
+        for guard in inner_guards(plans)
     ]
     return notes
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.history.journal import Journal
 from simulator.host.app.app_model import HostError
 from simulator.host.expected_keys import expected_keys
+from simulator.host.function_plan import inner_records, users_functions
 from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindings import binding_data, queue_input, timer_input
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
@@ -88,8 +89,10 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     subscribe(on_lock_event)
     for plan in prepared.plans:
         write("function", **plan.to_json(), limit=prepared.time_limit)
+    for facts in inner_records(prepared.plans):
+        write("guard", **facts)
     witness = Witness(seen, current_hold)
-    witness.watch({plan.function.name: plan.function.call for plan in prepared.plans})
+    witness.watch_all(users_functions(prepared.plans))
     worker = Worker(os.environ, witness)
     answering = _Answering(prepared, worker, connection, write, config.lock_host_id)
     connection.send(prepared.bare())

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from simulator.history.journal import PANIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from simulator.history.journal import Write
 
@@ -232,6 +232,8 @@ def tell_standstills(loop: asyncio.AbstractEventLoop, write: Write) -> None:
 inside: ContextVar[str] = ContextVar("simulated_body", default="")
 """The id of the invocation in whose body this code runs; the empty text outside all bodies."""
 
+_OF_THE_LOCK: Final = frozenset({"singleton-locks", "singleton-log", "singleton-credential", "singleton-lookup"})
+"""Threads of the lock's library, which outlast the body that first needs them."""
 _OF_A_POOL: Final = getattr(thread, "_worker", None)
 
 
@@ -264,7 +266,8 @@ class Leftovers:
         start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
         def followed_start(started: threading.Thread) -> None:
-            if (invocation := inside.get()) and getattr(started, "_target", None) is not _OF_A_POOL:
+            no_work = getattr(started, "_target", None) is _OF_A_POOL or started.name in _OF_THE_LOCK
+            if (invocation := inside.get()) and not no_work:
                 started.run = self._followed(invocation, started, started.run)  # type: ignore[method-assign]
                 self._begin(invocation, started, f"thread {started.name}")
             start(started)
@@ -338,13 +341,17 @@ class Witness:
         self._watched: dict[FunctionType, CodeType] = {}
         self._names: dict[CodeType, list[str]] = {}
         self._called: dict[str, _Called] = {}
-        self._runs: dict[object, tuple[str, str, str]] = {}
+        self._runs: dict[object, tuple[str, str, str, str]] = {}
         self._strays = itertools.count(1)
         self._turn = threading.Lock()
 
     def watch(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         """Watch the innermost function of each from now on. The keys are the functions' names in the host."""
-        for name, function in functions.items():
+        self.watch_all(functions.items())
+
+    def watch_all(self, functions: Iterable[tuple[str, Callable[..., Any]]]) -> None:
+        """Watch the innermost function of each from now on; several functions may have one name."""
+        for name, function in functions:
             innermost = inspect.unwrap(function)
             if isinstance(innermost, FunctionType):
                 if innermost not in self._watched:
@@ -380,7 +387,7 @@ class Witness:
         function = called.function if called and called.function in names else names[0]
         with self._turn:
             label = f"{invocation}#{next(called.runs if called else self._strays)}"
-            self._runs[run] = (label, function, invocation)
+            self._runs[run] = (label, function, invocation, inside.get())
         inside.set(invocation)
         told = {**called.told} if called else {}
         if code.co_flags & inspect.CO_COROUTINE and can_be_asked():
@@ -390,10 +397,10 @@ class Witness:
     def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
         """A body has ended."""
         with self._turn:
-            label, function, invocation = self._runs.pop(run, ("", code.co_name, ""))
+            label, function, invocation, around = self._runs.pop(run, ("", code.co_name, "", ""))
             if called := self._called.get(invocation):
                 called.gave = value
-        inside.set("")
+        inside.set(around)
         told: dict[str, object] = {"function": function, "invocation": invocation, **self._seen()}
         if error is not None:
             told["error"] = _name_of(error)

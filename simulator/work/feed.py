@@ -144,8 +144,14 @@ def _kind(source: str) -> str:
 
 
 def _can_be_made(app: App, source: str) -> bool:
-    """Tell whether work can be made for a source: a route may have constraints that no made value fits."""
-    return all(function.route is None or make_request(function, KEYS[0], 1) for function in app.of(source))
+    """Tell whether work can be made for a source.
+
+    A route may have constraints that no made value fits. What is in the queue of an inbox, only the inbox can write.
+    """
+    return all(
+        not function.ordered and (function.route is None or make_request(function, KEYS[0], 1))
+        for function in app.of(source)
+    )
 
 
 def _keys(app: App, source: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from singleton.base.events import tell
 from singleton.functions.guard import Guard
+from singleton.patterns.once.once_guard import OnceGuard
 from tests.broken.breaking import Now, around, bodies, broken, entries
 
 if TYPE_CHECKING:
@@ -168,6 +169,41 @@ def one_in_five_passes_by_the_guard(patch: Patch) -> None:
         return run
 
     around(patch, Guard, "_run", made)
+
+
+@broken("ran without holding the lock", app="helpers")
+def helpers_pass_by_their_guards(patch: Patch) -> None:
+    _passed_by(patch, "write_ledger")
+
+
+@broken("ran without holding the lock", app="helpers")
+def functions_below_a_decorator_that_hides_them_pass_by_their_guards(patch: Patch) -> None:
+    _passed_by(patch, "mail")
+
+
+def _passed_by(patch: Patch, function: str) -> None:
+    now = Now(5)
+
+    def made(real: Any) -> Any:
+        async def run(self: Any, call: Any, body: Any, *args: Any, **more: Any) -> Any:
+            return await (body() if call.function == function and now() else real(self, call, body, *args, **more))
+
+        return run
+
+    around(patch, Guard, "_run", made)
+
+
+@broken("succeeded without passing through its guard", app="helpers")
+def once_answers_what_nobody_has_done(patch: Patch) -> None:
+    now = Now(5)
+
+    def made(real: Any) -> Any:
+        async def run(self: Any, *args: Any, **more: Any) -> Any:
+            return None if now() else await real(self, *args, **more)
+
+        return run
+
+    around(patch, OnceGuard, "_run", made)
 
 
 @broken("ran without holding the lock", "mutex")

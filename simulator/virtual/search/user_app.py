@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.app_model import AppError, HostConfig
 from simulator.host.expected_keys import expected_keys
+from simulator.host.function_plan import inner_records, users_functions
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.bindings import Out, binding_data, queue_input, timer_input
 from simulator.host.triggers.outputs import given_back, queue_name, written
@@ -55,7 +56,7 @@ TRIES: Final = 5
 _OF_FAULTS: Final = (LockLost, LockClosed, LockNotAcquired, StorageError)
 _NUMBERS: Final = ("at_once", "several", "at_least", "max_hold", "max_waiting", "when_full")
 _TOLD: Final = ("name", "trigger", "queue", "guarded", "mode", "on_contention", "lease", "poll", "timeout", "tokens")
-_MORE: Final = ("merges", "away", "listener", *_NUMBERS)
+_MORE: Final = ("merges", "away", "listener", "declared", "once", "decorated", *_NUMBERS)
 """What every world tells of a function: nothing of this machine, and nothing of the real time."""
 
 Own = tuple[tuple[str, str], ...]
@@ -85,7 +86,7 @@ def load(app: str) -> Prepared:
     plans = tuple(plan for plan in prepared.plans if plan.queue is not None or plan.schedule is not None)
     if not plans:
         raise AppError("virtual worlds run functions on timers and storage queues only, and this app has none")
-    WITNESS.watch({plan.function.name: plan.function.call for plan in plans})
+    WITNESS.watch_all(users_functions(plans))
     return replace(prepared, plans=plans)
 
 
@@ -109,6 +110,8 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
     for plan in plans:
         world.accounts[plan.function.name] = Account(messages=plan.queue is not None)
         world.note("world", "function", **_told_of(plan))
+    for guard in inner_records(plans):
+        world.note("world", "guard", **guard)
     world.oracle.callers.know({plan.function.name: _as_judged(plan.guard) for plan in plans if plan.guard is not None})
     world.oracle.callers.apart |= {plan.function.name for plan in plans if plan.guard and plan.guard.limit is not None}
     world.oracle.bounds.know(guard for plan in plans for guard in plan.guards)
@@ -164,7 +167,8 @@ def _messages(world: World, plans: tuple[Plan, ...], own: Own) -> list[Feed]:
         listeners = [function for function in functions if function.queue == queue]
         theirs = [body for name, body in own if name == queue]
         made = (make_body(listeners, world.rng_work.choice(KEYS), number) for number in range(MESSAGES))
-        bodies = _drawn(world, theirs) if own else list(made)
+        sent_by_the_app = any(function.ordered for function in listeners)
+        bodies = _drawn(world, theirs) if own else [] if sent_by_the_app else list(made)
         feeds += [
             Feed(world.rng_work.uniform(0, SECONDS * 0.7), queue, encode(body.encode(), "base64")) for body in bodies
         ]
@@ -186,6 +190,7 @@ def _described(plan: Plan) -> AppFunction:
         trigger=plan.function.trigger_label,
         queue=plan.queue or "",
         guarded=guard is not None,
+        ordered=plan.ordered,
         scope=guard.scope if guard else None,
         paths=guard.template.paths if guard else (),
     )

@@ -188,3 +188,23 @@ def test_two_functions_with_one_body_are_told_apart_by_their_invocations(seen: S
     with seen.witness.invocation("two", "again", "x", {}):
         again("x")
     assert seen.shown() == ["body_entered again two", "body_left again two"]
+
+
+def test_a_guarded_helper_is_seen_inside_its_caller_which_is_followed_on_after_it(seen: Seen) -> None:
+    waits = threading.Event()
+
+    def audit(text: str) -> None: ...
+
+    def ship(msg: str) -> None:
+        audit("shipped")
+        threading.Thread(target=waits.wait, name="left").start()
+        threading.Thread(target=waits.wait, name="singleton-locks").start()  # the library's own, which it keeps
+
+    seen.watch(ship)
+    seen.witness.watch_all([("audit", audit)])
+    with seen.witness.invocation("one", "ship", "x", {}):
+        ship("x")
+    waits.set()
+    order = ["body_entered ship one", "body_entered audit one", "body_left audit one", "body_left ship one"]
+    assert seen.shown() == order
+    assert seen.records[-1][1]["left_running"] == ["thread left"]

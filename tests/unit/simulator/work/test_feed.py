@@ -237,3 +237,9 @@ def test_now_and_then_a_message_is_large_if_faults_are_to_meet_long_bodies() -> 
     assert found(15) == found(60, large=False) == []
     assert found(60, app(orders(None, paths=("QueueTrigger",)))) == []  # the body is the key
     assert found(60, app(orders("large"))) == []
+
+
+def test_nothing_is_made_up_for_the_queue_of_an_inbox() -> None:
+    feeder = Feeder(app(orders(None, "bells", ordered=True), orders()), seed=3, duration=20)
+    assert {message.queue for _, message in play(feeder, 10)} == {"orders"}
+    assert Feeder(app(orders(None, "bells", ordered=True)), seed=3, duration=20).finished(0)

@@ -1,0 +1,51 @@
+"""Guards inside one another, and below a decorator that hides them: helpers, ``@once``, a decorator without wraps."""
+
+import time
+from collections.abc import Callable
+
+import azure.functions as func
+
+from singleton import current_hold, once, singleton
+
+app = func.FunctionApp()
+
+
+def quiet(function: Callable[..., None]) -> Callable[..., None]:
+    def inner(msg: func.QueueMessage) -> None:
+        function(msg)
+
+    inner.__name__ = function.__name__
+    return inner
+
+
+@singleton
+def write_ledger(entry: str) -> None:
+    time.sleep(0.1)
+    current_hold().raise_if_lost()
+
+
+@app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+@singleton(scope="Id")
+def ship(msg: func.QueueMessage) -> None:
+    write_ledger("shipped")
+
+
+@app.timer_trigger(arg_name="timer", schedule="*/5 * * * * *")
+def nightly(timer: func.TimerRequest) -> None:
+    write_ledger("nightly")
+
+
+@app.queue_trigger(arg_name="msg", queue_name="charges", connection="AzureWebJobsStorage")
+@once(key="Number")
+@singleton(scope_id="charges")
+def charge(msg: func.QueueMessage) -> None:
+    time.sleep(0.1)
+    current_hold().raise_if_lost()
+
+
+@app.queue_trigger(arg_name="msg", queue_name="mails", connection="AzureWebJobsStorage")
+@quiet
+@singleton(scope="Id")
+def mail(msg: func.QueueMessage) -> None:
+    time.sleep(0.3)
+    current_hold().raise_if_lost()

@@ -1,0 +1,117 @@
+"""Guards that the host's functions don't carry: of helpers, of `@once`, and below a decorator that hides them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simulator.host.app.app_model import HostConfig
+from simulator.host.expected_keys import expected_keys
+from simulator.host.function_plan import inner_records, users_functions
+from simulator.host.startup import prepare_app
+from simulator.host.triggers.queue import QueueMessage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simulator.host.function_plan import Plan
+    from simulator.host.startup import Prepared
+
+pytestmark = pytest.mark.usefixtures("unchanged_process")
+
+APP = """
+import azure.functions as func
+from singleton import Inbox, InboxMessage, once, ordered, singleton
+
+app = func.FunctionApp()
+inbox = Inbox("orders")
+
+
+def quiet(function):
+    def inner(msg):
+        return function(msg)
+
+    inner.__name__ = function.__name__
+    inner.__annotations__ = {"msg": func.QueueMessage}
+    return inner
+
+
+@app.queue_trigger(arg_name="msg", queue_name="hidden", connection="AzureWebJobsStorage")
+@quiet
+@singleton(scope="Id")
+def ship(msg: func.QueueMessage) -> None:
+    return None
+
+
+@singleton(on_contention="skip")
+def audit(text: str) -> None:
+    return None
+
+
+@app.queue_trigger(arg_name="msg", queue_name="charges", connection="AzureWebJobsStorage")
+@once(key=KEY)
+@singleton
+def charge(msg: func.QueueMessage) -> None:
+    audit("charged")
+
+
+@app.queue_trigger(arg_name="message", queue_name="inbox", connection="AzureWebJobsStorage")
+@ordered(inbox)
+def handle(message: InboxMessage) -> None:
+    return None
+"""
+
+
+def prepared(folder: Path, key: str = "'Id'") -> Prepared:
+    (folder / "function_app.py").write_text(APP.replace("KEY", key), "utf-8")
+    (folder / "host.json").write_text('{"version": "2.0"}', "utf-8")
+    about: dict[str, Any] = {"name": "host", "host_id": "id", "lock_host_id": "id", "timer_every": 0}
+    storage = "UseDevelopmentStorage=true"
+    return prepare_app(HostConfig(app=folder, journal=folder / "j", storage=storage, **about))
+
+
+def plans_of(folder: Path, key: str = "'Id'") -> dict[str, Plan]:
+    return {plan.function.name: plan for plan in prepared(folder, key).plans}
+
+
+def test_a_guard_below_a_decorator_without_wrapped_is_the_guard_of_its_function(tmp_path: Path) -> None:
+    ship = plans_of(tmp_path)["ship"].to_json()
+    assert (ship["guarded"], ship["scope"], ship["decorated"]) == (True, "Id", True)
+
+
+def test_the_users_own_bodies_are_seen_below_every_decorator_and_in_helpers(tmp_path: Path) -> None:
+    plans = prepared(tmp_path).plans
+    seen = {
+        (name, function.__code__.co_qualname) for name, function in users_functions(plans) if name in {"ship", "audit"}
+    }
+    assert seen == {("ship", "ship"), ("audit", "audit")}
+
+
+def test_guards_that_no_function_carries_are_told_apart_with_options_of_their_own(tmp_path: Path) -> None:
+    told = {record["name"]: record["on_contention"] for record in inner_records(prepared(tmp_path).plans)}
+    assert told == {"audit": "skip", "charge (@once)": "wait"}
+
+
+@pytest.mark.parametrize(
+    ("key", "same"), [("'Id'", True), ("'Number'", False), ("'{Id}'", True), ("lambda msg: msg.get_json()['Id']", None)]
+)
+def test_repeats_are_the_calls_with_an_equal_key_of_once(tmp_path: Path, key: str, same: bool | None) -> None:
+    charge = plans_of(tmp_path, key)["charge"]
+    bodies = [f'{{"Id": 7, "Number": {number}}}' for number in (1, 2)]
+    causes = [
+        QueueMessage(id=text[-2], text=text, body=text.encode(), dequeue_count=1, pop_receipt="") for text in bodies
+    ]
+    first, second = (expected_keys(charge, cause, {}, "id").get("once") for cause in causes)
+    assert (None if first is None else first == second) is same
+
+
+def test_the_queue_of_an_inbox_gets_no_made_up_messages_and_the_host_says_that(tmp_path: Path) -> None:
+    ready = prepared(tmp_path)
+    assert {plan.function.name: plan.ordered for plan in ready.plans} == {
+        "ship": False,
+        "charge": False,
+        "handle": True,
+    }
+    (note,) = (note for note in ready.notes if "inbox" in note)
+    assert note.startswith("no messages were made up for 'inbox', the queue of the inbox of 'handle'")
