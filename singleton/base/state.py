@@ -174,10 +174,7 @@ def encoded(value: Json | bytes) -> tuple[str, bytes]:
 
 
 def check_keys(value: object) -> None:
-    """Refuse keys that JSON would turn into text, and perhaps into a text that is there as well: 1 into "1".
-
-    Refuse deep nesting, too, which a reader with more calls on the stack could not read.
-    """
+    """Refuse deep nesting, and keys that JSON would turn into text, perhaps into another key: 1 into "1"."""
     level, depth = [value], 0
     while level := [each for each in level if isinstance(each, (dict, list, tuple))]:
         if (depth := depth + 1) > MOST_NESTED:

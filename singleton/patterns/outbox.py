@@ -20,7 +20,7 @@ from singleton.base.errors import ConfigurationError, LockLost, SingletonError
 from singleton.base.hold import Hold
 from singleton.base.invocation import log as _log
 from singleton.base.invocation import warn_once
-from singleton.base.tasks import to_its_end
+from singleton.base.tasks import deciding, to_its_end
 from singleton.base.words import quoted
 from singleton.patterns.handler_call import told
 from singleton.runtime.calls import at_once
@@ -248,9 +248,10 @@ class OutboxRelay:
             return False
         hold.raise_if_lost()
         try:
-            returned = await (self._send(message) if self._sends_async else self._call(self._send, message))
-            if self.asynchronous and inspect.isawaitable(returned):
-                returned = await returned
+            with deciding("send"):  # an exit, or a panic of a library, is an error of this message only
+                returned = await (self._send(message) if self._sends_async else self._call(self._send, message))
+                if self.asynchronous and inspect.isawaitable(returned):
+                    returned = await returned
         except Exception as error:  # noqa: BLE001 - an error of the user's send
             if isinstance(error, LockLost):  # of the relay's hold, or of another lock which send took
                 hold.raise_if_lost()

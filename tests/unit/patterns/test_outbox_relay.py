@@ -264,6 +264,35 @@ def test_a_hold_without_a_token_is_refused_unless_locking_is_off(engine: Engine,
     assert receiver.got == ["a1"]
 
 
+class PanicError(BaseException):
+    """An error like that of a Rust library (PyO3), which is no ``Exception``."""
+
+
+@pytest.mark.parametrize("sends", ["sync", "async"])
+@pytest.mark.parametrize("error", [SystemExit(3), PanicError("index"), asyncio.CancelledError()], ids=repr)
+async def test_whatever_send_raises_is_the_failure_of_its_message_and_other_keys_go_on(
+    engine: Engine, outbox: SqlOutbox, thread: LockThread, error: BaseException, sends: str
+) -> None:
+    add(engine, outbox, "a1", "b1")
+    receiver = Receiver()
+
+    def send(message: Message) -> None:
+        if message.key == "a":
+            raise error
+        receiver(message)
+
+    async def later(message: Message) -> None:
+        send(message)
+
+    relay = OutboxRelay(outbox, later if sends == "async" else send)
+    if relay.asynchronous:
+        await relay.work(held())
+    else:
+        relay.work(held())
+    assert receiver.got == ["b1"]
+    assert column(engine, outbox.table, "state") == ["pending", "sent"]
+
+
 def test_poison_is_an_error_in_the_log_and_no_body_or_error_is_shown(
     engine: Engine, outbox: SqlOutbox, caplog: pytest.LogCaptureFixture
 ) -> None:
