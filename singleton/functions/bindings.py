@@ -87,7 +87,7 @@ def tool_payload(arguments: Mapping[str, Any], trigger: Trigger) -> Payload:
 
 
 def _called(call: Mapping[str, Any], defaults: Mapping[str, Any]) -> Payload:
-    """Of a tool or a prompt of MCP: its arguments win over the call's other names, such as ``sessionid``."""
+    """Of a tool or a prompt of MCP: arguments win over the other names of the call, such as ``sessionid``."""
     names = FromJson({**call, **defaults, **(call.get("arguments") or {})})
     return Payload(read=lambda: names, layers=(lambda: names,))
 

@@ -124,7 +124,7 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
 
 
 def has_tick(arguments: Mapping[str, Any]) -> bool:
-    """Tell whether one of them is what a timer delivers."""
+    """Tell whether the tick of a timer is among the arguments."""
     return any(map(_is_timer, arguments.values()))
 
 

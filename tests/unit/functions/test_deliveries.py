@@ -133,7 +133,9 @@ def test_a_kafka_event_without_a_key_or_a_value_has_no_scope_by_that() -> None:
 
 
 def test_a_kafka_value_that_looks_like_an_envelope_in_part_is_a_value() -> None:
-    assert scoped(given.kafka_event(b'{"Topic": "theirs", "Value": "v"}'), scope="Topic") == "theirs"
+    event = given.kafka_event(b'{"Topic": "theirs", "Value": "{\\"Id\\": 7}"}')
+    assert scoped(event, scope="Topic") == "theirs"
+    assert "has no property 'Id'; it has 'Topic', 'Value'" in refused(event, scope="Id")
 
 
 def test_metadata_that_is_not_the_json_that_it_says_it_is_does_no_harm() -> None:

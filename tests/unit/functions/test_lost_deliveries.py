@@ -24,6 +24,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "listener": {"mode": "listener"},
     "skip": {"on_contention": "skip"},
     "defer": {"on_contention": "defer"},
+    "conflict": {"on_contention": "conflict"},
+    "chosen conflict": {"on_contention": lambda _: "conflict"},
     "chosen skip": {"on_contention": lambda _: "skip"},
     "chosen defer": {"on_contention": lambda _: "defer"},
 }
@@ -127,17 +129,19 @@ def test_what_another_process_has_is_refused_or_put_back_unless_a_skip_is_declar
     except REFUSED:
         ended = "refused"
     else:
-        assert result is None
-        ended = "put back" if put_back else "skipped"
+        ended = "skipped" if result is None else f"answered {result.status_code}"
+        ended = "put back" if put_back else ended
     answers = delivery.trigger == "httpTrigger" and (known or not isinstance(delivery.given, list))
     skips = not answers if way.endswith("skip") else way == "listener" and name.startswith("timer")
     may = {"skipped"} if skips else {"refused", "put back"}
+    if answers and way.endswith("conflict"):
+        may = {"answered 409"}
     assert ended in may
     assert put_back == ([delivery.given] if ended == "put back" else [])
     assert (ended == "put back") <= (delivery.trigger == "queueTrigger" and known)
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if "skip" not in way])
+@pytest.mark.parametrize("way", ["listener", "defer", "chosen defer"])
 def test_a_queues_message_is_put_back(thread: LockThread, put_back: list[object], way: str) -> None:
     delivery = DELIVERIES["queue message"]
     assert outcome(declared(delivery, way, known=True)(given=delivery.given, context=Context())) is None

@@ -155,6 +155,7 @@ def test_a_policy_is_told_the_id_of_each_kind_of_message_that_has_one() -> None:
         (b'{"Id": false}', False),
         (b'{"Id": " "}', False),
         (b'{"Id": {"a": 1}, "id": "k"}', False),
+        (b'{"Id": "k", "id": {"a": 1}}', False),
         (b'{"id": "", "Id": "k"}', False),
         (b"{'Id': 'k'}", False),
     ],
