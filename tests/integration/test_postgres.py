@@ -180,14 +180,20 @@ def test_a_stale_relay_that_comes_while_its_successor_writes_waits_and_is_refuse
     assert column(engine, outbox.table, "state") == ["pending"]
 
 
-def test_two_relays_that_are_the_first_of_an_outbox_do_not_both_begin(engine: Engine, outbox: SqlOutbox) -> None:
+@pytest.mark.parametrize(("first", "second"), [(1, 2), (1, 1), (0, 0), (2, 1)])
+def test_of_two_relays_that_begin_with_an_outbox_only_a_smaller_token_is_refused(
+    engine: Engine, outbox: SqlOutbox, first: int, second: int
+) -> None:
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
-            outbox._enter(connection, 2)
-            late = pool.submit(outbox.claim, 1, 1)
+            outbox._enter(connection, first)
+            waiting = pool.submit(outbox.claim, second, 1)
             _until_somebody_waits(engine)
-        with pytest.raises(StaleClaim):
-            late.result(60)
+        if second < first:
+            with pytest.raises(StaleClaim, match="a greater token than 1"):
+                waiting.result(60)
+        else:
+            assert waiting.result(60) == []
 
 
 async def test_an_async_driver(database: URL) -> None:

@@ -102,9 +102,10 @@ class _Outbox(Generic[_E]):
             return
         if connection.execute(select(fence.c.token)).first() is None:
             try:
-                connection.execute(insert(fence).values(id=1, token=token))
-            except IntegrityError as error:
-                raise StaleClaim("another relay has just begun with this outbox", reason="stale token") from error
+                with connection.begin_nested():
+                    connection.execute(insert(fence).values(id=1, token=token))
+            except IntegrityError:  # another relay was the first
+                self._enter(connection, token)
             return
         raise StaleClaim(f"{self!r} has seen a greater token than {token}", reason="stale token")
 
