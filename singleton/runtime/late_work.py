@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Collection, Coroutine, Iterable
 from concurrent.futures import Future
 from functools import lru_cache
-from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, NoneType
+from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError
@@ -43,7 +43,7 @@ _DEPTH: Final = 3
 """How deep the containers of a result are looked into."""
 _GENERATORS: Final = (AsyncGeneratorType, CoroutineType, GeneratorType)
 _ADAPTERS: Final = (enumerate, filter, map, zip, *(each for each in vars(itertools).values() if isinstance(each, type)))
-_LINKS: Final = (FrameType, tuple, type(iter(())), *_ADAPTERS)
+_LINKS: Final[tuple[type[Any], ...]] = (tuple, type(iter(())), *_ADAPTERS)
 """Types of the objects between an adapter and the generators which it goes through."""
 STREAMS: Final = frozenset({"EventSourceResponse", "StreamingHttpResponse", "StreamingResponse"})
 """Names of classes: of Starlette and FastAPI, sse-starlette and Django."""
@@ -152,8 +152,10 @@ def _kind(kind: type[Any]) -> str:
 def _is_of_library(method: object, *, in_c: bool) -> bool:
     """Tell whether a package or the standard library has a method; ``in_c``: the answer without Python code."""
     code = getattr(method, "__code__", None)
-    file = "" if code is None else str(code.co_filename)
-    return in_c if code is None else file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
+    if type(code) is not CodeType:  # a mock has a code, too
+        return in_c
+    file = code.co_filename
+    return file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
 
 
 def _names(annotation: Any) -> set[str]:

@@ -17,6 +17,7 @@ import sqlite3
 import tempfile
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
+from unittest.mock import AsyncMock, MagicMock
 
 import azure.functions as func
 import pytest
@@ -340,6 +341,8 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "matches": lambda: re.finditer("a", "a"),
     "a view": {"a": 1}.values,
     "pages or a pool of a package": lambda: of_a_package("Pages"),
+    "a mock": MagicMock,
+    "an async mock": AsyncMock,
     "a range": lambda: range(3),
     "an object": Cart,
     "a function": lambda: rows,
