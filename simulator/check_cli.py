@@ -14,6 +14,7 @@ import click
 
 from simulator.appcheck.command.child import CheckFailed, Unchecked, report_on
 from simulator.appcheck.command.comparison import renamed
+from simulator.appcheck.command.neighbours import timers_of_each
 from simulator.appcheck.command.sarif import sarif
 from simulator.appcheck.command.text_report import lines
 from simulator.appcheck.finding import SEVERITIES
@@ -71,6 +72,7 @@ def check(
         report = report_on(app, settings, patience)
         if against is not None:
             report["findings"] += renamed(report_on(against, settings, patience), report)
+        report["findings"] += timers_of_each(report, app, against)
     except Unchecked as error:
         context.exit(complain(str(error), USAGE))
     except CheckFailed as error:

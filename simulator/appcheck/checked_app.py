@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simulator.appcheck.finding import Place
@@ -113,7 +114,7 @@ class Subject:
         inbox: the inbox of ``@ordered``; None: the function has no such decorator.
         hidden: whether another decorator hides the guards.
         refused: why its declaration is wrong; no guard is known then.
-        code: the user's own, below all decorators; None: what the worker calls is no function.
+        written: the user's own function, below all decorators; None: what the worker calls is no function.
         place: of its ``def``.
         app: the app's settings.
     """
@@ -127,7 +128,7 @@ class Subject:
     inbox: Any
     hidden: bool
     refused: ConfigurationError | None
-    code: CodeType | None
+    written: FunctionType | None
     place: Place
     app: AppSettings
 
@@ -135,6 +136,11 @@ class Subject:
     def is_async(self) -> bool:
         """Whether the worker awaits it, rather than running it in a thread."""
         return inspect.iscoroutinefunction(self.call)
+
+    @property
+    def code(self) -> CodeType | None:
+        """The code that the user wrote; None: what the worker calls is no function."""
+        return None if self.written is None else self.written.__code__
 
     def place_of(self, guard: Guard) -> Place:
         """Return the line of the guard's decorator."""
@@ -200,21 +206,24 @@ def named_values(folder: Path | None) -> Iterator[tuple[str, str, object]]:
                 yield file, name, value
 
 
-def code_of(function: object, folder: Path | None) -> CodeType | None:
-    """Return the code that the user wrote, also where a decorator has wrapped it without a trace; None: there is none.
+def written_in(function: object, folder: Path | None) -> FunctionType | None:
+    """Return the function that the user wrote, also below a decorator that leaves no trace; None: there is none.
 
     Of the functions that may be meant, the user's own is in the app's files, has decorators, and stands in no other
     function.
     """
-    return max(
-        (each.__code__ for each in _inside(function)),
-        key=lambda code: (
-            is_the_apps(code.co_filename, folder),
-            is_decorated(code),
-            "<locals>" not in code.co_qualname,
-        ),
-        default=None,
-    )
+
+    def likely(function: FunctionType) -> tuple[bool, ...]:
+        code = function.__code__
+        return is_the_apps(code.co_filename, folder), is_decorated(code), "<locals>" not in code.co_qualname
+
+    return max(_inside(function), key=likely, default=None)
+
+
+def code_of(function: object, folder: Path | None) -> CodeType | None:
+    """Return the code that the user wrote; None: there is none."""
+    written = written_in(function, folder)
+    return None if written is None else written.__code__
 
 
 def place_of(function: object, folder: Path | None) -> Place:
@@ -225,12 +234,13 @@ def place_of(function: object, folder: Path | None) -> Place:
     return place_of_class(function, folder) or Place("function_app.py", 1)
 
 
-def _inside(call: Any, depth: int = 0) -> Iterator[Callable[..., Any]]:
+def _inside(call: Any, depth: int = 0) -> Iterator[FunctionType]:
     """Yield what the user may have written: the function below all decorators, and the functions in its closure."""
     while isinstance(call, partial):
         call = call.func
     call = inspect.unwrap(call)
-    if hasattr(call, "__code__"):
+    call = getattr(call, "__func__", call)
+    if isinstance(call, FunctionType):
         yield call
     if depth < _DEEPEST:
         for cell in getattr(call, "__closure__", None) or ():
@@ -256,13 +266,31 @@ def _builders(app: Any) -> list[Any]:
     return [each for each in builders if is_builder(each)]
 
 
-def guarded_code(folder: Path | None) -> dict[int, CodeType | None]:
-    """Return the code that the user wrote for each guard of a global of the app's modules, by the guard's ``id``."""
-    found: dict[int, CodeType | None] = {}
-    for _, _, value in named_values(folder):
-        function = user_function(value) if is_builder(value) else value
-        for carrier in _carriers(function):
-            found.update(dict.fromkeys(map(id, _guards(carrier)), code_of(carrier, folder)))
+def built_from(value: object) -> Callable[..., Any] | None:
+    """Return the function in a trigger's builder; None: the value is no builder. No code of the value is run."""
+    if inspect.getattr_static(value, "_function", None) is None or not is_builder(value):
+        return None
+    return user_function(value)
+
+
+class GuardedGlobal(NamedTuple):
+    """A guarded function of the app's modules: the code that the user wrote, and its name for callers.
+
+    ``name`` is empty for the builder of a trigger, which nobody calls.
+    """
+
+    code: CodeType | None
+    name: str
+
+
+def guarded_functions(folder: Path | None) -> dict[int, GuardedGlobal]:
+    """Return the guarded function of each guard of a global of the app's modules, by the guard's ``id``."""
+    found: dict[int, GuardedGlobal] = {}
+    for _, name, value in named_values(folder):
+        inside = built_from(value)
+        for carrier in _carriers(inside or value):
+            guarded = GuardedGlobal(code_of(carrier, folder), "" if inside else name)
+            found.update(dict.fromkeys(map(id, _guards(carrier)), guarded))
     return found
 
 
@@ -272,7 +300,6 @@ def _subject(function: Any, settings: AppSettings) -> Subject:
     assert trigger is not None  # it could be built
     carrier = next(_carriers(call), call)
     name = str(function.get_function_name())
-    code = code_of(carrier, settings.folder)
     return Subject(
         name=name,
         function=function,
@@ -283,7 +310,7 @@ def _subject(function: Any, settings: AppSettings) -> Subject:
         inbox=getattr(carrier, ORDERED_MARK, None),
         hidden=carrier is not call,
         refused=error_of(carrier),
-        code=code,
+        written=written_in(carrier, settings.folder),
         place=place_of(carrier, settings.folder),
         app=settings,
     )

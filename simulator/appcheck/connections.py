@@ -130,7 +130,7 @@ def check_inbox_queue(subject: Subject) -> Iterator[Finding]:
 
 
 def _client_of(value: Any) -> object:
-    """Return the lock client of an inbox; any other value as it is."""
+    """Return the lock client of an inbox; any other value unchanged."""
     inboxes = sys.modules.get("singleton.patterns.ordered.inbox")  # an app without inboxes has not imported it
     return value.service.client if inboxes is not None and isinstance(value, inboxes.Inbox) else value
 

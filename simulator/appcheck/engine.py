@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.appcheck.bodies import check_body
 from simulator.appcheck.check_report import CheckReport, FunctionReport, GuardReport
-from simulator.appcheck.checked_app import code_of, place_of, subjects
+from simulator.appcheck.checked_app import code_of, guarded_functions, place_of, subjects
 from simulator.appcheck.connections import (
     check_bindings,
     check_clients,
@@ -28,7 +29,7 @@ from simulator.appcheck.rules import RULES
 from simulator.appcheck.scopes import check_scope
 from simulator.appcheck.shared_locks import check_names, check_sharing, named_locks
 from simulator.appcheck.source_lines import place_of_guard
-from simulator.appcheck.time_limits import check_times
+from simulator.appcheck.time_limits import check_timer, check_times
 from simulator.appcheck.wrappers import check_wrapping
 from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.layouts.blob_name import digest
@@ -51,7 +52,7 @@ _OF_GUARDS: Final = (
     check_queue,
     check_wrapping,
 )
-_OF_FUNCTIONS: Final = (check_bindings, check_data, check_inbox_queue)
+_OF_FUNCTIONS: Final = (check_bindings, check_body, check_data, check_inbox_queue, check_timer)
 """A finding without a place stands at the ``def``."""
 _NOT_THE_SOURCE: Final = frozenset({"authLevel", "dataType", "methods", "name"})
 
@@ -103,7 +104,8 @@ def check(
         findings += [each.at(subject.name, each.place or subject.place) for each in of_function]
     findings += _refused(found, settings, misdeclared, [each.message for each in findings])
     findings += check_lost(app, found, settings, everywhere=everywhere, empty=not found and not unbuilt)
-    if found and not any(subject.guards or subject.inbox or subject.refused for subject in found):
+    guarded = any(subject.guards or subject.inbox or subject.refused for subject in found)
+    if found and not guarded and not guarded_functions(settings.folder):
         rule = RULES["nothing-guarded"]
         findings.append(rule.broken("none of the app's functions has a guard", place=found[0].place))
     findings = list(dict.fromkeys(findings))

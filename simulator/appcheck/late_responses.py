@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from functools import reduce
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simulator.appcheck.checked_app import is_the_apps
@@ -81,7 +82,7 @@ def _is_of_a_client(decorator: ast.expr, names: dict[str, Any]) -> bool:
 def _value(named: ast.expr, names: dict[str, Any]) -> Any:
     """Return the value of a global name, or of an attribute of it; None: another expression."""
     first, *rest = ast.unparse(named).split(".")
-    return reduce(lambda found, name: getattr(found, name, None), rest, names.get(first))
+    return reduce(lambda found, name: getattr_static(found, name, None), rest, names.get(first))
 
 
 def _late_calls(source: _WrittenFunction) -> Iterator[tuple[ast.Call, str]]:
@@ -91,7 +92,8 @@ def _late_calls(source: _WrittenFunction) -> Iterator[tuple[ast.Call, str]]:
         node = unread.pop()
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func).rpartition(".")[2]
-            classes = [each.__name__ for each in getattr(_value(node.func, source.names), "__mro__", ())]
+            called = _value(node.func, source.names)
+            classes = [each.__name__ for each in called.__mro__] if isinstance(called, type) else []
             if not STREAMS.isdisjoint([name, *classes]):
                 yield node, name
             elif any(each.endswith("Response") for each in [name, *classes]) and any(map(_is_task, node.keywords)):

@@ -64,7 +64,7 @@ class LockPlace(NamedTuple):
 
     @property
     def folded_identity(self) -> str:
-        """The same hash for names of properties that differ in their case, where the lock is the same."""
+        """A hash for equal locks also where a template writes a property's name in another case."""
         return self._digest(self.folded)
 
     def _digest(self, parts: tuple[str, ...]) -> str:
@@ -146,7 +146,7 @@ def _templated(guard: Declaration, app: AppSettings, marks: _Marks) -> str:
 
 
 def _folded(text: str) -> str:
-    """Return a template with its names in lower case: they stand for a property in any case."""
+    """Return a template with lower-case names: the case of a property's name does not count in a message."""
 
     def lowered(found: re.Match[str]) -> str:
         name, colon, pattern = found[0].partition(":")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simulator.appcheck.checked_app import guarded_code, is_the_apps, unregistered
+from simulator.appcheck.checked_app import code_of, guarded_functions, is_the_apps, named_values, unregistered
 from simulator.appcheck.rules import RULES
-from simulator.appcheck.source_lines import place_of_function, place_of_guard
+from simulator.appcheck.source_lines import names_used_in, place_of_function, place_of_guard
 from singleton.decorator import declared_guards
 
 if TYPE_CHECKING:
@@ -35,20 +35,26 @@ def check_lost(
 
 
 def _guarded(found: Sequence[Subject], told: set[Place], app: AppSettings, *, everywhere: bool) -> Iterator[Finding]:
-    written = guarded_code(app.folder)
+    written, used = guarded_functions(app.folder), _names_used(app)
     files = {subject.code.co_filename for subject in found if subject.code is not None}
     for guard in declared_guards():
-        code = written.get(id(guard), guard.code)
-        if code is None or (place := place_of_function(code, app.folder)) in told:
+        code, name = written.get(id(guard), (code_of(guard.written, app.folder), guard.function))
+        if code is None or name in used or (place := place_of_function(code, app.folder)) in told:
             continue
         if code.co_filename in files or (everywhere and is_the_apps(code.co_filename, app.folder)):
             told.add(place)
             yield RULES["guard-without-function"].broken(
                 f"{guard.function} is guarded, and it is none of the app's functions: it has no trigger, or its "
-                "blueprint is not registered. Give it a trigger, or remove @singleton",
+                "blueprint is not registered, and nothing calls it. Give it a trigger, or remove @singleton",
                 guard.function,
                 place_of_guard(code, guard.decorator, guard.mode, app.folder),
             )
+
+
+def _names_used(app: AppSettings) -> set[str]:
+    """Return the names that the app's modules use: a guarded function with one of them may well be called."""
+    files = {file for file, _, _ in named_values(app.folder)}
+    return {name for file in files for name in names_used_in(file)}
 
 
 def _unregistered(others: Sequence[tuple[str, Place]], told: set[Place], rule: str, which: str) -> Iterator[Finding]:

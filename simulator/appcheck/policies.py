@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _NO_MESSAGES: Final = ("str", "bytes", "dict")
 _DROPPING: Final = (QUEUE, "serviceBusTrigger")
+_WARMUP: Final = "warmupTrigger"
 _LISTENING: Final = (QUEUE, TIMER)
 
 
@@ -45,6 +46,11 @@ def check_policy(subject: Subject, guard: Guard) -> Iterator[Finding]:
         yield from _deferring(subject, guard)
     elif guard.mode == "listener":
         yield from _listening(subject, guard)
+    if subject.trigger.type == _WARMUP:
+        yield RULES["guarded-warm-up"].broken(
+            f"a warmup trigger prepares the instance that starts, and {guard.decorator} lets one instance prepare "
+            "itself at a time: the others are late, or start cold. Remove it"
+        )
     if guard.on_contention == "skip" and subject.trigger.type in _DROPPING:
         yield RULES["skip-drops-message"].broken(
             "on_contention='skip' ends an invocation as a success, so a message whose lock is busy is deleted "

@@ -40,10 +40,24 @@ def place_of_guard(code: CodeType, decorator: str, mode: Mode, folder: Path | No
     return Place.of(code.co_filename, modes[0].lineno, folder)
 
 
+def definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the function of this code: its first line, decorators included, is the first line of the code."""
+    for each in functions_in(code.co_filename):
+        first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
+        if first == code.co_firstlineno and each.name == code.co_name:
+            return each
+    return None
+
+
 def is_decorated(code: CodeType) -> bool:
     """Tell whether a function has decorators in its source, beside the one that makes a wrapper look like another."""
     found = definition(code)
-    return found is not None and any(_name(each) != "wraps" for each in found.decorator_list)
+    return found is not None and decorators_of(found) - {"wraps"} != set()
+
+
+def decorators_of(definition: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Return the names of a function's decorators, without the modules before them."""
+    return {_name(each) for each in definition.decorator_list}
 
 
 def place_of_class(given: object, folder: Path | None) -> Place | None:
@@ -88,29 +102,24 @@ def place_of_name(file: str, name: str, folder: Path | None) -> Place:
     return Place.of(file, at, folder)
 
 
-def definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Return the function of this code: its first line, decorators included, is the first line of the code."""
-    for each in functions_in(code.co_filename):
-        first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
-        if first == code.co_firstlineno and each.name == code.co_name:
-            return each
-    return None
+@lru_cache(32)
+def functions_in(file: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    """Return the functions in a file, also those in others; none where it can't be read."""
+    return tuple(each for each in _nodes(file) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @lru_cache(32)
-def functions_in(file: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
-    """Return the functions in a file; none, if the file can't be read."""
+def names_used_in(file: str) -> frozenset[str]:
+    """Return the names of variables and attributes that a module uses."""
+    variables = {each.id for each in _nodes(file) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+    return frozenset(variables | {each.attr for each in _nodes(file) if isinstance(each, ast.Attribute)})
+
+
+def _nodes(file: str) -> Iterator[ast.AST]:
     try:
-        tree = ast.parse(Path(file).read_bytes())
+        return ast.walk(ast.parse(Path(file).read_bytes()))
     except (OSError, SyntaxError, ValueError):
-        return ()
-    return tuple(_walk(tree))
-
-
-def _walk(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+        return iter(())
 
 
 def _name(decorator: ast.expr) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.appcheck.queue_triggers import lock_renewal
 from simulator.appcheck.rules import RULES
-from simulator.appcheck.timer_schedule import shortest_pause
+from simulator.appcheck.timer_schedule import shortest_pause, unmeant_star
 from singleton.base.appsettings import setting
 from singleton.functions.triggers import TIMER, is_http
 from singleton.functions.wait_limit import WaitLimit
@@ -16,7 +16,7 @@ from singleton.settings.durations import in_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.appcheck.checked_app import AppSettings, Subject
+    from simulator.appcheck.checked_app import Subject
     from simulator.appcheck.finding import Finding
     from singleton.functions.guard import Guard
 
@@ -40,6 +40,26 @@ def patience(guard: Guard) -> float | None:
 def waits_without_end(guard: Guard) -> bool:
     """Tell whether an invocation waits without a limit, for as long as the invocation may last."""
     return guard.waits is None and guard.layout.attempts is None
+
+
+def check_timer(subject: Subject) -> Iterator[Finding]:
+    """Yield the timers that tick more often than is meant."""
+    if subject.trigger.type != TIMER:
+        return
+    settings, guards = subject.trigger.settings, [each for each in subject.guards if each.mode == "function"]
+    schedule = _schedule(subject)
+    unit = None if schedule is None else unmeant_star(schedule)
+    if unit is not None:
+        yield RULES["timer-ticks-often"].broken(
+            f"the schedule {schedule!r} has * for the {unit}s: the timer ticks each {unit} of the times that the other "
+            f"fields name. Write 0 for the {unit}s, for one tick at each of these times"
+        )
+    if guards and str(settings.get("runOnStartup")).lower() == "true":
+        yield RULES["run-on-startup"].broken(
+            f"run_on_startup=True ticks at each start of the app, of each instance that scales out, and after each "
+            f"deployment. {guards[0].decorator} keeps these runs from one another, and not from doing the work again. "
+            "Leave it out; or have the body look up when the work was last done, in current_hold().state"
+        )
 
 
 def check_times(subject: Subject, guard: Guard) -> Iterator[Finding]:
@@ -94,7 +114,8 @@ def _on_http(guard: Guard) -> Iterator[Finding]:
 
 
 def _on_timer(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    pause, waits = _pause(subject), patience(guard)
+    schedule, waits = _schedule(subject), patience(guard)
+    pause = None if schedule is None else shortest_pause(schedule)
     if pause is None:
         return
     if waits_without_end(guard) and waits is None and pause < _OFTEN:
@@ -114,14 +135,10 @@ def _on_timer(subject: Subject, guard: Guard) -> Iterator[Finding]:
         )
 
 
-def _pause(subject: Subject) -> float | None:
-    """Return the shortest time between two ticks; None: not known."""
-    text = _filled(str(subject.trigger.settings.get("schedule") or ""), subject.app)
-    return None if text is None else shortest_pause(text)
-
-
-def _filled(text: str, app: AppSettings) -> str | None:
-    values = {name: setting(app.values, name) for name in re.findall(r"%([^%]+)%", text)}
+def _schedule(subject: Subject) -> str | None:
+    """Return the timer's schedule, its settings filled in; None: a setting is not known."""
+    text = str(subject.trigger.settings.get("schedule") or "")
+    values = {name: setting(subject.app.values, name) for name in re.findall(r"%([^%]+)%", text)}
     if None in values.values():
         return None
     return re.sub(r"%([^%]+)%", lambda match: values[match[1]] or "", text)

@@ -35,6 +35,28 @@ def shortest_pause(schedule: str) -> float | None:
     return float(min(later - earlier for earlier, later in pairwise([*ticks, ticks[0] + _DAY])))
 
 
+def unmeant_star(schedule: str) -> str | None:
+    """Return ``second`` or ``minute`` where a ``*`` makes a timer tick in each, though a later field says how often.
+
+    Each second is never meant beside a field for minutes or hours; each minute may be meant beside an hour, and not
+    beside a step of hours.
+
+    >>> unmeant_star("* */15 * * * *"), unmeant_star("* */2 * * *"), unmeant_star("0 */15 * * * *")
+    ('second', 'minute', None)
+    """
+    fields = schedule.split()
+    fields = ["0", *fields] if len(fields) == 5 else fields
+    if len(fields) != 6:
+        return None
+    try:
+        seconds, minutes, hours = (len(_values(field, most)) for field, most in zip(fields, _FIELDS, strict=False))
+    except ValueError:
+        return None
+    if seconds == 60 and (minutes, hours) != (60, 24):
+        return "second"
+    return "minute" if minutes == 60 and "/" in fields[2] and hours != 24 else None
+
+
 def _span(text: str) -> float | None:
     try:
         return parse_timespan(text) or None

@@ -33,9 +33,7 @@ def check_wrapping(subject: Subject, guard: Guard) -> Iterator[Finding]:
             f"so {guard.decorator} knows neither its trigger nor its invocation. Use functools.wraps there, or put "
             f"{guard.decorator} above all others"
         )
-    users = guard.code
-    is_coroutine = users is not None and bool(users.co_flags & inspect.CO_COROUTINE)
-    if is_coroutine and not subject.is_async:
+    if inspect.iscoroutinefunction(guard.written) and not subject.is_async:
         yield RULES["sync-wrapper-around-async"].broken(
             f"{guard.function} is async, and a decorator makes a plain function of it: if that returns the "
             f"coroutine, each invocation fails. Put {guard.decorator} right above the async def"

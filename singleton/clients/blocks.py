@@ -74,7 +74,7 @@ def _skip(function: Callable[..., Any], block: _BaseBlock[Any]) -> None:
     called = getattr(function, "__qualname__", repr(function))
     who, whose = block.refusal.who_has if block.refusal else ("somebody else", "")
     _log.info("%s skipped: %s has lock %s%s", called, who, block.name, whose, extra={"lock": block.name})
-    leave_out(getattr(inspect.unwrap(function), "__code__", None))
+    leave_out(inspect.unwrap(function))
 
 
 def _check(lock: str, function: object, *, is_async: bool) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from dataclasses import dataclass, fields, replace
@@ -18,7 +19,7 @@ from singleton.base.kinds import LayoutName, Level, Mode, WhenFull
 from singleton.base.words import did_you_mean, quoted
 from singleton.functions.guard import Guard
 from singleton.functions.misdeclaration import concerning_the_app, options_of_app
-from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
+from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy
 from singleton.layouts.blob_name import hashed_scope
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
@@ -308,7 +309,7 @@ def guard_by(
         "template": ScopeTemplate(given.scope_id, dotnet=laid.dotnet),
         "also": None,
         "find_trigger": trigger,
-        "code": users_code(target),
+        "written": inspect.unwrap(target),
         "own": (*given.options,),
     }
     if given.mode == "listener":

@@ -23,7 +23,6 @@ from singleton.scopes.template import BoundNames, value_at
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import CodeType
 
     from singleton.base.kinds import Level, Mode
     from singleton.functions.contention import OnContention, Policy
@@ -194,7 +193,7 @@ def _the_only_one(name: str, batch: Sequence[Any]) -> Any:
 class Declaration:
     """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are the options of this function.
 
-    ``code`` is the function's as the user wrote it. ``own`` are the options given for this function alone.
+    ``written``: the function below all decorators that leave a trace. ``own``: the options of this function alone.
     """
 
     function: str
@@ -217,7 +216,7 @@ class Declaration:
     when_full: Policy = "raise"
     also: Declaration | None = None
     find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
-    code: CodeType | None = field(default=None, repr=False, compare=False)
+    written: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
     own: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     decorator: ClassVar[str] = "@singleton"

@@ -121,14 +121,14 @@ class Guard(Declaration):
             tell_failed(call, error)
             raise
         if not isinstance(hold, Hold):
-            leave_out(self.code)
+            leave_out(self.written)
             return hold
         try:
             return await self._held(locks, hold, call, body, cancel=cancel)
         except Exception as error:
             # The host does not count for messages that were put back. The lock is given back by now.
             if self._puts_back(self.trigger) and await self._deferring.failed(call, error, locks):
-                return leave_out(self.code)
+                return leave_out(self.written)
             raise
 
     async def _held(

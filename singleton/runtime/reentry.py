@@ -83,13 +83,13 @@ REENTRY: Final = "reentry"
 """``reason`` of a ``LockNotAcquired`` whose caller would wait for a block of its own."""
 _nesting: ContextVar[Nesting | None] = ContextVar("singleton_nesting", default=None)
 left_out: Final[ContextVar[list[object] | None]] = ContextVar("singleton_left_out", default=None)
-"""For ``@once`` above: code of the functions whose calls ended without the body, or with a body that is repeated."""
+"""For ``@once`` above: the functions whose calls ended without the body, or with a body that is repeated."""
 
 
-def leave_out(code: object) -> None:
-    """Tell ``@once`` above that the call of the function with this code has no result."""
+def leave_out(function: object) -> None:
+    """Tell ``@once`` above that this call of the function has no result."""
     if (calls := left_out.get()) is not None:
-        calls.append(code)
+        calls.append(function)
 
 
 class BodyContext:

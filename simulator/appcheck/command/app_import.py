@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simulator.appcheck.check_report import CheckReport
-from simulator.appcheck.checked_app import AppSettings, subjects, unregistered, without_this_machine
+from simulator.appcheck.checked_app import AppSettings, is_the_apps, subjects, unregistered, without_this_machine
 from simulator.appcheck.command.child import UNWRITTEN
 from simulator.appcheck.command.settings_file import app_settings
 from simulator.appcheck.engine import check
@@ -140,6 +140,7 @@ def _unknown_argument(error: AppError, app: Path) -> Finding | None:
     said = str(cause)
     outside = [each for each in frames if Path(each.filename).parts[-2:] not in _REFUSING]
     places = [each for each in reversed(outside) if not each.filename.startswith("<")]
+    places.sort(key=lambda each: not is_the_apps(each.filename, app))  # a library may have passed the argument on
     place = next((Place.of(each.filename, each.lineno or 1, app) for each in places), Place("function_app.py", 1))
     said += "" if said.endswith("?") else "."
     return RULES["unknown-argument"].broken(f"{said} The app does not import, so nothing else was checked", "", place)

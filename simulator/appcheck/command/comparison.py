@@ -101,7 +101,7 @@ def _scope(guard: Mapping[str, Any]) -> list[str]:
 
 
 def _hashes(guard: Mapping[str, Any], which: str = "") -> set[str]:
-    """Return the hashes of the lock, or of its old name: one of them is equal for an equal lock."""
+    """Return the hashes of a guard's lock, or with ``also_`` of the old name. Equal locks share a hash."""
     return {guard[f"{which}identity"], guard[f"{which}folded_identity"]} - {None}
 
 

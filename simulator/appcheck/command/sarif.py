@@ -60,7 +60,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
 def _result(finding: Mapping[str, Any], numbers: Mapping[str, int], prefix: Path, app: Path) -> dict[str, Any]:
     # Code scanning drops results without a place.
     usual = "host.json" if (app / "host.json").is_file() else "function_app.py"
-    uri = quote((prefix / (finding["file"] or usual)).as_posix())
+    outside = finding["file"] is None or Path(finding["file"]).is_absolute()  # a package's file is in no repository
+    uri = quote((prefix / (usual if outside else finding["file"])).as_posix())
     whose = f"{finding['function']}: " if finding["function"] else ""
     told = "\n".join((finding["id"], uri, finding["function"] or "", finding["message"]))
     return {
@@ -72,7 +73,7 @@ def _result(finding: Mapping[str, Any], numbers: Mapping[str, int], prefix: Path
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": uri, "uriBaseId": "%SRCROOT%"},
-                    "region": {"startLine": finding["line"] or 1},
+                    "region": {"startLine": 1 if outside else finding["line"]},
                 }
             }
         ],

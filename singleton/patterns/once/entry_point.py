@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
@@ -18,7 +19,6 @@ from singleton.functions.triggers import (
     is_under_mcp_tool,
     refuse_policy,
     refuse_replayed,
-    users_code,
 )
 from singleton.patterns.once.keys import Key
 from singleton.patterns.once.once_guard import OnceGuard, OnceLayout
@@ -56,7 +56,7 @@ def declaring(
             layout=OnceLayout(),
             template=ScopeTemplate(""),
             find_trigger=trigger,
-            code=users_code(target),
+            written=inspect.unwrap(target),
             key=Key(key),
             keep=seconds(keep, "keep", above=0),
         )

@@ -124,7 +124,7 @@ class OnceGuard(Guard):
             result = refused = error  # its body ran, and a repeat must not run it again
         finally:
             left_out.reset(above)
-        if any(code is self.code for code in undone):  # a lock below skipped the call, or put its message back
+        if any(each is self.written for each in undone):  # a lock below skipped the call, or put its message back
             return result
         outputs = {name: output.get() for name, output in _outputs(call.arguments) if output.get() is not None}
         kept, outcome = kept_as(result, outputs, found.service_time + self.keep)

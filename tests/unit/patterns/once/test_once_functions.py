@@ -15,6 +15,7 @@ import pytest
 
 from singleton import (
     ConfigurationError,
+    LockClient,
     LockLost,
     LockNotAcquired,
     ResultNotKept,
@@ -623,3 +624,45 @@ def test_a_misdeclared_one_fails_at_its_calls_in_a_worker(thread: LockThread, mo
     assert once(key="Id")(broken) is broken
     with pytest.raises(ConfigurationError, match="key is ''"):
         broken(msg="x")
+
+
+def test_another_function_below_the_same_decorator_may_skip_and_the_work_is_done() -> None:
+    def without_a_trace(function: Callable[[str], object]) -> Callable[[str], object]:
+        def inner(msg: str) -> object:
+            return function(msg)
+
+        return inner
+
+    ran: list[str] = []
+
+    def refresh(_: str) -> None:
+        ran.append("refreshed")
+
+    refresh_alone = one_at_a_time(on_contention="skip", name="refresh")(without_a_trace(refresh))
+
+    def pay(msg: str) -> str:
+        refresh_alone(msg)
+        ran.append("paid")
+        return "a receipt"
+
+    pay_once = once(key="Id")(without_a_trace(pay))
+    with memory_locks(), held_elsewhere(refresh_alone, '{"Id": 7}'):
+        assert [pay_once('{"Id": 7}') for _ in range(2)] == ["a receipt"] * 2
+    assert ran == ["paid"]
+
+
+def test_work_that_a_try_lock_below_skipped_is_not_done() -> None:
+    ran: list[str] = []
+    locks = LockClient("UseDevelopmentStorage=true")
+
+    @once(key="Id")
+    @locks.try_lock("ledger")
+    def pay(msg: str) -> str:
+        ran.append(msg)
+        return "a receipt"
+
+    with memory_locks():
+        with held_elsewhere("ledger"):
+            assert pay('{"Id": 7}') is None
+        assert [pay('{"Id": 7}') for _ in range(2)] == ["a receipt"] * 2
+    assert len(ran) == 1

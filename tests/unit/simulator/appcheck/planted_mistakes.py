@@ -28,7 +28,7 @@ class Planted:
     line: str = ""
 
 
-def _queue(arguments: str, body: str = "def ship(msg: func.QueueMessage) -> None: ...", **binding: str) -> str:
+def queue(arguments: str, body: str = "def ship(msg: func.QueueMessage) -> None: ...", **binding: str) -> str:
     given = ", ".join(f"{name}={value}" for name, value in binding.items())
     return f"@queue({given})\n@singleton({arguments})\n{body}\n"
 
@@ -38,7 +38,7 @@ def _ordered(inbox: str, trigger: str = "queue(arg_name='message')") -> str:
     return f"from singleton import Inbox, InboxMessage, ordered\ninbox = {inbox}\n@{trigger}\n@ordered(inbox)\n{body}\n"
 
 
-def _timer(arguments: str, schedule: str = "0 */5 * * * *", **binding: str) -> str:
+def timer(arguments: str, schedule: str = "0 */5 * * * *", **binding: str) -> str:
     given = "".join(f", {name}={value}" for name, value in binding.items())
     body = "def tidy(clock: func.TimerRequest) -> None: ..."
     return f"@timer(schedule={schedule!r}{given})\n@singleton({arguments})\n{body}\n"
@@ -138,7 +138,7 @@ PLANTED: Final = (
     Planted(
         name="conflict on a queue",
         finds=("conflict-without-http",),
-        code=_queue("on_contention='conflict'"),
+        code=queue("on_contention='conflict'"),
         says="answers HTTP requests, and ship has a queueTrigger",
         line="@singleton",
     ),
@@ -166,7 +166,7 @@ PLANTED: Final = (
     Planted(
         name="defer on a timer",
         finds=("defer-on-trigger",),
-        code=_timer('on_contention="defer"'),
+        code=timer('on_contention="defer"'),
         says="its trigger is a timerTrigger",
     ),
     Planted(
@@ -182,7 +182,7 @@ PLANTED: Final = (
     Planted(
         name="defer without the message",
         finds=("defer-without-message",),
-        code=_queue(_DEFER, "def ship(msg: str) -> None: ..."),
+        code=queue(_DEFER, "def ship(msg: str) -> None: ..."),
         says="the parameter msg is a str",
     ),
     Planted(
@@ -201,8 +201,8 @@ PLANTED: Final = (
         """,
         says="the decorator logged hides ship",
     ),
-    Planted(name="scope on a timer", finds=("scope-on-timer",), code=_timer('scope="Id"'), says="scope='Id'"),
-    Planted(name="placeholder on a timer", finds=("scope-on-timer",), code=_timer('scope_id="{Region}"')),
+    Planted(name="scope on a timer", finds=("scope-on-timer",), code=timer('scope="Id"'), says="scope='Id'"),
+    Planted(name="placeholder on a timer", finds=("scope-on-timer",), code=timer('scope_id="{Region}"')),
     Planted(
         name="once on a timer",
         finds=("scope-on-timer",),
@@ -231,50 +231,50 @@ PLANTED: Final = (
     Planted(
         name="an unset setting in a scope",
         finds=("setting-unset",),
-        code=_queue('scope_id="%REGION%-{Id}"'),
+        code=queue('scope_id="%REGION%-{Id}"'),
         says="there is no app setting REGION",
     ),
     Planted(
         name="an unset setting in a schedule",
         finds=("setting-unset",),
-        code=_timer("", "%SCHEDULE%"),
+        code=timer("", "%SCHEDULE%"),
         says="there is no app setting SCHEDULE",
     ),
     Planted(
         name="an unset connection of a lock",
         finds=("connection-unset",),
-        code=_queue('connection="Locks"'),
+        code=queue('connection="Locks"'),
         says="there is no app setting Locks",
     ),
     Planted(
         name="an unset connection of a trigger",
         finds=("connection-unset",),
-        code=_queue("", connection='"Orders"'),
+        code=queue("", connection='"Orders"'),
     ),
     Planted(
         name="an unset setting of an output that has another name for it",
         finds=("connection-unset",),
         code='@app.event_grid_output(arg_name="note", topic_endpoint_uri="Uri", topic_key_setting="Key")\n'
-        + _queue("", "def ship(msg: func.QueueMessage, note: func.Out[str]) -> None: ..."),
+        + queue("", "def ship(msg: func.QueueMessage, note: func.Out[str]) -> None: ..."),
         says="there is no app setting Key. Set it to the key of the topic",
     ),
     Planted(
         name="a key in the source of a trigger",
         finds=("connection-string-in-code",),
-        code=_queue("", connection='"AccountName=orders;AccountKey=c2VjcmV0"'),
+        code=queue("", connection='"AccountName=orders;AccountKey=c2VjcmV0"'),
         says="The host looks for an app setting of this name",
     ),
     Planted(
         name="a connection that is no connection string",
         finds=("connection-wrong",),
-        code=_queue('connection="Locks"'),
+        code=queue('connection="Locks"'),
         settings={"Locks": "AccountName=orders"},
         says="has no key",
     ),
     Planted(
         name="a trigger whose connection has blobs only, so that no message can be put back",
         finds=("connection-wrong",),
-        code=_queue(_DEFER, connection='"Orders"'),
+        code=queue(_DEFER, connection='"Orders"'),
         settings={
             "Orders__serviceUri": "https://orders.blob.core.windows.net",
             "Orders__credential": "managedidentity",
@@ -285,21 +285,21 @@ PLANTED: Final = (
     Planted(
         name="a client of the module without its setting",
         finds=("connection-unset",),
-        code="from singleton import LockClient\nlocks = LockClient('Orders')\n" + _queue(""),
+        code="from singleton import LockClient\nlocks = LockClient('Orders')\n" + queue(""),
         says="locks: connection 'Orders': there is no app setting AzureWebJobsOrders or Orders",
         line="locks = LockClient",
     ),
     Planted(
         name="a client of the module with a wrong setting",
         finds=("connection-wrong",),
-        code="from singleton import AsyncLockClient\nlocks = AsyncLockClient('Orders')\n" + _queue(""),
+        code="from singleton import AsyncLockClient\nlocks = AsyncLockClient('Orders')\n" + queue(""),
         settings={"Orders": "AccountName=orders"},
         line="locks = AsyncLockClient",
     ),
     Planted(
         name="pods with locks of their own",
         finds=("host-id-of-pod",),
-        code=_queue('scope="Id"'),
+        code=queue('scope="Id"'),
         settings={
             "AzureWebJobsStorage": "AccountName=orders;AccountKey=c2VjcmV0",
             "KUBERNETES_SERVICE_HOST": "10.0.0.1",
@@ -310,44 +310,44 @@ PLANTED: Final = (
     Planted(
         name="a key in the source",
         finds=("connection-string-in-code",),
-        code=_queue('connection="AccountName=orders;AccountKey=c2VjcmV0"'),
+        code=queue('connection="AccountName=orders;AccountKey=c2VjcmV0"'),
     ),
     Planted(
         name="a wait beyond functionTimeout",
         finds=("timeout-beyond-function-timeout",),
-        code=_queue("timeout=600"),
+        code=queue("timeout=600"),
         host={"functionTimeout": "00:05:00"},
         says="600 seconds",
     ),
     Planted(
         name="a wait of the app beyond the plan's default",
         finds=("timeout-beyond-function-timeout",),
-        code=_queue('scope="Id"'),
+        code=queue('scope="Id"'),
         host=_options(lockAcquisitionTimeout="00:06:00"),
         settings={"WEBSITE_SKU": "Dynamic"},
     ),
     Planted(
         name="max_hold beyond functionTimeout",
         finds=("max-hold-beyond-function-timeout",),
-        code=_timer("max_hold=900"),
+        code=timer("max_hold=900"),
         host={"functionTimeout": "00:10:00"},
     ),
     Planted(
         name="at_least beyond functionTimeout",
         finds=("at-least-beyond-function-timeout",),
-        code=_queue("at_least=400"),
+        code=queue("at_least=400"),
         host={"functionTimeout": "00:05:00"},
     ),
     Planted(
         name="at_least beyond the timer's period",
         finds=("at-least-beyond-period",),
-        code=_timer("at_least=400, on_contention='skip'"),
+        code=timer("at_least=400, on_contention='skip'"),
         says="300 seconds",
     ),
     Planted(
         name="a wait beyond the timer's period",
         finds=("timer-wait-beyond-period",),
-        code=_timer("timeout=60", "*/30 * * * * *"),
+        code=timer("timeout=60", "*/30 * * * * *"),
     ),
     Planted(name="HTTP waits too long", finds=("http-wait-beyond-230-s",), code=_http("timeout=300")),
     Planted(
@@ -358,37 +358,37 @@ PLANTED: Final = (
     Planted(
         name="raise with one dequeue",
         finds=("raise-with-one-dequeue",),
-        code=_queue('scope="Id", on_contention="raise"'),
+        code=queue('scope="Id", on_contention="raise"'),
         host={"extensions": {"queues": {"maxDequeueCount": 1}}},
     ),
     Planted(
         name="a lease beyond functionTimeout",
         finds=("lock-period-beyond-function-timeout",),
-        code=_timer("lock_period=60"),
+        code=timer("lock_period=60"),
         host={"functionTimeout": "00:00:30"},
     ),
     Planted(
         name="tries that end before a crashed holder's lease",
         finds=("wait-runs-out",),
-        code=_queue("timeout=2"),
+        code=queue("timeout=2"),
         says="for 10 seconds in all",
     ),
     Planted(
         name="tries that end before at_least does",
         finds=("wait-runs-out",),
-        code=_queue("timeout=10, at_least=120"),
+        code=queue("timeout=10, at_least=120"),
         host={"extensions": {"queues": {"visibilityTimeout": "00:00:10"}}},
         says="for 90 seconds in all",
     ),
     Planted(
         name="locks that differ by case",
         finds=("locks-differ-by-case",),
-        code=_queue('scope_id="Imports", level="host"') + _timer('scope_id="imports", level="host"'),
+        code=queue('scope_id="Imports", level="host"') + timer('scope_id="imports", level="host"'),
     ),
     Planted(
         name="seconds without colons",
         finds=("queue-option-in-days",),
-        code=_queue(""),
+        code=queue(""),
         host={"extensions": {"queues": {"visibilityTimeout": 30}}},
         says='Write "00:00:30" if seconds are meant',
         line='"visibilityTimeout": 30',
@@ -396,7 +396,7 @@ PLANTED: Final = (
     Planted(
         name="waiters on few threads",
         finds=("waiters-fill-thread-pool",),
-        code=_queue('scope="Id"'),
+        code=queue('scope="Id"'),
         settings={"PYTHON_THREADPOOL_THREAD_COUNT": "8"},
         says="24 invocations at a time",
     ),
@@ -432,25 +432,25 @@ def read(blob: func.InputStream) -> None: ...
     Planted(
         name="a setting of a layout that is out of its range",
         finds=("option-refused",),
-        code=_queue('scope="Id", layout="dequeueable"'),
+        code=queue('scope="Id", layout="dequeueable"'),
         settings={"Dequeueable__Singleton__MaxRetries": "99"},
     ),
     Planted(
         name="a listener with two worker processes",
         finds=("listener-with-worker-processes",),
-        code=_timer('mode="listener"'),
+        code=timer('mode="listener"'),
         settings={"FUNCTIONS_WORKER_PROCESS_COUNT": "2"},
     ),
     Planted(name="a listener on HTTP", finds=("listener-on-trigger",), code=_http('mode="listener"')),
     Planted(
         name="a listener for the lock of the host's own timer",
         finds=("listener-of-the-host",),
-        code=_timer('mode="listener", layout="webjobs"'),
+        code=timer('mode="listener", layout="webjobs"'),
     ),
     Planted(
         name="a guard without a trigger",
         finds=("guard-without-function",),
-        code=f"@singleton\ndef helper() -> None: ...\n{_timer('')}",
+        code=f"@singleton\ndef helper() -> None: ...\n{timer('')}",
         says="helper is guarded",
     ),
     Planted(
@@ -461,7 +461,7 @@ blueprint = func.Blueprint()
 @blueprint.timer_trigger(arg_name="clock", schedule="0 0 3 * * *")
 @singleton
 def nightly(clock: func.TimerRequest) -> None: ...
-{_timer("")}""",
+{timer("")}""",
     ),
     Planted(
         name="a plain wrapper around an async function",
@@ -482,29 +482,29 @@ def nightly(clock: func.TimerRequest) -> None: ...
     Planted(
         name="one name for two functions",
         finds=("same-lock",),
-        code=_queue('name="ship"') + _timer('name="ship"'),
+        code=queue('name="ship"') + timer('name="ship"'),
         says="ship and tidy",
     ),
     Planted(
         name="a limit and none",
         finds=("limits-differ",),
-        code=_queue('scope_id="imports", level="host", limit=3') + _timer('scope_id="imports", level="host"'),
+        code=queue('scope_id="imports", level="host", limit=3') + timer('scope_id="imports", level="host"'),
     ),
     Planted(
         name="two limits of one semaphore",
         finds=("limits-differ",),
-        code=_queue('scope_id="x", level="host", limit=3') + _timer('scope_id="x", level="host", limit=5'),
+        code=queue('scope_id="x", level="host", limit=3') + timer('scope_id="x", level="host", limit=5'),
         says="as many run as the greater one allows",
     ),
     Planted(
         name="names that differ by case",
         finds=("names-differ-by-case",),
-        code=_queue("") + "@timer(schedule='0 0 3 * * *')\ndef Ship(clock: func.TimerRequest) -> None: ...\n",
+        code=queue("") + "@timer(schedule='0 0 3 * * *')\ndef Ship(clock: func.TimerRequest) -> None: ...\n",
     ),
     Planted(
         name="a key of host.json that is none",
         finds=("option-refused",),
-        code=_queue(""),
+        code=queue(""),
         host=_options(lockPeriode="00:00:30"),
         says="lockPeriod",
         line='"lockPeriode"',
@@ -518,19 +518,19 @@ def nightly(clock: func.TimerRequest) -> None: ...
     Planted(
         name="an option out of its range",
         finds=("option-refused",),
-        code=_queue(""),
+        code=queue(""),
         host=_options(lockPeriod="00:02:00"),
     ),
     Planted(
         name="the section in the wrong place",
         finds=("option-refused",),
-        code=_queue(""),
+        code=queue(""),
         host={"extensions": _options(lockPeriod="00:00:30")},
     ),
     Planted(
         name="a section with a misspelt name",
         finds=("section-misspelt",),
-        code=_queue(""),
+        code=queue(""),
         host={"extensions": {"queues": {}}, "singelton": {"lockPeriod": "00:00:30"}},
         says="did you mean 'singleton'?",
         line='"singelton"',
@@ -538,49 +538,49 @@ def nightly(clock: func.TimerRequest) -> None: ...
     Planted(
         name="an app setting of a section with a misspelt name",
         finds=("section-misspelt",),
-        code=_queue(""),
+        code=queue(""),
         settings={"AzureFunctionsJobHost__singelton__lockPeriod": "00:00:30"},
         says="did you mean 'AzureFunctionsJobHost__singleton__lockPeriod'?",
     ),
     Planted(
         name="an app setting that is no option",
         finds=("option-refused",),
-        code=_queue(""),
+        code=queue(""),
         settings={"AzureFunctionsJobHost__singleton__lockTime": "00:00:30"},
     ),
-    Planted(name="host.json that is no JSON", finds=("host-json",), code=_queue(""), host="{\n 'a'"),
-    Planted(name="host.json without a version", finds=("host-json",), code=_queue(""), host='{"singleton": {}}'),
+    Planted(name="host.json that is no JSON", finds=("host-json",), code=queue(""), host="{\n 'a'"),
+    Planted(name="host.json without a version", finds=("host-json",), code=queue(""), host='{"singleton": {}}'),
     Planted(
         name="functionTimeout as a number",
         finds=("function-timeout-refused",),
-        code=_queue(""),
+        code=queue(""),
         host={"functionTimeout": 300},
         line='"functionTimeout"',
     ),
     Planted(
         name="functionTimeout beyond Consumption",
         finds=("function-timeout-refused",),
-        code=_queue(""),
+        code=queue(""),
         host={"functionTimeout": "00:30:00"},
         settings={"WEBSITE_SKU": "Dynamic"},
     ),
     Planted(
         name="a batch size out of its range",
         finds=("queue-option-refused",),
-        code=_queue(""),
+        code=queue(""),
         host={"extensions": {"eventHubs": {"batchSize": 1}, "queues": {"batchSize": 64}}},
         line='"batchSize": 64',
     ),
     Planted(
         name="a period out of its range",
         finds=("declaration-refused",),
-        code=_queue("lock_period=90"),
+        code=queue("lock_period=90"),
         says="lock_period is 90",
         line="@singleton",
     ),
-    Planted(name="an empty segment", finds=("declaration-refused",), code=_queue('scope="Order::Id"')),
-    Planted(name="dots in a path", finds=("scope-path-with-dots",), code=_queue('scope="Order.Id"'), says="'Order:Id'"),
-    Planted(name="a template as a path", finds=("scope-is-template",), code=_queue('scope="{Id}"')),
+    Planted(name="an empty segment", finds=("declaration-refused",), code=queue('scope="Order::Id"')),
+    Planted(name="dots in a path", finds=("scope-path-with-dots",), code=queue('scope="Order.Id"'), says="'Order:Id'"),
+    Planted(name="a template as a path", finds=("scope-is-template",), code=queue('scope="{Id}"')),
     Planted(
         name="a body that GET has not",
         finds=("scope-without-body",),
@@ -601,17 +601,17 @@ def nightly(clock: func.TimerRequest) -> None: ...
         '@singleton(scope_id="{SessionId}-{Id}")\ndef take(m: bytes) -> None: ...\n',
         says="{SessionId} comes beside the content",
     ),
-    Planted(name="a scope of its own", finds=("scope-always-new",), code=_queue('scope_id="{PopReceipt}"')),
+    Planted(name="a scope of its own", finds=("scope-always-new",), code=queue('scope_id="{PopReceipt}"')),
     Planted(
         name="the message's id of bytes",
         finds=("scope-always-new",),
-        code=_queue('scope_id="{Id}"', data_type="func.DataType.BINARY"),
+        code=queue('scope_id="{Id}"', data_type="func.DataType.BINARY"),
     ),
-    Planted(name="level host without a scope", finds=("declaration-refused",), code=_queue('level="host"')),
+    Planted(name="level host without a scope", finds=("declaration-refused",), code=queue('level="host"')),
     Planted(
         name="a semaphore for .NET",
         finds=("declaration-refused",),
-        code=_queue('limit=3, layout="webjobs"'),
+        code=queue('limit=3, layout="webjobs"'),
         says="limit=3 is for layout='default' only",
     ),
     Planted(
@@ -671,7 +671,7 @@ def nightly(clock: func.TimerRequest) -> None: ...
     Planted(
         name="a generator function that is none",
         finds=("generator-function",),
-        code=_queue("", "def ship(msg: func.QueueMessage):\n    yield 1"),
+        code=queue("", "def ship(msg: func.QueueMessage):\n    yield 1"),
         says="ship has a yield",
         line="@singleton",
     ),
@@ -726,20 +726,20 @@ def nightly(clock: func.TimerRequest) -> None: ...
     Planted(
         name="the old lock is the new one",
         finds=("old-lock-is-the-same",),
-        code=_queue('also=OldLock(name="ship")'),
+        code=queue('also=OldLock(name="ship")'),
     ),
     Planted(
         name="a lock in the folder of others",
         finds=("lock-name-refused",),
-        code=_queue('scope_id="locks/x", layout="dequeueable"'),
+        code=queue('scope_id="locks/x", layout="dequeueable"'),
     ),
     Planted(
         name="a name that the host cuts",
         finds=("host-id-cut",),
-        code=_queue(""),
+        code=queue(""),
         settings={"WEBSITE_SITE_NAME": "contoso-orders-production-westeurope", "WEBSITE_INSTANCE_ID": "1"},
     ),
-    Planted(name="locks switched off", finds=("locks-off",), code=_queue(""), host=_options(enabled=False)),
+    Planted(name="locks switched off", finds=("locks-off",), code=queue(""), host=_options(enabled=False)),
     Planted(
         name="rows in lists",
         finds=("scope-on-rows",),
@@ -772,7 +772,7 @@ def nightly(clock: func.TimerRequest) -> None: ...
     Planted(
         name="doubled braces",
         finds=("scope-is-literal",),
-        code=_queue('scope_id="{{Id}}"'),
+        code=queue('scope_id="{{Id}}"'),
         says="Write {Id} with single braces",
         line="@singleton",
     ),

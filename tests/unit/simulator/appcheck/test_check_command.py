@@ -16,11 +16,12 @@ from click.testing import CliRunner
 from simulator import check_cli
 from simulator.appcheck.checked_app import AppSettings
 from simulator.appcheck.command import app_import, child
+from simulator.appcheck.command.neighbours import timers_of_each
 from simulator.appcheck.engine import check
 from simulator.host.app.app_model import AppError
 from singleton.functions.misdeclaration import collecting
 from singleton.testing import check_app
-from tests.support.checked import SETTINGS, checked, imported
+from tests.support.checked import SETTINGS, beside, checked, imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,6 +126,20 @@ def test_a_keyword_that_a_call_of_ours_lacks_is_a_finding(code: str, said: str, 
     assert (found.id, said in found.message) == ("unknown-argument", True), found.message
     assert found.place is not None
     assert code in (tmp_path / "function_app.py").read_text().splitlines()[found.place.line - 1]
+
+
+def test_a_keyword_that_a_library_passes_on_is_told_at_the_user_s_line(tmp_path: Path) -> None:
+    lib = "from singleton import singleton\n\ndef one_at_a_time(**given):\n    return singleton(**given)\n"
+    code = "import lib\n@queue()\n@lib.one_at_a_time(scop='x')\ndef ship(msg): ...\n"
+    with beside(tmp_path / "site-packages", lib=lib), pytest.raises(TypeError) as failure:
+        imported(tmp_path, code)
+    error = AppError("it does not import")
+    error.__cause__ = failure.value
+    found = app_import._unknown_argument(error, tmp_path)
+    assert found is not None
+    assert found.place is not None
+    assert found.place.file == "function_app.py"
+    assert "@lib" in (tmp_path / "function_app.py").read_text().splitlines()[found.place.line - 1]
 
 
 def test_a_keyword_that_a_call_of_others_lacks_is_not(tmp_path: Path) -> None:
@@ -256,3 +271,58 @@ def test_a_client_that_several_modules_import_is_told_once_where_it_is_made(
         ("connection-unset", "made_here.py:4"),
     ]
     assert [each.message.partition(":")[0] for each in found] == ["locks", "others"]
+
+
+SETTLE = """
+@timer(schedule="*/30 * * * * *")
+@singleton(on_contention="skip", at_least=20)
+def settle(clock: func.TimerRequest) -> None:
+    print("settled")
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "host", "other", "found"),
+    [
+        (SETTLE, None, SETTLE, ["timer-in-each-app"]),
+        (SETTLE, None, f"\n\n{SETTLE}", ["timer-in-each-app"]),
+        (SETTLE, {"singleton": {"hostId": "shop"}}, SETTLE, []),
+        (SETTLE, None, SETTLE.replace("@singleton", "@functools.wraps(print) #"), []),
+        (SETTLE, None, SETTLE.replace("def settle", "def pay"), []),
+        (SETTLE.replace("@singleton", "@functools.wraps(print) #"), None, SETTLE, []),
+        (WRONG, None, WRONG, []),
+    ],
+)
+def test_a_timer_that_another_app_has_too_is_told_unless_a_host_id_is_set(
+    own: str, host: Any, other: str, found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked(tmp_path / "south", other)
+    (tmp_path / "empty").mkdir()
+    report = checked(tmp_path / "north", own, host).to_json()
+    assert [each["id"] for each in timers_of_each(report, tmp_path / "north", None)] == found
+    assert list(timers_of_each(report, tmp_path / "north", tmp_path / "south")) == [], "another version of it"
+    monkeypatch.setattr(check_cli, "report_on", lambda *_: report)
+    result = CliRunner().invoke(check_cli.check, ["--app", str(tmp_path / "north")])
+    assert ("timer-in-each-app" in result.output) == bool(found)
+    for each in timers_of_each(report, tmp_path / "north", None):
+        assert "'south', beside this app, has this timer, too" in each["message"]
+        assert "@singleton" in (tmp_path / "north" / each["file"]).read_text().splitlines()[each["line"] - 1]
+
+
+def test_a_timer_of_several_other_apps_is_told_once_and_another_clone_is_no_other_app(tmp_path: Path) -> None:
+    for name in ("east", "south"):
+        checked(tmp_path / name, SETTLE)
+    report = checked(tmp_path / "north", SETTLE).to_json()
+    (found,) = timers_of_each(report, tmp_path / "north", None)
+    assert "'east', 'south', beside this app, have this timer, too" in found["message"]
+    (tmp_path / "east" / ".git").write_text("gitdir: elsewhere")
+    (found,) = timers_of_each(report, tmp_path / "north", None)
+    assert "'south', beside this app" in found["message"]
+    (tmp_path / "north" / ".git").mkdir()
+    assert list(timers_of_each(report, tmp_path / "north", None)) == []
+
+
+def test_of_a_timer_that_has_only_its_name_in_common_there_is_a_note(tmp_path: Path) -> None:
+    checked(tmp_path / "south", SETTLE.replace("settled", "paid"))
+    report = checked(tmp_path / "north", SETTLE).to_json()
+    assert [each["severity"] for each in timers_of_each(report, tmp_path / "north", None)] == ["note"]

@@ -8,6 +8,7 @@ import pytest
 
 from simulator.appcheck.rules import RULES
 from tests.support.checked import checked
+from tests.unit.simulator.appcheck.planted_bodies import BODIES
 from tests.unit.simulator.appcheck.planted_mistakes import PLANTED
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tests.unit.simulator.appcheck.planted_mistakes import Planted
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.name)
+@pytest.mark.parametrize("planted", [*PLANTED, *BODIES], ids=lambda each: each.name)
 def test_a_planted_mistake_is_found_and_nothing_else(planted: Planted, tmp_path: Path) -> None:
     report = checked(tmp_path, planted.code, planted.host, planted.settings)
     found = [*report.errors, *report.warnings]
@@ -37,8 +38,9 @@ def test_every_rule_is_planted() -> None:
         "lock-renamed",
         "limit-changed",
         "also-removed",
+        "timer-in-each-app",
         "function-not-registered",
         "no-function",
         "own-module-singleton",
     } | notes
-    assert {rule for each in PLANTED for rule in each.finds} == set(RULES) - elsewhere
+    assert {rule for each in (*PLANTED, *BODIES) for rule in each.finds} == set(RULES) - elsewhere

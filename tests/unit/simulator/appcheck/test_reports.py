@@ -14,7 +14,7 @@ from simulator.appcheck.command.sarif import sarif
 from simulator.appcheck.command.settings_file import app_settings
 from simulator.appcheck.command.text_report import WIDTH, lines
 from simulator.appcheck.rules import RULES
-from simulator.appcheck.timer_schedule import shortest_pause
+from simulator.appcheck.timer_schedule import shortest_pause, unmeant_star
 from simulator.host.app.app_model import SettingsError
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, checked, imported
@@ -356,6 +356,32 @@ def test_settings_of_no_form_are_refused_without_their_values(tmp_path: Path) ->
 )
 def test_the_shortest_pause_of_a_schedule(schedule: str, seconds: float | None) -> None:
     assert shortest_pause(schedule) == seconds
+
+
+@pytest.mark.parametrize(
+    ("schedule", "unit"),
+    [
+        ("* */15 * * * *", "second"),
+        ("* 30 9 * * *", "second"),
+        ("* * 9 * * *", "second"),
+        ("*/1 */5 * * * *", "second"),
+        ("* */15 * * *", "minute"),
+        ("0 * */2 * * *", "minute"),
+        ("* * * * * *", None),
+        ("*/15 * * * * *", None),
+        ("0 * * * * *", None),
+        ("* * * * *", None),
+        ("0 * 9-17 * * 1-5", None),
+        ("0 */15 * * * *", None),
+        ("*/15 * * * *", None),
+        ("0 0 */2 * * *", None),
+        ("00:15:00", None),
+        ("never", None),
+        ("a b c d e f", None),
+    ],
+)
+def test_a_star_that_makes_a_timer_tick_too_often_is_known(schedule: str, unit: str | None) -> None:
+    assert unmeant_star(schedule) == unit
 
 
 def test_no_connection_string_is_in_a_report(tmp_path: Path) -> None:

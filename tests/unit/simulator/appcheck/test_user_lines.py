@@ -193,3 +193,14 @@ def ship(req: InboxMessage) -> None: ...
     assert (tmp_path / guard.place.file).read_text().splitlines()[guard.place.line - 1] == '@ordered(Inbox("orders"))'
     shown = "\n".join(lines(report.to_json(), "app", verbose=True))
     assert "  @ordered  handles the messages of each key in order\n" in shown
+
+
+def test_what_stands_in_a_package_is_shown_where_code_scanning_looks(tmp_path: Path) -> None:
+    packages = tmp_path / "lib"
+    code = "import ready\n\napp.register_functions(ready.blueprint)\n"
+    with beside(packages, ready=EQUAL.replace("name=__name__", "on_contention='defer'")):
+        report = checked(tmp_path / "app", code)
+    assert [str(each.place) for each in report.errors] == [f"{packages}/ready.py:8"]
+    log = sarif(report.to_json(), tmp_path / "app", tmp_path, "1.0")
+    place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]) == ("app/host.json", {"startLine": 1})
