@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from dataclasses import dataclass, replace
 from inspect import isfunction
@@ -193,9 +192,8 @@ def users_functions(plans: Iterable[Plan]) -> Iterator[tuple[str, Callable[..., 
         if not plan.hidden:
             yield plan.function.name, plan.function.call
     for guard in (*inner_guards(plans), *(guard for plan in plans if plan.hidden for guard in plan.guards)):
-        if guard.code is not None:
-            of_it = (each for each in gc.get_referrers(guard.code) if isfunction(each) and each.__code__ is guard.code)
-            yield from ((guard.function, each) for each in of_it)
+        if guard.written is not None:
+            yield guard.function, guard.written
 
 
 def make_plans(
