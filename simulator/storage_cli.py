@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from simulator.azurite.install import AzuriteError, version
 from simulator.azurite.server import Azurite
@@ -32,19 +33,25 @@ _LOOK_EVERY: Final = 0.2
 @click.option("--queue-port", "queue", default=USUAL["Queue"], metavar="PORT", help="Where queues are.")
 @click.option("--table-port", "table", default=USUAL["Table"], metavar="PORT", help="Where tables are.")
 @click.option(
+    "--any-port", is_flag=True, show_default=False, help="Take free ports, for all services whose port is not given."
+)
+@click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
     help="Keep the data in this folder. Default: in memory, gone at the end.",
 )
 @click.pass_context
-def storage(context: click.Context, /, data: Path | None, **ports: int) -> None:
+def storage(context: click.Context, /, data: Path | None, *, any_port: bool, **ports: int) -> None:
     """Run the storage emulator for your app, and print the connection string. Ctrl-C ends it.
 
     It is Azurite, which is installed the first time. With the ports as they are, the connection string of your app is
     UseDevelopmentStorage=true.
     """
     chosen = {service: ports[service.lower()] for service in USUAL}
+    if any_port:
+        usual = [each for each in USUAL if context.get_parameter_source(each.lower()) is ParameterSource.DEFAULT]
+        chosen |= dict.fromkeys(usual, 0)
     for service, port in chosen.items():
         _check_port(service, port, chosen)
     if data is not None:
@@ -102,7 +109,7 @@ def _check_port(service: str, port: int, chosen: dict[str, int]) -> None:
         except OSError as error:
             raise click.UsageError(
                 f"{option} {port}: the port can't be used ({error.strerror}). Perhaps another emulator runs: use that "
-                f"one, or end it, or give another port; {option} 0 takes any that is free"
+                f"one, or end it, or give another port; {option} 0 takes any that is free, --any-port does so for all"
             ) from None
 
 

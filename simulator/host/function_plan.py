@@ -26,7 +26,7 @@ from singleton.settings.connection import DEFAULT_CONNECTION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from simulator.host.app.app_model import IndexedFunction
+    from simulator.host.app.app_model import IndexedFunction, Parameter
     from singleton.functions.guard import Guard
 
 
@@ -92,6 +92,8 @@ class Plan:
             "place": self.function.place,
             "idle": self.idle,
         }
+        if self.idle is not None and (wanted := _declared_queue(self.function.trigger)):
+            told["wanted"] = wanted
         # A function that is never called needs no messages and no ticks.
         if self.idle is None and self.queue is not None:
             told |= {"queue": self.queue, "connection": self.connection, "ordered": self.ordered}
@@ -150,6 +152,12 @@ def guard_facts(guard: Guard) -> dict[str, Any]:
         "merges": type(guard.layout) is not Layout,
         "away": guard.options.defer_delay * (1 + JITTER),
     }
+
+
+def _declared_queue(trigger: Parameter) -> str:
+    """Return the queue, or the topic and subscription, as the trigger names them; empty: it names none."""
+    names = (trigger.settings.get(key) for key in ("queueName", "topicName", "subscriptionName"))
+    return "/".join(str(name) for name in names if name)
 
 
 def _is_decorated(function: Callable[..., Any]) -> bool:

@@ -294,11 +294,12 @@ class _Course:
 
     def _settle(self) -> None:
         """Wait until nothing is outstanding, or nothing more will happen."""
-        since, asked, waits = clock(), 0.0, [""]
+        since, asked, waits, left = clock(), 0.0, [""], -1
         while not self._decided:
             self._fleet.look()
-            if clock() - asked > STEP * 10:
-                asked = clock()
+            now_left = self._fleet.board.under_way().total()
+            if now_left != left or clock() - asked > STEP * 10:  # what is told is told of one moment
+                asked, left = clock(), now_left
                 self._supply.send_held()
                 history = self._fleet.board.history
                 waits = outstanding(history, self._supply.queued(), self._supply.requests())

@@ -95,9 +95,12 @@ def outstanding(history: History, queued: int, requests: int = 0) -> list[str]:
     """Return in words what a run still waits for after all work is handed out; empty when it may end.
 
     ``queued`` counts the messages in the queues, also those that are being processed; ``requests`` counts the callers
-    that wait for an answer.
+    that wait for an answer. If all messages of the run are done, what is left in the queues are other messages.
     """
     waits = [count(number, what) for number, what in ((queued, "message"), (requests, "request")) if number]
+    sent = [message for message in history.messages.values() if message.sent is not None]
+    if queued and sent and all(message.completed or message.poisoned for message in sent):
+        waits[0] += " that this run did not send"
     aimed = not history.setup.get("faults")  # a nemesis kills for other reasons than a failover, too
     failovers = [
         each

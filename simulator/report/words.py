@@ -125,7 +125,8 @@ def _faults(verdict: Verdict) -> Iterator[Line]:
     excused = [fault for fault in verdict.faults if fault.excused]
     if excused:
         shown = "" if len(excused) <= EXCUSED_SHOWN else f"; the first {EXCUSED_SHOWN}"
-        yield Line("note", f"{len(excused):,} of them explain what went wrong{shown}:")
+        explain = "explains" if len(excused) == 1 else "explain"
+        yield Line("note", f"{len(excused):,} of them {explain} what went wrong{shown}:")
     for fault in excused[:EXCUSED_SHOWN]:
         hosts = " and ".join(fault.hosts) if len(fault.hosts) <= NAMED else f"{len(fault.hosts)} hosts"
         whom = label(fault.lock) if fault.kind == "break" else hosts

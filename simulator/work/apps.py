@@ -36,6 +36,7 @@ class AppFunction:
         how, route, methods, many, path, sessions: as of a `Source`.
         prefix: the prefix of the route.
         idle: the reason for which the function is not run, or "".
+        wanted: the queue that it would listen to if it were run; "" if it is run, or has none.
         ordered: whether its queue is that of an inbox, whose messages come from the app alone.
         scope: its guard's property path, or None.
         paths: the dotted paths of its guard's scope id.
@@ -53,6 +54,7 @@ class AppFunction:
     path: str = ""
     sessions: bool = False
     idle: str = ""
+    wanted: str = ""
     guarded: bool = False
     ordered: bool = False
     scope: str | None = None

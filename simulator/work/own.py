@@ -265,6 +265,12 @@ def _to_queue(entry: Entry, app: App) -> Outgoing:
     if isinstance(queue, str) and queue in app.queues:
         _no_metadata(entry)
         return Outgoing(queue, _body(entry.body, where, LARGEST), "")
+    if isinstance(queue, str):
+        for function in app.functions:
+            if function.idle and queue.lower() in (function.wanted.lower(), f"servicebus/{function.wanted.lower()}"):
+                raise ScenarioError(
+                    f"{where}: {function.name!r}, which listens to {queue!r}, is not run: {function.idle}"
+                )
     names = (each.source.removeprefix("servicebus/") for each in app.entities if each.trigger == "serviceBus")
     known = [*dict.fromkeys((*app.queues, *names))]
     if not known:

@@ -20,6 +20,7 @@ from simulator.virtual.faults import KINDS
 from simulator.virtual.oracle.evidence import MOMENTS
 from simulator.virtual.search import exploration
 from simulator.virtual.search.exploration import kinds_named
+from simulator.virtual.search.tried import DANGERS
 from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.workloads.builtin import BUILT_IN
 from simulator.virtual.worlds import registry
@@ -77,7 +78,13 @@ def test_worlds_in_which_all_goes_well_end_with_0_and_no_file(sim: Callable[...,
     code, output = explored(sim, "--report", "explored.html")
     assert code == 0
     assert "No promise was broken." in output
-    assert "No promise was broken." in Path("explored.html").read_text()
+    page = Path("explored.html").read_text()
+    assert "No promise was broken." in page
+    assert (
+        "30 virtual worlds with up to 5 hosts ran the workloads defer, keys, leader, mutex, queue and semaphore" in page
+    )
+    assert re.search(r"\d+ faults struck, of \d+ kinds: ", page)
+    assert "applied, reply lost" not in page  # words, no names of counters
     assert not Path("singleton-story.json").exists()
 
 
@@ -97,6 +104,7 @@ def test_every_state_of_the_summary_is_one_that_worlds_reach() -> None:
     """A counter that nobody counts up would always say 0."""
     files = [path for path in (ROOT / "simulator" / "virtual").rglob("*.py") if path != Path(exploration.__file__)]
     source = "".join(path.read_text(encoding="utf-8") for path in files)
+    assert {*exploration.STATES, *MOMENTS} - {"bodies", "leases", "messages done"} == DANGERS.keys()
     for state in (*exploration.STATES, *MOMENTS):
         assert f'"{state}"' in source or state.endswith(" applied, reply lost"), state
 

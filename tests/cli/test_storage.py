@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.cli.running import Sim
 
-FREE = ("--blob-port", "0", "--queue-port", "0", "--table-port", "0")
+FREE = ("--any-port",)
 
 
 def started(sim: Callable[..., Sim], *options: str) -> tuple[Sim, str]:

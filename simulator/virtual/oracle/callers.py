@@ -104,7 +104,8 @@ class CallerChecks(Checks):
     apart: set[str] = field(default_factory=set)
     """Functions with a limit, whose callers ask for several slots: how long they wait is not judged."""
     _guards: dict[str, Guarded] = field(default_factory=dict)
-    _invocations: dict[CallerKey, _LockInvocation] = field(default_factory=dict)
+    _invocations: dict[CallerKey, dict[str, _LockInvocation]] = field(default_factory=lambda: defaultdict(dict))
+    """What an invocation has asked for: one lock under each of its guards."""
     _waiting: dict[str, dict[CallerKey, _LockInvocation]] = field(default_factory=lambda: defaultdict(dict))
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
     _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -144,7 +145,9 @@ class CallerChecks(Checks):
             return
         if event.kind == "waiting" and event.function not in self.apart:
             self._begin(event, machine)
-        invocation = self._invocations.get((machine.name, event.owner))
+        locks = self._invocations.get((machine.name, event.owner), {})
+        # A hold on a semaphore is told by the slot.
+        invocation = next(iter(locks.values())) if len(locks) == 1 else locks.get(event.lock)
         if invocation is None:
             return
         match event.kind:
@@ -161,10 +164,12 @@ class CallerChecks(Checks):
 
     def ended(self, machine: Machine, owner: str, outcome: str) -> None:
         """Receive the end of an invocation: ``ok``, or the name of its error."""
-        invocation = self._invocations.pop((machine.name, owner), None)
-        if invocation is None:
+        asked = [*self._invocations.pop((machine.name, owner), {}).values()]
+        for each in asked:
+            self._stop_waiting(each)
+        if not asked:
             return
-        self._stop_waiting(invocation)
+        invocation = asked[0]
         if invocation.guard is None:
             return
         told = f"{owner} ended with {outcome}"
@@ -191,7 +196,7 @@ class CallerChecks(Checks):
         guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
         company |= (renamed := getattr(guard, "also", None) is not None)  # another may have its old name
         new = _LockInvocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
-        self._invocations[new.who] = waiting[new.who] = new
+        self._invocations[new.who][new.lock] = waiting[new.who] = new
         self._declared[mine].add(new.failover)
         # The answer of a policy function is not known here.
         if guard is not None and guard.wait is not None and not callable(guard.on_contention):

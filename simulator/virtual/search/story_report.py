@@ -24,6 +24,7 @@ from simulator.report.words import Line
 from simulator.virtual.oracle import blob_records, callers, conduct, listeners, oracle, takeovers
 from simulator.virtual.search.narrative.choice import names_of_locks, read_tale
 from simulator.virtual.search.narrative.lines import tell_lines
+from simulator.virtual.search.tried import tried
 from simulator.virtual.worlds import logs, world
 from simulator.virtual.worlds.outcome import told
 from simulator.virtual.worlds.registry import names, workload
@@ -169,7 +170,7 @@ def of_exploration(plan: Exploration, summary: Summary, lines: Sequence[str], *,
     return ReportContent(
         title=f"singleton-sim explore, seed {plan.seed}",
         headline=headline,
-        lines=[Line("note", line) for line in lines],
+        lines=[Line("note", line) for line in (*lines, *tried(plan, summary))],
         facts=[
             ("virtual worlds", f"{summary.scenarios:,}"),
             ("virtual hours", f"{summary.virtual_seconds / 3600:,.1f}"),
@@ -178,7 +179,6 @@ def of_exploration(plan: Exploration, summary: Summary, lines: Sequence[str], *,
             ("seconds", f"{summary.elapsed:.0f}"),
         ],
         timeline=Timeline(duration=0.0, hosts=(), locks=()),
-        story=[f"{many:>10,}  {name}" for name, many in sorted(summary.reached.items(), key=lambda item: -item[1])],
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from simulator.host.app.app_model import HostConfig
 from simulator.host.expected_keys import expected_keys
 from simulator.host.function_plan import inner_records, users_functions
-from simulator.host.startup import prepare_app
+from simulator.host.startup import describe, prepare_app
 from simulator.host.triggers.queue import QueueMessage
 
 if TYPE_CHECKING:
@@ -115,3 +115,14 @@ def test_the_queue_of_an_inbox_gets_no_made_up_messages_and_the_host_says_that(t
     }
     (note,) = (note for note in ready.notes if "inbox" in note)
     assert note.startswith("no messages were made up for 'inbox', the queue of the inbox of 'handle'")
+
+
+def test_a_function_that_is_not_run_for_want_of_a_connection_tells_its_queue(tmp_path: Path) -> None:
+    source = APP.replace("KEY", "'Id'") + (
+        '\n\n@app.service_bus_queue_trigger(arg_name="msg", queue_name="Bus-Orders", connection="Bus")'
+        "\ndef far(msg: func.ServiceBusMessage) -> None: ...\n"
+    )
+    (tmp_path / "function_app.py").write_text(source, "utf-8")
+    (tmp_path / "host.json").write_text('{"version": "2.0"}', "utf-8")
+    told = {each["name"]: each.get("wanted") for each in describe(tmp_path)}
+    assert told == {"ship": None, "charge": None, "handle": None, "far": "Bus-Orders"}

@@ -33,6 +33,15 @@ def test_a_run_without_kills_ends_with_empty_queues() -> None:
     assert outstanding(story, 2) == ["2 messages"]
 
 
+def test_what_is_left_when_all_messages_of_the_run_are_done_is_not_told_as_one_of_them() -> None:
+    story = Story()
+    story.sent(0.5, "m2")
+    story.message("m1", "host-1", 1, 2)
+    assert outstanding(story, 1) == ["1 message"]
+    story.message("m2", "host-1", 3, 4)
+    assert outstanding(story, 1) == ["1 message that this run did not send"]
+
+
 def test_a_failover_is_waited_for_until_it_is_seen() -> None:
     story = killed()
     assert outstanding(story, 0) == ["the failover of host-1"]

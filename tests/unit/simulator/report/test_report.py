@@ -143,7 +143,7 @@ def test_faults_are_counted_by_kind_and_each_says_what_it_explains() -> None:
     said = [line.text for line in summary(verdict)]
     assert said[0] == "3 hosts, each an app of its own; started again 1 time"
     assert "2 faults of 2 kinds: 1 partition, 1 break; 7 requests hit" in said
-    place = said.index("1 of them explain what went wrong:")
+    place = said.index("1 of them explains what went wrong:")
     assert said[place + 1] == "  partition of host-1 at 3 s: 1 overlap, 1 lost hold"
 
 

@@ -56,6 +56,19 @@ def test_each_line_reaches_its_function(tmp_path: Path) -> None:
     assert (request.query, request.headers) == ({"a": "b"}, {"X-A": "c"})
 
 
+@pytest.mark.parametrize(("wanted", "queue"), [("Ship-Orders", "ship-orders"), ("topic/all", "servicebus/topic/all")])
+def test_a_queue_whose_function_is_not_run_is_refused_with_the_cause(tmp_path: Path, wanted: str, queue: str) -> None:
+    off = AppFunction(
+        name="ship", trigger="serviceBus", idle="there is no setting for its connection 'Bus'", wanted=wanted
+    )
+    with pytest.raises(ScenarioError) as refused:
+        read(tmp_path, {"queue": queue, "body": 1}, app=App(functions=(off, QUEUE)))
+    words = f"'ship', which listens to {queue!r}, is not run: there is no setting for its connection 'Bus'"
+    assert words in str(refused.value)
+    with pytest.raises(ScenarioError, match="listens to no queue 'other'"):
+        read(tmp_path, {"queue": "other", "body": 1}, app=App(functions=(off, QUEUE)))
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
