@@ -28,11 +28,7 @@ def refuse_async(function: object, argument: str) -> None:
 
 
 async def finish(returned: object, what: str) -> object:
-    """Return what the call of ``what`` returned, awaited if it is awaitable.
-
-    Raises:
-        ConfigurationError: see ``refuse_generator``.
-    """
+    """Return what the call of ``what`` returned, awaited if it is awaitable; refuse a generator."""
     refuse_generator(returned, what)
     return await returned if inspect.isawaitable(returned) else returned
 

@@ -7,11 +7,7 @@ from singleton.base.words import quoted
 
 
 def check_container_name(name: str) -> str:
-    """Return the container's name if the service allows the name (S-5).
-
-    Raises:
-        ConfigurationError: the service refuses the name; the message says which rule is broken.
-    """
+    """Return the container's name (S-5). ``ConfigurationError``, with the broken rule: the service refuses the name."""
     return _checked("container", name, _broken_container_rule(name))
 
 

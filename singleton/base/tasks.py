@@ -67,10 +67,7 @@ def ends_more(error: BaseException, *, awaited: bool = True) -> bool:
 def deciding(what: str) -> Iterator[None]:
     """Call code of the app's in the block, on a thread that others rely on, for one call that needs the answer.
 
-    An exception is the call's error. A ``SystemExit`` and its like would end a loop or a task instead.
-
-    Raises:
-        RuntimeError: the code raised an error which is no ``Exception``.
+    An exception is the call's error. A ``SystemExit`` and its like would end a loop or a task: ``RuntimeError``.
     """
     try:
         yield
@@ -83,11 +80,7 @@ def deciding(what: str) -> Iterator[None]:
 def decided(what: str, ask: Callable[[], _T]) -> _T:
     """Return the answer of plain code of the app's, on the thread of the one call that needs the answer.
 
-    An exception is the call's error, and an interrupt the thread's. But the Functions worker would never answer an
-    invocation that ends with a ``SystemExit`` and its like.
-
-    Raises:
-        RuntimeError: the code raised ``SystemExit`` or its like.
+    An exception is the call's error, and an interrupt the thread's. A ``SystemExit`` and its like: ``RuntimeError``.
     """
     try:
         return ask()

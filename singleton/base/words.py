@@ -66,11 +66,7 @@ NO_CLASS: Final = (
 
 
 def check_arity(named: str, function: Callable[..., object], what: str, example: str = "") -> None:
-    """Refuse a function that can't be called with one argument, ``what``, before the first call.
-
-    Raises:
-        ConfigurationError: the function needs another number of arguments.
-    """
+    """Refuse a function that can't be called with one argument, ``what``, before the first call."""
     try:
         inspect.signature(function).bind(None)
     except TypeError as error:

@@ -49,9 +49,6 @@ def _go_through(
         did: the work on a blob in words: "deleted".
         others: reason for each other outcome, by the field of this outcome.
         mistake: returns the user's mistake after the pass, such as a function without locks; None: no mistake.
-
-    Raises:
-        UsageError: there are locks, but none with the prefix or of the function.
     """
     progress = Progress("blobs seen")
     running: list[_PassT] = []

@@ -110,12 +110,7 @@ class _Asking:
         self._had = self._waiting = False
 
     def look(self, *, new: bool) -> None:
-        """Check that the lock exists; for a new lock, that no semaphore has its name.
-
-        Raises:
-            UsageError: the lock does not exist, or a semaphore has its name.
-            StorageError: the storage refuses, or did not answer in time.
-        """
+        """Refuse a lock that does not exist; a new lock, if a semaphore has its name."""
         while True:
             try:
                 self._look_once(new=new)

@@ -55,8 +55,7 @@ _BY_IDENTITY: Final = "SINGLETON_LOCKS_ACCOUNT"
 class Session:
     """The container that a command works on, by the options of ``in_a_session``.
 
-    Raises:
-        ConfigurationError: the connection has no setting, or a wrong value.
+    ``ConfigurationError``: the connection has no setting, or a wrong value.
     """
 
     def __init__(

@@ -66,8 +66,7 @@ def trigger_queue(
 ) -> TriggerQueue:
     """Return the queue that a trigger with these settings listens to; ``account_named`` resolves its connection.
 
-    Raises:
-        ConfigurationError: a setting is missing or wrong.
+    ``ConfigurationError``: a setting is missing or wrong.
     """
     queue = _resolved(str(trigger.get("queueName") or ""), "queueName", settings).lower()  # as the host does
     connection = _resolved(str(trigger.get("connection") or ""), "connection", settings)
@@ -78,8 +77,7 @@ def trigger_queue(
 def message_encoding(app_dir: Path | None, settings: Mapping[str, str]) -> Encoding:
     """Return ``extensions.queues.messageEncoding`` of host.json, or of the app setting over it (H-31, H-33).
 
-    Raises:
-        ConfigurationError: it is neither base64 nor none.
+    ``ConfigurationError``: the value is neither base64 nor none.
     """
     where, value = _queue_option("messageEncoding", "base64", app_dir, settings)
     match value.strip().lower() if isinstance(value, str) else None:
@@ -93,8 +91,7 @@ def message_encoding(app_dir: Path | None, settings: Mapping[str, str]) -> Encod
 def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
     """Return ``extensions.queues.maxDequeueCount``: how often the host tries a message (H-33).
 
-    Raises:
-        ConfigurationError: it is no whole number from 1.
+    ``ConfigurationError``: the value is no whole number from 1.
     """
     where, value = _queue_option("maxDequeueCount", 5, app_dir, settings)
     number = whole_number(value)

@@ -116,12 +116,7 @@ class DequeueableLayout(Layout):
         *,
         listener: bool = False,
     ) -> str:
-        """Return the scope's value as it is (D-18).
-
-        Raises:
-            ScopeError: the value is no name of a blob, or is a name for locks of the other layouts.
-            ConfigurationError: the scope has not exactly one value, or the lock is a listener's.
-        """
+        """Return the scope's value as it is (D-18). Refuse a name that no blob can have, or that other layouts have."""
         if listener or len(scopes) != 1:
             raise ConfigurationError(
                 "layout='dequeueable' locks one scope's value around each invocation: give one scope, and no listener"
@@ -141,11 +136,7 @@ class DequeueableLayout(Layout):
 
 
 def load_dequeueable(settings: Mapping[str, str]) -> DequeueableOptions:
-    """Read the section from the app settings: ``Dequeueable__Singleton__Scope`` or with ``:``, whatever its case.
-
-    Raises:
-        ConfigurationError: a key is unknown or given twice, or a value is not allowed.
-    """
+    """Read and check the section in the app settings: ``Dequeueable__Singleton__Scope`` or with ``:``, in any case."""
     values: dict[str, object] = {}
     spellings: dict[str, str] = {}
     for spelt, folded, text in section(settings, SECTION):

@@ -97,11 +97,7 @@ class WebJobsLayout(Layout):
 
 
 def check_dotnet_name(name: object) -> None:
-    """Refuse all but the full name of a .NET method: ``Namespace.Type.Method``, ``+`` before a nested type, `` `1 ``.
-
-    Raises:
-        ConfigurationError: it is none.
-    """
+    """Refuse all but the full name of a .NET method: ``Namespace.Type.Method``, ``+`` before nested types, `` `1 ``."""
     if isinstance(name, str):
         types, _, method = name.rpartition(".")
         parts = (_ARITY.sub("", part) for part in re.split(r"[.+]", types))

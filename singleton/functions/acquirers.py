@@ -66,11 +66,7 @@ async def acquire_both(
     at_least: float = 0.0,
     max_hold: float | None = None,
 ) -> Hold:
-    """Acquire the lock of both names, or none. The arguments and errors are those of ``Registry.acquire``.
-
-    Raises:
-        LockLost: the first lock was lost during the wait for the second.
-    """
+    """Acquire the lock of both names, or none. Arguments and errors: as of ``Registry.acquire`` and ``all_or_none``."""
     loop = asyncio.get_running_loop()
     began = loop.time()
 
@@ -117,9 +113,7 @@ async def _one_token(first: Hold, other: Hold) -> int | None:
 async def _reach(part: Section, token: int) -> None:
     """Raise the epoch, so that every later token of this lock is greater than ``token``.
 
-    Raises:
-        LockLost: the storage says that the lease is another's.
-        StorageError: it was not written.
+    ``LockLost``: the storage says that the lease is another's. ``StorageError``: the epoch was not written.
     """
     assert part.fencing is not None
     for left in reversed(range(_TRIES)):

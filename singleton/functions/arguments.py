@@ -235,11 +235,7 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
 
 
 def _checked_options(given: Arguments, options: SingletonOptions, laid: Layout) -> SingletonOptions:
-    """Return the options of the app, adapted to the layout, with the options given for this function.
-
-    Raises:
-        ConfigurationError: one is out of its range, or does not go with the layout.
-    """
+    """Return the options of the app, adapted to the layout, with the options given for this function; checked."""
     changes = given.options
     own = next((name for name in changes if name in _OF_DEQUEUEABLE), None)
     if given.layout == "dequeueable" and own is not None:
@@ -264,13 +260,10 @@ def guard_by(
     known: Trigger | None,
     modes: Collection[Mode],
 ) -> Guard:
-    """Return the guard of a function that is declared with these arguments.
+    """Return the guard of a function that is declared with these arguments, which are checked.
 
     ``trigger`` finds the trigger, once the app is complete; ``known`` is the trigger, if known already; ``modes`` are
     those of earlier declarations.
-
-    Raises:
-        ConfigurationError: an argument or option is wrong, or the function can't be guarded.
     """
     check_guardable(target, None if known is None else known.type)
     app_dir, options = options_of_app(target)
@@ -338,11 +331,7 @@ def _layout_named(name: LayoutName, dotnet_name: str | None) -> Layout:
 def _with_old_lock(
     guard: Guard, given: Arguments, target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None
 ) -> Guard:
-    """Return the guard that takes its lock under the old name, too.
-
-    Raises:
-        ConfigurationError: ``also`` is wrong, does not go with another argument, or names the same lock.
-    """
+    """Return the guard that takes its lock under the old name, too. Refuse a wrong ``also``, and one without effect."""
     also = given.also
     if not isinstance(also, OldLock):
         raise ConfigurationError(f"also is {also!r}: give what was different before, such as OldLock(scope_hash=False)")

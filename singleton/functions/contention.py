@@ -82,12 +82,7 @@ def check_policy(policy: object) -> None:
 
 
 def decide(policy: OnContention, contention: Contention) -> Policy:
-    """Return what to do, asking a policy of the user's own.
-
-    Raises:
-        ConfigurationError: it answered with something else than a policy.
-        RuntimeError: it raised ``SystemExit`` or its like.
-    """
+    """Return what to do, asking a policy of the user's own; refuse an answer that is no policy. See ``decided``."""
     if not callable(policy):
         return policy
     name = f"on_contention={getattr(policy, '__qualname__', repr(policy))}"

@@ -104,12 +104,9 @@ class BindingData(BoundNames):
 
 
 def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Payload | None:
-    """Return the payload among an invocation's arguments, or None where there is none (a timer).
+    """Return the payload among an invocation's arguments; None: there is none, as with a timer, whatever is beside it.
 
-    A batch is an error. A timer has no payload, with any bindings beside the timer.
-
-    Raises:
-        ScopeError: it is a batch, or several parameters may be meant.
+    ``ScopeError``: the payload is a batch, or several parameters may be meant.
     """
     if trigger is not None and trigger.type == MCP_TOOL:
         return tool_payload(arguments, trigger)
@@ -133,10 +130,8 @@ def triggers_parameter(
     """Return the trigger's parameter among an invocation's arguments; None: no argument may be the trigger's.
 
     If the trigger is unknown, its parameter is that of the timer or of the only message, as only triggers deliver
-    these; else that of the only blob, text, bytes or parsed JSON; else, ``of_any_kind``, the only one.
-
-    Raises:
-        ScopeError: several parameters may be meant.
+    these; else that of the only blob, text, bytes or parsed JSON; else, ``of_any_kind``, the only one. ``ScopeError``:
+    several parameters may be meant.
     """
     if trigger is not None and trigger.parameter in arguments:
         return trigger.parameter
@@ -248,8 +243,7 @@ class Declaration:
     def refuse_blocking(self, *, on_loop: bool) -> None:
         """Refuse a policy that waits, for a plain ``def`` which a coroutine calls on the event loop (``on_loop``).
 
-        Raises:
-            ConfigurationError: the wait would block the loop, with the holder of the lock.
+        The wait would block the loop, with the holder of the lock.
         """
         waits = self.on_contention == "wait" or (self.timeout is not None and not callable(self.on_contention))
         if on_loop and waits and self.mode == "function":
@@ -261,11 +255,7 @@ class Declaration:
             )
 
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
-        """Work out the lock of an invocation from its arguments and the worker's context.
-
-        Raises:
-            ScopeError: the payload does not name the scope; no lock is asked for.
-        """
+        """Work out the lock of an invocation. ``ScopeError``: the payload lacks the scope, and no lock is asked for."""
         known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
         function = str(known or self.function)
         refuse_policy(function, self.on_contention, self.trigger, arguments)
@@ -364,12 +354,7 @@ class Declaration:
         return address_maker(self.options, self.layout.stamp())
 
     def _addresses(self, call: Call) -> tuple[Address, ...]:
-        """Return the address of the lock, and with ``also`` the address of the old name.
-
-        Raises:
-            ConfigurationError: both are the same lock.
-            ScopeError: the payload names no scope of the old one.
-        """
+        """Return the address of the lock, and with ``also`` the address of the old name; refuse two equal addresses."""
         address = self._address_of(self._place, call.lock)
         if self.also is None:
             return (address,)

@@ -283,11 +283,7 @@ def may_end_as_success(trigger: Trigger | None) -> bool:
 
 
 def check_message(function: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> Trigger:
-    """Refuse an invocation whose message could not be put back: at its start, rather than when the lock is busy.
-
-    Raises:
-        ConfigurationError: its trigger is not known or no queue's, or its message came without id and receipt.
-    """
+    """Refuse an invocation whose message could not be put back: at its start, rather than when the lock is busy."""
     if trigger is None:
         raise ConfigurationError(
             f"{function} can't use on_contention='defer': @singleton doesn't see its trigger. Put @singleton above the "

@@ -83,8 +83,7 @@ def concerning_the_app() -> Iterator[None]:
 def options_of_app(function: Callable[..., Any]) -> tuple[Path | None, SingletonOptions]:
     """Return folder and options of the app which declares this function. A wrong option: the defaults, if collected.
 
-    Raises:
-        ConfigurationError: one is wrong, which concerns the whole app.
+    ``ConfigurationError``: an option is wrong, which concerns the whole app.
     """
     from pathlib import Path
 
@@ -121,10 +120,7 @@ def declare(
     Args:
         target: a function, or what a trigger's decorator returns.
         guarded: returns the guarded function. It gets the function, the look-up of the trigger once the app is
-            complete, and the trigger if it is known already. It may raise the error of a wrong declaration.
-
-    Raises:
-        ConfigurationError: see ``stand_in``.
+            complete, and the trigger if it is known already. ``stand_in`` tells of an error of a wrong declaration.
     """
     above = is_builder(target)
     inner = user_function(target) if above else target

@@ -225,12 +225,7 @@ def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
 
 
 def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
-    """Refuse a policy whose end of an invocation is no answer for the trigger or the output.
-
-    Raises:
-        ConfigurationError: it is ``"skip"`` on an HTTP trigger, ``"conflict"`` on another trigger or beside another
-            ``$return`` output, or ``"skip"`` or ``"defer"`` beside a ``$return`` output that can't be None.
-    """
+    """Refuse a policy whose end of an invocation is no answer for the trigger or the output."""
     if policy == "conflict" and (trigger is not None or arguments):  # else it is not known before an invocation
         _refuse_conflict(function, trigger, arguments)
     if policy not in ("skip", "defer"):
@@ -262,9 +257,6 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
     """Refuse to end an invocation as None where the worker can't hand that on: it would fail, and be tried again.
 
     ``what`` is the argument that ends invocations as None, ``otherwise`` what to declare instead, to keep the output.
-
-    Raises:
-        ConfigurationError: the return value goes to an output that can't be None.
     """
     if trigger is not None and not trigger.may_end_as_none:
         raise ConfigurationError(
@@ -362,8 +354,7 @@ class Signature:
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         """Take our ``context`` out of the keywords; return the arguments by name, and the context.
 
-        Raises:
-            TypeError: the arguments do not fit the function.
+        ``TypeError``: the arguments do not fit the function.
         """
         context = kwargs.pop(_CONTEXT, None) if self._adds_context else None
         if self._names is not None and not args and kwargs.keys() == self._names:  # the worker passes keywords only

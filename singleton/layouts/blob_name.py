@@ -152,9 +152,6 @@ def safe_name(text: str) -> str:
 
     >>> safe_name("tenants/42"), safe_name("tenants/42/")
     ('tenants/42', 'tenants/42~3cfc6e4bb5b9b0e22b96eacd9833536a5cdd78cb')
-
-    Raises:
-        ConfigurationError: it is no text.
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"text is {quoted(text)}: give a text, of which a name can be made")

@@ -6,9 +6,8 @@ next section without a request, and the token still increases. The first epoch o
 in which the service made the blob. So tokens go on increasing after the blob was deleted and made again: no lock is
 taken a thousand times a second. Tokens stay below 2^53, so JSON and JavaScript keep them exact.
 
-A lease needs no stamp if the lock was in no other process since the last write of this process. The ETag in the reply
-to the acquire shows this: it is still the ETag of that write. A blob that this process made needs no stamp either: the
-service's reply has its first epoch. So a cycle takes two calls, and three with a new blob.
+A lease needs no stamp if the lock was in no other process meanwhile (``stamp``). A blob that this process made needs
+none either: the service's reply has its first epoch. So a cycle takes two calls, and three with a new blob.
 
 A copy of this process must forget the epochs: both processes would give the same token. A forked child starts with a
 new registry (``runtime/lock_thread.py``). In a restored image of a machine the wall clock has moved against the
@@ -104,13 +103,12 @@ class FencingCounter:
 
         * No request, if no other process has stamped since our last hold, the epoch has tokens left, and the blob does
           not tell of a long hold, which would seem to go on. No request either, with neither token nor owner to write.
-        * One request, if the blob is as we left it: the ETag tells. Else two.
+        * One request, if the blob is as we left it: the ETag tells. Else two: the blob may have a stamp of our own
+          whose reply was lost. The blob is read, and the next epoch follows its epoch.
         * With ``failover`` the stamp is the first touch of the hold, and always necessary: a waiter may have read the
           present ETag long ago.
 
-        The stamp is written on condition of the ETag. A stamp that arrives late, even under its own lease, changes
-        nothing, so the epoch only ever goes up. If the ETag has changed, the blob may have a stamp of our own whose
-        reply was lost: the blob is read, and the next epoch follows its epoch.
+        The stamp is written on condition of the ETag. So a late stamp changes nothing, and the epoch only ever goes up.
         """
         if not self.spares_stamp(etag, owner):
             await self.stamp_anew(lease_id, etag, owner)
@@ -179,8 +177,6 @@ class FencingCounter:
     async def touch(self, lease_id: str, owner: str, held: float) -> float:
         """Write the stamp of this hold again; return when the request was sent, by the loop's clock.
 
-        If the blob is not as we left it, the reply to a write of ours may have been lost: the blob is read first.
-
         Raises:
             StoreFailure: the stamp was not written, or the outcome is not known. If the blob has another epoch, the
                 lock is lost.
@@ -189,23 +185,16 @@ class FencingCounter:
             return await self._rewrite(lease_id, owner, held)
 
     async def keep(self, lease_id: str, owner: str, held: float, kept: Kept) -> float:
-        """Replace the content of the blob, and write the stamp of this hold again; return when the request was sent.
-
-        Raises:
-            StoreFailure: as of ``touch``.
-        """
+        """Replace the content of the blob, and write the stamp of this hold again, as ``touch`` does."""
         async with self._in_order():
             return await self._rewrite(lease_id, owner, self._told(held), kept)
 
     async def kept(self, lease_id: str, owner: str, held: float) -> Kept:
-        """Read the content of the blob, under the lease.
+        """Read the content of the blob, under the lease. Errors: as of ``touch``.
 
         If a write of content got no answer, the stamp is written first, on condition of the ETag that the write had.
         After that the write of content is done, or can't be done any more. The read does not take its place among the
         writes: touches would wait for the end of the read.
-
-        Raises:
-            StoreFailure: as of ``touch``.
         """
         if self._doubtful:
             async with self._in_order():

@@ -80,9 +80,6 @@ async def answered(request: Callable[[], Awaitable[_T]], *, call: float = _CALL,
     """Repeat a request, which must be idempotent, until there is an answer, for a few seconds.
 
     ``call``: seconds for a request; ``answer``: seconds for the requests together.
-
-    Raises:
-        StoreFailure: the failure answered, or the lack of an answer.
     """
     loop = asyncio.get_running_loop()
     ends = loop.time() + answer

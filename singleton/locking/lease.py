@@ -4,11 +4,8 @@ The promise: at no instant does ``Lease`` claim a lease that the service has alr
 
 * The deadline is counted from before the *sending* of the last request that succeeded, less a margin of a fifteenth of
   the period for clocks that drift (B4). The service acts after the sending and before the reply, so the sending is the
-  safe moment.
-* A timer keeps the deadline, one hop on the loop. A renewal that hangs can't delay the loss (B5).
-* If many renewals are due at once, the earliest deadlines go first (``renewals.py``).
-* With ``failover`` the holder also touches the lock (``failover.py``). Then the lease has two deadlines, and the
-  earlier deadline counts: a touch extends no lease.
+  safe moment. Touches (``failover.py``) have a second deadline, and the earlier deadline counts.
+* A timer keeps the deadline, one hop on the loop (``renewals.py``). A renewal that hangs can't delay the loss (B5).
 * A definitive answer (by error code) ends the lease at once. After anything else the request is sent again, faster and
   faster, until the deadline (B1, B2).
 * Lost and stopped are final. Nothing revives the lease, whatever reply still arrives (B22).

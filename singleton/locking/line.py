@@ -5,9 +5,8 @@
   line for the next answer: ten seconds at most for a lock, an answer of every slot for a semaphore. A message must not
   be skipped for lack of an answer (B12).
 * **Last look.** Shortly before its time-out the first waiter asks once more.
-* **Patience.** A minute of storage without a usable answer ends the waits.
 * **Contention needs the service's word.** It is reported only if the service said so during the wait (for a semaphore
-  a single taken slot is enough). Silence is reported as a failure of the storage.
+  a single taken slot is enough). Silence is reported as a failure of the storage, after a minute at the latest.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ The promises, whatever the network does:
 * **Exclusive.** A section runs only under a lease which the service granted, and before the lease's deadline
   (``lease.py``). Sections of this process never overlap: not after a section has outlived its lease, and not between
   locks with different options on one blob (``BlobGuard``).
-* **Safe to ask again.** An acquisition proposes a lease id. After a lost answer the request is repeated with the same
-  id, which is idempotent. An acquisition which is given up with an unknown outcome releases its id (B7, B8).
+* **Safe to ask again.** A request without an answer is sent again with its lease id (``acquisition.py``; B7, B8).
 * **One line, one poll.** Waiters stand in line (``line.py``) and one task, the server, polls for the line; at the end
   of a section the next waiter gets the lease without a request.
 * **Other processes get their turn.** A process which has kept the lock for ``handoff_window`` seconds releases it and
@@ -137,23 +136,12 @@ class Lock:
     def acquire(self, *, timeout: float | None = None, owner: str = "") -> Coroutine[Any, Any, Hold]:
         """Wait in line for the lock. The caller must give the hold to ``release`` at the end of the section.
 
-        Args:
-            timeout: seconds to wait; 0 asks once; None waits without limit.
-            owner: text for the blob's metadata and for errors.
-
-        Raises:
-            LockNotAcquired: the time is over and another holder has the lock.
-            StorageDenied, StorageError: the storage refuses; waiting would not help.
-            StorageUnavailable: the storage does not answer.
-            LockClosed: the lock was closed.
+        ``timeout``: seconds to wait; 0 asks once; None waits without limit. Errors: as of ``LockClient.lock``.
         """
         return self._line.wait(timeout, owner, self._ensure_server)
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
-        """Return the error of a caller who waits in vain since ``since``: contention, or storage without an answer.
-
-        ``elsewhere``: a hold of this process is no contention.
-        """
+        """Return the error of a caller who waits in vain. See ``Line.why_not``."""
         return self._line.why_not(since, elsewhere=elsewhere)
 
     def refuse(self) -> None:

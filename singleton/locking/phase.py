@@ -161,10 +161,7 @@ class PhaseMachine:
             self._given_back = free_since
 
     def granted_unusable(self, since: float, free_since: float) -> None:
-        """Note a lease which was granted at ``since`` without an answer, and is free since ``free_since``.
-
-        Such a lease is no evidence of contention: the storage did not answer.
-        """
+        """Note a lease which was granted at ``since`` without an answer, and is free since ``free_since``."""
         self._free += max(0.0, since - self._free_since)
         self._free_since = free_since
 

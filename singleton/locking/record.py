@@ -183,8 +183,6 @@ class Reading:
 class BlobGuard:
     """Keeps sections of this process on one blob from overlapping, over locks with different options.
 
-    Leases on a blob never overlap, but a section may outlive its lease.
-
     Attributes:
         asking: task of the present read, which stores the answer.
         highest: the highest epoch in which this process may have given tokens.

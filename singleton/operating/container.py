@@ -97,11 +97,7 @@ async def next_page(
     *,
     answer: float = PATIENT,
 ) -> Page:
-    """Read the page behind this marker, or the first; ``answer``: seconds for the page, all tries together.
-
-    Raises:
-        StorageError: the storage refuses or does not answer, or the container does not exist.
-    """
+    """Read the page behind this marker, or the first; ``answer``: seconds for the page, all tries together."""
     try:
         return await answered(lambda: keeping.page(prefix, marker, most), call=_CALL, answer=answer)
     except StoreFailure as failure:

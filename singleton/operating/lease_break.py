@@ -82,11 +82,7 @@ class Passed:
 
 
 async def break_hold(store: LeaseStore, name: str, notice: float | None = None, container: str = "") -> Broken | None:
-    """End the lease of the lock's holder; None for a free lock, and for a lock that changed hands. See ``end_hold``.
-
-    Raises:
-        StorageError: as ``end_hold``; or the lock does not exist.
-    """
+    """End the lease of the lock's holder; None for a free lock, and for a lock that changed hands. See ``end_hold``."""
     ended = await end_hold(store, name, notice)
     if isinstance(ended, Passed):
         _log.warning(

@@ -90,11 +90,7 @@ def name_in(
     scope_hash: bool,
     limit: int | None = None,
 ) -> str:
-    """Return the name of a function's lock in this container. See ``LockClient.lock_name``.
-
-    Raises:
-        ConfigurationError, ScopeError: no lock can have the name.
-    """
+    """Return the name of a function's lock in this container. See ``LockClient.lock_name``."""
     if not isinstance(function, str):
         raise ConfigurationError(f"function is {quoted(function)}: give its name, a text")
     for scope in scopes:
@@ -127,11 +123,7 @@ def name_in(
 
 
 def dequeueable_name(scopes: Sequence[str]) -> str:
-    """Return the name of the lock of this scope with ``layout="dequeueable"``: the scope's value, for any function.
-
-    Raises:
-        ConfigurationError, ScopeError: no lock can have the name, or ``scopes`` has not exactly one value.
-    """
+    """Return the name of the lock of this scope with ``layout="dequeueable"``: its single value, for any function."""
     return DequeueableLayout(DequeueableOptions()).lock("", "", scopes)
 
 

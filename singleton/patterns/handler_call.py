@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def call(handler: Callable[..., Any], *arguments: Any) -> None:
-    """Call a sync handler.
-
-    Raises:
-        ConfigurationError: the handler returned an awaitable or an iterator, whose work would end after the message.
-    """
+    """Call a sync handler; refuse an awaitable and an iterator, whose work would end after the message."""
     returned = handler(*arguments)
     refuse_awaitable(
         returned,

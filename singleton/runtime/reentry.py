@@ -191,11 +191,7 @@ def asking_context(*, blocks: bool) -> Context:
 
 
 def refuse_reentry(name: str, owner: str, record: SectionRecord) -> None:
-    """Check a caller before its wait for a lock, on the lock thread; ``record``: the running section in this process.
-
-    Raises:
-        LockNotAcquired: the caller certainly would wait for a block of its own.
-    """
+    """Refuse a wait for a block of the caller's own; ``record``: the running section in this process."""
     each, caller = _nesting.get(), serving.get()
     while each is not None and caller is not None:
         hold = each.section

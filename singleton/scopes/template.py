@@ -114,8 +114,7 @@ def placeholders_split(pattern: str, settings: Mapping[str, str]) -> tuple[list[
     >>> placeholders_split("%BOX%/{name}.{ext}", {"BOX": "in"})
     (['in/', '.', ''], ['name', 'ext'])
 
-    Raises:
-        ConfigurationError: a setting is missing, or the path is malformed; the Functions host refuses it, too.
+    ``ConfigurationError``: a setting is missing, or the path is malformed; the Functions host refuses it, too.
     """
     subject = f"the trigger's path {quoted(pattern)}"
     _settings_masked(pattern, subject)

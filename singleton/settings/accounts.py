@@ -59,11 +59,7 @@ class LockContainer:
 
 
 def given(connection: object, credential: object) -> GivenAccount | GivenClients:
-    """Return what was given in place of a connection.
-
-    Raises:
-        ConfigurationError: a credential without a URL that it may be sent to, or what is no credential.
-    """
+    """Return what was given in place of a connection. Refuse a credential without its URL, and one of another kind."""
     refuse_async(connection, "connection")
     if callable(connection):
         if credential is not None:

@@ -55,13 +55,10 @@ class CredentialSpec:
 
 
 def credential_of(name: str, keys: Mapping[str, str], settings: Mapping[str, str]) -> CredentialSpec:
-    """Return the identity that the connection ``name`` asks for.
+    """Return the identity that the connection ``name`` asks for. Refuse settings that are not enough, or contradictory.
 
     ``keys`` are the connection's settings by normalised key, without blanks: ``{"credential": "managedidentity", …}``.
     The ``AZURE_*`` ones of the app settings complete a workload identity.
-
-    Raises:
-        ConfigurationError: the settings contradict one another, or something is missing.
     """
     asked = keys.get("credential", "").lower()
     if asked == "managedidentity":
@@ -177,18 +174,13 @@ def resolve_blob_account(name: str, settings: Mapping[str, str]) -> StorageAccou
 def resolve_queue_account(name: str, settings: Mapping[str, str]) -> StorageAccount:
     """Return the account that a queue trigger's connection names, by ``ADDRESSES`` (H-25).
 
-    Raises:
-        ConfigurationError: nothing is set for this name, or what is set is wrong.
+    ``ConfigurationError``: nothing is set for this name, or what is set is wrong.
     """
     return configured(name, settings).account("queue", settings)
 
 
 def check_setting_name(name: str) -> None:
-    """Refuse what can't be the name of a connection's app setting.
-
-    Raises:
-        ConfigurationError: the name has other characters. They are not printed: a name may be half a key.
-    """
+    """Refuse what can't be the name of a connection's app setting, and print none of it: it may be half a key."""
     if not all(char.isalnum() or char in "_-.: " for char in name):
         raise ConfigurationError(
             "connection is neither the name of an app setting nor a connection string: give one of them"
@@ -198,8 +190,7 @@ def check_setting_name(name: str) -> None:
 def configured(name: str, settings: Mapping[str, str]) -> _SettingGroup:
     """Return what is configured under a connection's name, at the first of the places where it may be (H-21).
 
-    Raises:
-        ConfigurationError: nothing is, or the name is none. The message says what was looked for.
+    ``ConfigurationError``, with what was looked for: nothing is configured, or the name is none.
     """
     check_setting_name(name)
     for candidate in (f"AzureWebJobs{name}", name):

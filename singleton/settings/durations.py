@@ -42,15 +42,12 @@ class Limits(NamedTuple):
         return f"from {low.split()[0] if high.endswith('seconds') else low} to {high}{whole}"
 
     def check(self, value: object, name: str, shown: str | None = None) -> float:
-        """Return the duration as a float.
+        """Return the duration as a float, or refuse it by name, value and range.
 
         Args:
             value: seconds, or a ``timedelta``.
             name: what errors call it.
             shown: the value as a file or an app setting has it; None: it is an argument.
-
-        Raises:
-            ConfigurationError: it is none, or out of range. The error has the name, the value and the range.
         """
         number = value.total_seconds() if isinstance(value, timedelta) else value
         if isinstance(number, bool) or not isinstance(number, int | float):

@@ -43,12 +43,9 @@ class _Object(dict[str, object]):
 
 
 def _section(root: _Object, path: Path, name: str) -> list[tuple[str, object]]:
-    """Return the keys and values of a top-level section: none without the section.
+    """Return the keys and values of a top-level section: none without the section. Refuse what is no object.
 
     The case of the section's name does not matter. A repeated key is there as often as in the file.
-
-    Raises:
-        ConfigurationError: the section is no object or is there twice.
     """
     found = root.named(name)
     if not found:
@@ -80,10 +77,7 @@ def singleton_entries(path: Path) -> list[tuple[str, object]]:
 def extension_values(app: Path | None, settings: Mapping[str, str], extension: str) -> dict[str, tuple[str, object]]:
     """Return source and value of the options of an extension, such as ``extensions.queues``, by name in lower case.
 
-    An app setting stands over the host.json in the folder ``app`` (H-31).
-
-    Raises:
-        ConfigurationError: host.json can't be used.
+    An app setting stands over the host.json in the folder ``app`` (H-31), which must be readable.
     """
     found: dict[str, tuple[str, object]] = {}
     path = None if app is None else app / "host.json"
@@ -99,11 +93,7 @@ def extension_values(app: Path | None, settings: Mapping[str, str], extension: s
 
 
 def wants_opentelemetry(app: Path | None, settings: Mapping[str, str]) -> bool:
-    """Tell whether the app's telemetry is OpenTelemetry: by its ``telemetryMode``, over which an app setting stands.
-
-    Raises:
-        ConfigurationError: host.json can't be used.
-    """
+    """Tell whether the app's telemetry is OpenTelemetry: by its ``telemetryMode``, over which an app setting stands."""
     mode: object = filled(settings, "AzureFunctionsJobHost__telemetryMode")
     if mode is None and app is not None:
         mode = next(iter(read_object(app / "host.json").named("telemetryMode")), None)
@@ -136,11 +126,7 @@ def whole_number(value: object) -> int | None:
 
 
 def read_object(path: Path) -> _Object:
-    """Return what a settings file holds; a missing file counts as empty.
-
-    Raises:
-        ConfigurationError: it can't be read, is not JSON, or holds no object.
-    """
+    """Return the object in a settings file; a missing file counts as empty. ``ConfigurationError``: something else."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -189,8 +175,7 @@ class FunctionTimeout(NamedTuple):
 def function_timeout(app_dir: Path | None, settings: Mapping[str, str]) -> FunctionTimeout | None:
     """Return the limit of the app's invocations; None: no limit. ``app_dir`` is the folder that has host.json.
 
-    Raises:
-        ConfigurationError: host.json can't be read.
+    ``ConfigurationError``: host.json can't be read.
     """
     given, source = given_timeout(app_dir, settings)
     if given is None or not str(given).strip():

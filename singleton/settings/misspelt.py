@@ -27,11 +27,7 @@ _NEAR: Final = 0.84
 
 
 def misspelt_sections(app_dir: Path | None, settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each section of host.json, and for each app setting, with nearly the name of a section here.
-
-    Raises:
-        ConfigurationError: the host.json in the folder ``app_dir`` can't be read.
-    """
+    """Yield a sentence for each section of host.json and each app setting with nearly the name of a section here."""
     if app_dir is not None:
         root = read_object(path := app_dir / "host.json")
         inside = (key for found in root.named("extensions") if isinstance(found, dict) for key in found)

@@ -188,11 +188,7 @@ class SingletonOptions:
 
 
 def refuse_failover(options: SingletonOptions, what: str) -> None:
-    """Refuse the option for something that does not go with it.
-
-    Raises:
-        ConfigurationError: it is on.
-    """
+    """Refuse the option ``failover`` for ``what``, which does not go with it."""
     if options.failover is not None:
         raise ConfigurationError(
             f"failover is {options.failover:g}, and can't be used with {what}: leave it out there. Where host.json "

@@ -80,8 +80,7 @@ def kept_as(result: Any, outputs: Mapping[str, Any], until: float) -> tuple[Kept
 def outcome_in(lock: str, kept: Kept, at: float) -> Outcome | None:
     """Return the outcome kept with the lock; None: no outcome, or expired at this time of the service's clock.
 
-    Raises:
-        StorageError: the blob's content is no outcome.
+    ``StorageError``: the blob's content is no outcome.
     """
     refuse_foreign(lock, kept)
     kind = marked(kept.marks, STATE_KEY)
@@ -150,11 +149,7 @@ class Look:
 
 
 async def look(store: LeaseStore, lock: str) -> Look:
-    """Look for the outcome kept with a lock. Call on the lock thread.
-
-    Raises:
-        StorageError: the storage refuses, does not answer, or has something else there.
-    """
+    """Look for the outcome kept with a lock. Call on the lock thread. ``StorageError``: something else is there."""
     if not isinstance(store, ContentStore):
         raise ConfigurationError(
             f"the store, a {type(store).__name__}, can't keep results: it needs the methods of ContentStore"

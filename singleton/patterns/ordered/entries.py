@@ -62,8 +62,7 @@ def checked_body(key: str, value: Json | bytes) -> tuple[str, bytes]:
 def entries_in(data: bytes, at: int, name: str) -> Iterator[Entry]:
     """Yield the entries in a part of a log that begins at offset ``at``; an entry that is cut off is left out.
 
-    Raises:
-        StorageError: the part has something other than entries.
+    ``StorageError``: the part has something other than entries.
     """
     start = 0
     try:

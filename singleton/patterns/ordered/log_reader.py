@@ -153,10 +153,7 @@ class LogReader:
     async def more(self) -> list[Entry]:
         """Return entries that were not read, in order; none: all are read, and the log is deleted.
 
-        The entries of the call before must have been passed.
-
-        Raises:
-            StorageError: the storage refuses, does not answer, or has a log that is not understood.
+        The entries of the call before must have been passed. ``StorageError``: the log is not understood.
         """
         try:
             return await self._more()

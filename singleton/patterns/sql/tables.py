@@ -102,11 +102,7 @@ def check_name(metadata: object, name: object) -> None:
 
 
 def check_body(column: Column[Any], body: object) -> None:
-    """Refuse the body of a message that its column can't keep. The error doesn't show it: it may be personal data.
-
-    Raises:
-        ConfigurationError: it is None, or not a text for a column of texts, or not bytes for one of bytes.
-    """
+    """Refuse the body of a message that its column can't keep. The error doesn't show it: it may be personal data."""
     if body is None:
         raise ConfigurationError("body is None: give what the receiver shall get")
     texts = isinstance(column.type, String) and not isinstance(column.type, Enum)

@@ -44,10 +44,7 @@ def open_container(
     """Make a store for a container, on the loop of the store's later requests.
 
     A credential object of the caller's stays open when the store is closed; the caller's client is closed with it.
-    ``http``: see ``SingletonOptions``.
-
-    Raises:
-        ConfigurationError: the account's key is none, or of which account it is can't be told.
+    ``http``: see ``SingletonOptions``. Errors: as of ``way_to``.
     """
     if isinstance(account, GivenClients):
         from singleton.stores.azure_blob import AzureBlobLeaseStore, Judging
