@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import simulator.report.html
+from simulator.faults.real import KINDS
 from simulator.report.html.html_report import ReportContent, as_page
 from simulator.report.timeline.timeline import Timeline
 from simulator.report.words import Line
@@ -15,8 +19,8 @@ from tests.support.report_pages import bad_page, good_page, large_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+PAINT = Path(simulator.report.html.__file__).parent / "page" / "paint.js"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
     "--no-sandbox",
@@ -313,6 +317,27 @@ def test_dark_light_narrow_and_print(opened: Callable[..., Any]) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.evaluate("""() => {
+      const { chart } = report;
+      chart.lanes[1].label = "a-host-with-a-name_".repeat(5);
+      chart.room = null;
+      chart.drawNow();
+    }""")
+    boxes = "[...document.querySelectorAll('#checks .wide, #waiting .wide, #messages .wide')]"
+    assert page.evaluate(f"{boxes}.every((box) => box.scrollWidth <= box.clientWidth)")
+    assert "looked at" in page.evaluate(
+        "getComputedStyle(document.querySelector('#checks td:nth-child(3)'), '::before').content"
+    )
+    assert page.evaluate(
+        "report.chart.lanes.every((lane) => lane.lines.join('').replace(/ /g, '') === lane.label.replace(/ /g, ''))"
+    )
+    assert page.evaluate("report.chart.lanes.every((lane) => lane.lines.length * 13 <= lane.h)")
+    legend = page.inner_text("#legend")
+    tables = re.findall(r"^const (?:SHAPES|FAULTS) = \{(.*)\};$", PAINT.read_text("utf-8"), re.MULTILINE)
+    signs = [sign for table in tables for sign in re.findall(r': "([^"]+)"', table)]
+    assert len(signs) > len(KINDS)
+    assert [sign for sign in signs if f"{sign} " not in legend] == []
+    assert [kind for kind in KINDS if kind not in legend] == []
     page.set_viewport_size({"width": 1280, "height": 900})
 
 

@@ -112,3 +112,14 @@ def test_no_colour_of_a_host_or_lock_is_near_red() -> None:
     (hues,) = evaluate("Array.from({ length: 500 }, (_, i) => hue(i))")
     assert min(hues) >= 30
     assert max(hues) <= 330
+
+
+def test_a_name_that_is_too_long_is_cut_into_lines_and_loses_nothing() -> None:
+    fits = "(text) => text.length <= 8"
+    assert evaluate(
+        f"wrapped('ship', {fits})",
+        f"wrapped('import_eligibility', {fits})",
+        f"wrapped('orders (under way)', {fits})",
+        f"wrapped('abcdefghijkl', {fits})",
+        "wrapped('abc', () => false)",
+    ) == [["ship"], ["import_", "eligibil", "ity"], ["orders", "(under", "way)"], ["abcdefgh", "ijkl"], ["a", "b", "c"]]

@@ -19,7 +19,25 @@ class Chart {
     this.height = height;
     this.names = widest(lanes.map((lane) => lane.label));
     this.chosen = null;
+    this.room = null;
     this.draw();
+  }
+
+  /** Give each lane the height for its whole name, which needs several lines if the gutter is narrow. */
+  fitNames() {
+    const room = this.place.gutter - BESIDE;
+    if (this.room === room) return;
+    this.room = room;
+    const wide = measure();
+    let y = AXIS;
+    for (const lane of this.lanes) {
+      lane.least ??= lane.h;
+      lane.lines = wrapped(lane.label, (text) => wide(text) <= room);
+      lane.h = Math.max(lane.least, lane.lines.length * NAME + 11);
+      lane.y = y;
+      y += lane.h;
+    }
+    this.height = y + 4;
   }
 
   /** Draw at the next frame, once. */
@@ -35,12 +53,13 @@ class Chart {
   drawNow() {
     const { box, lanes, spacer, overview, range, shown: told } = this.page;
     const width = box.clientWidth || 800;
+    this.place = this.placed(width);
+    this.fitNames();
     const most = this.printing ? this.height : Math.round(window.innerHeight * 0.76);
     const height = Math.min(this.height, Math.max(most, 160));
     lanes.style.width = `${width}px`;
     const ctx = sharpen(lanes, width, height);
     spacer.style.height = `${Math.max(this.height - height, 0)}px`;
-    this.place = this.placed(width);
     paintLanes(ctx, this.run, this.lanes, this.place, this.colors, this.printing ? 0 : box.scrollTop, height);
     if (this.band) this.paintBand(ctx, height);
     const strip = overview.clientWidth || width;

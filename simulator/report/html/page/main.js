@@ -37,6 +37,8 @@ function cards(run, { title, facts, notes, at, end }, most, link) {
   return parts;
 }
 
+const SAID = { finding: "a broken promise", kill: "killed", crash: "crashed", lost: "learns of a loss", drain: "drained", pause: "stands still", healed: "all faults are undone" };
+
 function legend(colors) {
   const swatch = (paint) => {
     const canvas = made("canvas", { width: 60, height: 28 });
@@ -55,12 +57,20 @@ function legend(colors) {
     ["a lease that an operator broke", (ctx) => { filled(colors.lease, 6, 3)(ctx); ctx.fillStyle = colors.fault; ctx.fillRect(27, 3, 3, 8); }],
     ["a fault", filled(colors.fault, 1, 12)],
     ["a message: it waits, then it has its host's colour", (ctx) => { filled(colors.lease, 5, 4)(ctx); ctx.fillStyle = `hsl(${hue(2)}, 52%, ${colors.sheen})`; ctx.fillRect(12, 5, 18, 4); }],
+    ["a hold, from the lock's word: behind the bodies of a lock lane", (ctx) => { ctx.globalAlpha = 0.28; filled(`hsl(${hue(2)}, 52%, ${colors.sheen})`, 0, 14)(ctx); }],
+    ["a body that lost its lock, and one that was killed or failed at its end", (ctx) => { filled(`hsl(${hue(2)}, 52%, ${colors.sheen})`, 1, 12)(ctx); stripes(ctx, 0, 1, 30, 12, colors.back, 0.35); ctx.fillStyle = colors.open; ctx.fillRect(28, 0, 2, 14); }],
+    ["a renewal that was refused", (ctx) => { filled(colors.lease, 6, 3)(ctx); ctx.fillStyle = colors.open; ctx.fillRect(14, 3, 2, 8); }],
+    ["a lease that another host took early", (ctx) => { filled(colors.lease, 6, 3)(ctx); ctx.fillStyle = colors.bad; ctx.fillRect(27, 3, 3, 8); }],
+    ["a host that lives", filled(colors.alive, 1, 12)],
+    ["a host under a fault", filled(colors.band, 1, 12)],
     ["how many wait", filled(colors.wait, 4, 9)],
     ["stands still", (ctx) => stripes(ctx, 0, 0, 30, 14, colors.pause)],
     ["taken over; the upright line is the bound", (ctx) => { ctx.strokeStyle = ctx.fillStyle = colors.good; ctx.lineWidth = 2; ctx.setLineDash([3, 3]); line(ctx, 0, 7, 20, 7); triangle(ctx, 21, 7, 4); ctx.fillRect(26, 0, 2, 14); }],
-    ["✕ killed, ! learns of a loss, ⊣ deadline, ⚡ operator", () => {}],
+    ["taken over too late, or by nobody", (ctx) => { ctx.strokeStyle = ctx.fillStyle = colors.bad; ctx.lineWidth = 2; ctx.setLineDash([3, 3]); line(ctx, 0, 7, 20, 7); triangle(ctx, 21, 7, 4); }],
+    [`Signs: ${Object.entries(SHAPES).map(([kind, sign]) => `${sign} ${SAID[kind] ?? kind}`).join(", ")}`, null],
+    [`Faults: ${Object.entries(FAULTS).map(([kind, sign]) => `${sign} ${kind}`).join(", ")}`, null],
   ];
-  document.getElementById("legend").replaceChildren(...lines.map(([words, paint]) => made("li", {}, swatch(paint), words)));
+  document.getElementById("legend").replaceChildren(...lines.map(([words, paint]) => made("li", {}, paint && swatch(paint), words)));
 }
 
 function start() {

@@ -1,7 +1,7 @@
 // Painting: the lanes that can be seen, as they are in the window of time.
 
 const SHAPES = { finding: "✗", kill: "✕", crash: "✕", lost: "!", deadline: "⊣", operator: "⚡", drain: "↓", healed: "♥", pause: "‖", "worker ended": "✕" };
-const FAULTS = { kill: "✕", pause: "‖", partition: "⇹", lose: "?", delay: "…", duplicate: "2", throttle: "◔", error: "5", break: "⚡", drain: "↓" };
+const FAULTS = { kill: "✕", pause: "‖", partition: "⇹", lose: "?", delay: "…", duplicate: "2", throttle: "◔", error: "5", break: "⚡", drain: "↓", forget: "∅" };
 
 /** The colour of a mark. Red is for what is broken: a fault is none. */
 function toned(mark, colors) {
@@ -33,12 +33,20 @@ function sharpen(canvas, width, height) {
 }
 
 const FONT = "11px system-ui, sans-serif";
+const NAME = 13; // pixels of a line of a lane's name
+const BESIDE = 16; // pixels of the gutter beside a name
 
-/** How wide the widest of these names is, as the chart writes them. */
-function widest(names) {
+/** What measures texts as the chart writes them. */
+function measure() {
   const ctx = document.createElement("canvas").getContext("2d");
   ctx.font = FONT;
-  return names.reduce((most, name) => Math.max(most, ctx.measureText(name).width), 0);
+  return (text) => ctx.measureText(text).width;
+}
+
+/** How wide the widest of these names is. */
+function widest(names) {
+  const wide = measure();
+  return names.reduce((most, name) => Math.max(most, wide(name)), 0);
 }
 
 /** Paint all lanes between two heights. `place` has x(t), the width, the gutter and the window. */
@@ -86,7 +94,7 @@ function paintName(ctx, lane, place, colors, y) {
   ctx.globalAlpha = 1;
   ctx.fillStyle = lane.broken ? colors.bad : colors.ink;
   const middle = y + Math.min(lane.h / 2, 14);
-  ctx.fillText(fitted(ctx, lane.label, place.gutter - 16), 9, middle);
+  lane.lines.forEach((words, i) => ctx.fillText(words, 9, middle + i * NAME));
   ctx.fillStyle = colors.line;
   ctx.fillRect(0, y + lane.h - 1, place.width, 1);
   ctx.fillRect(place.gutter - 1, y, 1, lane.h);

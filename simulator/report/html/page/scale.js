@@ -166,3 +166,18 @@ function sharedSpans(overlaps) {
 function hue(number) {
   return 30 + ((number * 0.618034) % 1) * 300;
 }
+
+/** Cut a text into lines that fit; a line ends after a sign between words, if one is in the line's second half. */
+function wrapped(text, fits) {
+  const lines = [];
+  let rest = text;
+  while (rest.length > 1 && !fits(rest)) {
+    let many = rest.length - 1;
+    while (many > 1 && !fits(rest.slice(0, many))) many -= 1;
+    const nice = Math.max(...["_", ".", "-", "/", " "].map((sign) => rest.lastIndexOf(sign, many - 1))) + 1;
+    const cut = nice > many / 2 ? nice : many;
+    lines.push(rest.slice(0, cut).trim());
+    rest = rest.slice(cut);
+  }
+  return [...lines, rest];
+}

@@ -22,7 +22,11 @@ function seconds(value) {
 /** A table in a box that scrolls; more rows than a few are shown when somebody asks. */
 function table(heads, rows, draw) {
   const body = made("tbody");
-  const fill = (many) => body.replaceChildren(...rows.slice(0, many).map(draw));
+  const named = (line) => {
+    [...line.children].forEach((cell, i) => { cell.dataset.head = heads[i].replace(/^#/, ""); });
+    return line;
+  };
+  const fill = (many) => body.replaceChildren(...rows.slice(0, many).map((each) => named(draw(each))));
   fill(FEW);
   const head = made("tr", {}, ...heads.map((each) => made("th", { text: each.replace(/^#/, ""), scope: "col", className: each[0] === "#" ? "number" : "" })));
   const box = made("div", { className: "wide" }, made("table", {}, made("thead", {}, head), body));
