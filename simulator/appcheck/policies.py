@@ -63,7 +63,7 @@ def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:
     name, trigger = subject.name, subject.trigger
     asked: list[Callable[[], None]] = [
         lambda: check_guardable(inspect.unwrap(subject.call), trigger.type),
-        lambda: refuse_policy(name, guard.on_contention, trigger, {}),
+        lambda: refuse_policy(name, guard.on_contention, trigger, {trigger.parameter: None}),
         lambda: guard.refuse_blocking(on_loop=trigger.on_loop),
     ]
     if guard.when_full == "defer":

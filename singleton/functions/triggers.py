@@ -240,15 +240,23 @@ def refuse_policy(function: str, policy: object, trigger: Trigger | None, argume
 
 
 def _refuse_conflict(function: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
+    remedy = "use 'raise', so that the invocation fails and is tried again"
     if not is_http(trigger, arguments):
         what = "none of its arguments is a request" if trigger is None else f"{function} has a {trigger.type}"
-    elif trigger is not None and trigger.returns not in (None, "http"):
-        what = f"the result of {function} goes to its {trigger.returns!r} output"
+    elif trigger is None or trigger.returns == "http" or not (trigger.returns or arguments):
+        return  # at a declaration, its decorator of the output may come later
     else:
-        return
+        no = (
+            "no output takes what {0} returns"
+            if trigger.returns is None
+            else "the result of {0} goes to its {1!r} output"
+        )
+        what = no.format(function, trigger.returns)
+        remedy = (
+            'return the response, with @app.generic_output_binding(arg_name="$return", type="http"); or use \'raise\''
+        )
     raise ConfigurationError(
-        f"@singleton on {function}: on_contention='conflict' answers HTTP requests, and {what}: use 'raise', so that "
-        "the invocation fails and is tried again",
+        f"@singleton on {function}: on_contention='conflict' answers HTTP requests, and {what}: {remedy}",
         reason="conflict-without-http",
     )
 

@@ -139,6 +139,30 @@ def test_a_result_that_goes_elsewhere_is_no_answer() -> None:
         singleton(on_contention="conflict")(builder)
 
 
+@pytest.mark.parametrize("guard", ["singleton", "a policy of one's own", "once"])
+@pytest.mark.parametrize("binding", [{}, {"arg_name": "res", "type": "http"}], ids=["no output", "a parameter"])
+def test_a_409_that_no_output_takes_is_refused_with_what_to_declare(
+    guard: str, binding: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = func.FunctionApp()
+    ship = job("sync", GUARDS[guard][0])
+    builder = app.generic_output_binding(**binding)(ship) if binding else ship
+    app.generic_trigger(arg_name="req", type="httpTrigger")(builder)
+    monkeypatch.setitem(globals(), "app", app)
+    refused = r'no output takes what ship returns: .*arg_name="\$return", type="http"'
+    with always_busy(), pytest.raises(ConfigurationError, match=refused):
+        call(ship, req=plain())
+
+
+def test_an_output_that_is_declared_after_the_guard_takes_the_409() -> None:
+    app = func.FunctionApp()
+    builder = app.generic_trigger(arg_name="req", type="httpTrigger")(job("sync", lambda body: body))
+    builder = singleton(on_contention="conflict")(builder)
+    builder = app.generic_output_binding(arg_name="$return", type="http")(builder)
+    with always_busy():
+        assert told(call(builder._function.get_user_function(), req=plain()))[0] == 409
+
+
 def test_who_is_one_too_many_fails_where_that_is_said() -> None:
     ship = job("sync", singleton(on_contention="conflict", timeout=5, max_waiting=0, when_full="raise"))
     with held_elsewhere(ship, req=plain()), pytest.raises(LockNotAcquired, match="max_waiting"):

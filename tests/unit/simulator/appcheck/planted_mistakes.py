@@ -143,6 +143,18 @@ PLANTED: Final = (
         line="@singleton",
     ),
     Planted(
+        name="conflict where a parameter is the answer",
+        finds=("conflict-without-http",),
+        code="""
+        @app.generic_trigger(arg_name="req", type="httpTrigger")
+        @app.generic_output_binding(arg_name="res", type="http")
+        @once(key="{id}", on_contention="conflict")
+        def order(req: func.HttpRequest, res: func.Out[str]) -> None: ...
+        """,
+        says="no output takes what order returns",
+        line="@once",
+    ),
+    Planted(
         name="skip with a return value that is an output",
         finds=("none-for-output",),
         code="""
