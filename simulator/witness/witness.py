@@ -404,7 +404,8 @@ class Witness:
         told: dict[str, object] = {"function": function, "invocation": invocation, **self._seen()}
         if error is not None:
             told["error"] = _name_of(error)
-        if still := self.leftovers.of(invocation):
+        # What a body inside another one leaves running may be its own task or thread: the outer body tells of the rest.
+        if not around and (still := self.leftovers.of(invocation)):
             told["left_running"] = still
         self._write("body_left", run=label, **told)
 
