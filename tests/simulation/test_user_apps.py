@@ -327,6 +327,23 @@ def test_that_bodies_really_run_is_said_before_the_first_does(folder: Path) -> N
     assert output.index("The bodies of this app's functions really run") < output.index("in the body")
 
 
+@pytest.mark.parametrize(
+    "guards",
+    [
+        "@singleton\ndef write(text):\n    time.sleep(0.1)\n{q}@singleton(scope='Id')\n",
+        "{q}@once(key='Id')\n@singleton(scope_id='all')\n",
+    ],
+    ids=["a-helper", "once"],
+)
+def test_guards_inside_one_another_are_judged_apart_in_worlds_too(folder: Path, guards: str) -> None:
+    head = HEAD.replace("import singleton", "import once, singleton") + guards.format(q=QUEUE)
+    body = "    write('x')" if "write" in head else "    time.sleep(0.1)"
+    code, output = explored(
+        written(folder, head + "def ship(msg: func.QueueMessage) -> None:\n", body), "--scenarios", "40"
+    )
+    assert (code, output.rstrip().splitlines()[-1]) == (0, "No promise was broken.")
+
+
 def test_a_broken_promise_that_does_not_come_back_says_so(folder: Path) -> None:
     once = "if done: return\n" + textwrap.dedent(STUBBORN).replace("pass", "done.append(1)")
     app = written(folder, SHIP.replace("app =", "done = []\napp ="), once)
