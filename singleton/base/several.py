@@ -1,7 +1,4 @@
-"""Several locks, all or none: acquired one after the other, in the order which every process uses.
-
-The caller says how a lock is acquired and released.
-"""
+"""Several locks, all or none: acquired one after the other, in the order which every process uses."""
 
 from __future__ import annotations
 

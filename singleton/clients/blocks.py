@@ -1,7 +1,4 @@
-"""The blocks of the lock clients: a lock or a slot is held for the length of a block, and given back at the end.
-
-A block is entered once. As a decorator it makes a block of each call. A block whose hold was lost fails at its end.
-"""
+"""The blocks of the lock clients: a lock or a slot is held for the length of a block, which is entered once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A periodic worker: at each tick the worker tries the lock, and does its work under the lock or skips (S-9, S-10).
-
-A worker runs until ``stop``: in a thread of its own, or on the running event loop. A worker starts once.
-"""
+"""A periodic worker: at each tick the worker tries the lock, and works under the lock or skips (S-9, S-10)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Events about the requests of lock clients, the same as for guards; and sets of locks.
-
-A set of locks: all or none, acquired in the order of their names by every caller.
-"""
+"""Events about the requests of lock clients, the same as for guards; and sets of locks."""
 
 from __future__ import annotations
 

@@ -45,9 +45,7 @@ async def repeated(
         timeout: seconds for all attempts; None: their number ends the wait.
         within: the wait ends after so many seconds in any case; None: no such end.
 
-    Raises:
-        LockNotAcquired: another owner had the lock at the last attempt (D-30).
-        StorageUnavailable: the storage did not answer the last attempt.
+    Errors are those of the last attempt (D-30).
     """
     loop = asyncio.get_running_loop()
     ends = loop.time() + min(math.inf if limit is None else limit for limit in (timeout, within))

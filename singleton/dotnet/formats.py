@@ -116,8 +116,7 @@ def check_format(pattern: str, subject: str) -> None:
 def formatted(value: object, pattern: str, subject: str) -> str:
     """Return a GUID or date, or a text that holds one, in the given format; without a format, in .NET's default one.
 
-    Raises:
-        ScopeError: the value is neither, or the format is of the other kind.
+    ``ScopeError``: the value is neither, or the format is of the other kind.
     """
     guid = _as_guid(value)
     if guid is not None and (pattern in _GUID_FORMATS or not pattern):

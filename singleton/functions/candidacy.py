@@ -75,10 +75,7 @@ class Candidacy(Campaign):
         registry.accompany(self._begin_campaign())
 
     async def end(self) -> None:
-        """Stop trying; or, where this process leads, let its bodies end and give the lease back, once (W-104 to W-109).
-
-        Bodies that take too long keep the lease until it lapses, and learn of the loss.
-        """
+        """Stop trying; where this process leads, let its bodies end and give the lease back, once (W-104 to W-109)."""
         self._ending = True
         led = self._leads()
         if led is not None and not await self._drained(_DRAIN):

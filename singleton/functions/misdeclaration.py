@@ -6,8 +6,6 @@ message. An error of the whole app (host.json, an app setting, a missing package
 message is fetched then, while otherwise every message would be tried until it is poison.
 
 Where no worker runs, in tests, scripts and the simulator, the declaration raises at once, as an early warning.
-
-``collecting`` is for a check of an app: no declaration raises, and every error is listed.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ _collectors: list[list[Misdeclared]] = []
 
 @contextlib.contextmanager
 def collecting() -> Iterator[list[Misdeclared]]:
-    """Collect the errors of the declarations in this block. None of them raises.
+    """Collect the errors of the declarations in this block, for a check of an app. None of them raises.
 
     A function that always fails replaces every wrongly declared function, as in a worker.
     """

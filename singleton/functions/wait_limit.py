@@ -75,10 +75,8 @@ class WaitLimit:
     ) -> _T:
         """Wait by ``acquire(registry, seconds)`` for ``wait`` seconds (None: without end), but not past the limit.
 
-        Call this on the lock thread, by whose clock the limit counts.
-
-        Raises:
-            LockNotAcquired: as ``acquire`` does; or the limit is reached, and the error says why and what to do.
+        Call this on the lock thread, by whose clock the limit counts. At the limit the ``LockNotAcquired`` says why the
+        wait ended, and what to do.
         """
         loop = asyncio.get_running_loop()
         began, left = loop.time(), self.seconds

@@ -9,11 +9,8 @@ The sweep is such a pass: the deletion of unused lock blobs. A blob is deleted b
 condition of the listed ETag. The service refuses the request while the blob has a lease, and after any write since the
 listing. So no hold is lost by a sweep. The next acquire makes the blob again, which costs a call or two, and nothing
 else: the tokens go on from the second in which the blob is made (``locking/fencing.py``). To keep this second a new
-one, no blob is deleted within a minute of the last write.
-
-Last-Modified is no sign of use: leases never change Last-Modified. A lock in daily use without a stamp may be swept.
-
-A sweep rests five times as long as the work lasted, unless ``fast``.
+one, no blob is deleted within a minute of the last write. Leases never change Last-Modified: a lock in daily use
+without a stamp may be swept.
 
 The lift of epochs is a pass, too, for a storage that went back in time: later tokens exceed all earlier tokens.
 An account that failed over, or was restored to a point in time, may have lost its last writes. Then a blob has an older
@@ -24,8 +21,7 @@ under a lease, so no holder is disturbed.
 
 Lifted are each blob with an epoch, and each empty blob with a name of our layouts: its epoch may be lost. A lock with a
 user's own name and without metadata looks like a foreign blob, and is left alone. Locks shared with WebJobs have no
-tokens, and stay unchanged. A held lock stays unchanged, too: only the holder may write, so lift a held lock later, when
-the lock is free.
+tokens, and stay unchanged.
 """
 
 from __future__ import annotations
@@ -190,10 +186,7 @@ _LONGEST: Final = 30.0
 
 
 class Pace:
-    """The pace of one command: ``at_once`` requests may be under way now.
-
-    ``rest``: length of a rest as a multiple of the work before.
-    """
+    """The pace of one command: ``at_once`` requests may be under way now. ``rest``: see ``ContainerPass``."""
 
     def __init__(self, rest: float) -> None:
         self.at_once = 1

@@ -12,9 +12,6 @@ is left of the lease; the second break has the notice. A break can only bring th
 Each request has the read ETag as a condition, so that a later holder is never broken. Holders write on their blobs,
 too: at the first renewal, and all the time with ``failover``. After such a write the blob is read again, and the
 request is repeated for the same hold.
-
-A lease in state ``breaking`` does not tell how much an earlier break cut off: a break leaves no mark, and the service
-tells only what is left. So the greatest possible value is used: a lease lasts a minute at most.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Names of locks: the name of a function's lock for callers outside of the function, and errors about missing names.
-
-A name follows from the host id and the container's layout. The error about a lock, a prefix or a function that does
-not exist suggests existing names.
-"""
+"""Names of functions' locks for callers outside of the functions, and errors with suggestions for unknown names."""
 
 from __future__ import annotations
 

@@ -39,14 +39,7 @@ _FUNCTION_OF_A_HOST: Final = "Host.Functions."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameParts:
-    """What a name says.
-
-    Attributes:
-        app: the host id.
-        function: the function's name; None where the name has none, as at level "host".
-        level: whose lock it is; None where the name doesn't tell.
-        cut: whether the name was too long, and lost its end.
-    """
+    """What a name says. See ``LockInfo`` for the fields."""
 
     app: str
     function: str | None = None

@@ -27,10 +27,7 @@ _T = TypeVar("_T")
 
 
 def cancelled_when_lost(hold: Hold) -> contextlib.AbstractContextManager[None]:
-    """Cancel the task of the block at a loss of the hold, and turn the cancellation into ``LockLost``.
-
-    A cancellation by another cause is passed on.
-    """
+    """Cancel the task of the block at a loss of the hold, and turn the cancellation into ``LockLost``."""
     task = asyncio.current_task()
     return contextlib.nullcontext() if task is None else _Cancelled(hold, task)
 

@@ -34,11 +34,7 @@ class Closing:
             raise LockClosed(f"lock {name!r}: its client is closed: make a new client", lock=name)
 
     async def through(self, name: str, wait: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Await ``wait()``, until the client is closed at most.
-
-        Raises:
-            LockClosed: the client is closed, or was closed during the wait, which is then cancelled.
-        """
+        """Await ``wait()``, until the client is closed at most: then the wait is cancelled, with ``LockClosed``."""
         stay = asyncio.timeout(None)
         entry = (asyncio.get_running_loop(), stay)
         try:

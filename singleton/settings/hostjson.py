@@ -60,9 +60,7 @@ def _section(root: _Object, path: Path, name: str) -> list[tuple[str, object]]:
 def singleton_entries(path: Path) -> list[tuple[str, object]]:
     """Return the keys and values of the section ``singleton``: none without the file or the section.
 
-    Raises:
-        ConfigurationError: the file can't be read or is not JSON; the section is no object, is there twice, or is
-            inside ``extensions``, where the Functions host doesn't read it (H-31).
+    Refuse a section inside ``extensions``, where the Functions host doesn't read it (H-31).
     """
     root = read_object(path)
     inside = [extensions for extensions in root.named("extensions") if isinstance(extensions, _Object)]

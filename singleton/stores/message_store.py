@@ -1,7 +1,4 @@
-"""The few requests by which a queue message goes back: the protocol of a queue, as ``protocol.py`` is that of leases.
-
-Every failure is a ``StoreFailure``, told by its *error code*; a store never asks twice.
-"""
+"""The few requests by which a queue message goes back: the protocol of a queue. See ``protocol.py`` of leases."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Counts the requests of stores and queues by operation and status.
-
-A store is counted if a counter was there when the store was opened; otherwise the store is left unchanged.
-"""
+"""Counts the requests of stores and queues by operation and status."""
 
 from __future__ import annotations
 

@@ -51,11 +51,7 @@ class OnceLayout(Layout):
 
 @dataclass(frozen=True, kw_only=True)
 class OnceGuard(Guard):
-    """A declaration of ``@once``: the lock is held around each invocation that finds no outcome.
-
-    Attributes:
-        keep: seconds for which its outcome is kept.
-    """
+    """A declaration of ``@once``: the lock is held around each invocation that finds no outcome. ``keep``: seconds."""
 
     decorator: ClassVar[str] = "@once"
     _conflict: ClassVar[str] = "another request with this key is under way: send it again later"

@@ -55,10 +55,7 @@ class Bell:
 def bell_in(message: Any, inbox: str) -> Bell:
     """Read a bell: a text, bytes, or a message as the Functions worker or the SDK has it.
 
-    A bell that was delivered more than once came before.
-
-    Raises:
-        ConfigurationError: the message is no bell of this inbox.
+    A bell that was delivered more than once came before. ``ConfigurationError``: it is no bell of this inbox.
     """
     said = message.get_body() if callable(getattr(message, "get_body", None)) else getattr(message, "content", message)
     try:

@@ -76,10 +76,9 @@ class Position:
             ) from None
 
     def kept(self, log: str, at: float) -> Kept:
-        """Return the state to keep; empty fields are left out.
+        """Return the state to keep; empty fields are left out. ``protocol.py`` says when a sweep may delete the state.
 
-        A sweep may delete the state a week after ``at``, seconds since 1970, if the key has no log ``log`` then: all
-        messages are handled, and no request of a send is on its way any more.
+        ``log``: name of the key's log; ``at``: seconds since 1970.
         """
         said = asdict(self)
         if not self.log:
