@@ -276,18 +276,15 @@ class Declaration:
         """Return the name of an invocation's lock, and the scopes in the name. A ``ScopeError`` names the message."""
         try:
             scopes = self._scopes(arguments)
-            return self._lock(function, scopes), scopes
+            named, listener = self.name or function, self.mode == "listener"
+            lock = self.layout.lock(self._host_id, named, scopes, self.level, listener=listener)
+            return lock if self.limit is None else semaphore_name(lock), scopes
         except ScopeError as error:
             with contextlib.suppress(ScopeError):  # a batch, or several payloads
                 payload = find_payload(arguments, self.trigger)
                 if payload is not None and (name := payload.find_id()) is not None:
                     error.args = (f"{error}. This is message {quoted(name)}",)
             raise
-
-    def _lock(self, function: str, scopes: list[str]) -> str:
-        named = self.name or function
-        lock = self.layout.lock(self._host_id, named, scopes, self.level, listener=self.mode == "listener")
-        return lock if self.limit is None else semaphore_name(lock)
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self._always is not None:

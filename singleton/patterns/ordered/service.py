@@ -118,7 +118,7 @@ class Sender:
         """
         offset = await self._appended(spot, entry)
         now = asyncio.get_running_loop().time()
-        if not self._is_due(spot, offset, now):
+        if offset and now - self._rung.get(spot, -_SILENCE) < _SILENCE:
             return
         self._rung.pop(spot, None)
         if not await ring(spot):
@@ -126,9 +126,6 @@ class Sender:
         self._rung[spot] = now
         if len(self._rung) > _REMEMBERED:
             self._rung.popitem(last=False)
-
-    def _is_due(self, spot: str, offset: int, now: float) -> bool:
-        return not offset or now - self._rung.get(spot, -_SILENCE) >= _SILENCE
 
     async def _appended(self, spot: str, entry: Entry) -> int:
         """Add a message to its log, in its turn; return its offset.

@@ -102,8 +102,8 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="no bell for the first message of a log",
         file=SENDING,
-        old="return not offset or now",
-        new="return now",
+        old="if offset and now",
+        new="if now",
         breaks="a message waits for a look",
         among="ordered",
     ),
