@@ -113,6 +113,8 @@ def declared(delivery: Delivery, way: str, *, known: bool) -> Callable[..., Any]
         return singleton(**WAYS[way])(function)
     app = func.FunctionApp()
     builder = app.generic_trigger(arg_name="given", type=delivery.trigger)(function)
+    if delivery.trigger == "httpTrigger":
+        builder = app.generic_output_binding(arg_name="$return", type="http")(builder)
     return user_function(singleton(**WAYS[way])(builder))
 
 
