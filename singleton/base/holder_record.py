@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Holder:
             record it; ``since`` is then the time of the record.
         token: the holder's fencing token is at least this number.
         endless: whether the lease never expires. Leases of this library always expire.
+        break_command: for an endless lease found by a wait or a refusal: the command that breaks the lease; else None.
         kept_until: a hold of this process is over, and ``at_least`` keeps the lock until this time; else None.
     """
 
@@ -46,12 +47,13 @@ class Holder:
     renewed: bool | None = None
     token: int | None = None
     endless: bool = False
+    break_command: str | None = field(default=None, compare=False)
     kept_until: datetime | None = None
 
 
-def what_ends(lock: str) -> str:
-    """Return what ends the lease of a lock, if the lease never expires: a lease of old code, or of another tool."""
-    return f"nothing ends it but its owner, or `singleton-locks break {lock}`"
+def what_ends(break_command: str | None) -> str:
+    """Return what ends a lease which never expires: a lease of old code, or of another tool."""
+    return f"nothing ends it but its owner, or {f'`{break_command}`' if break_command else 'a break'}"
 
 
 def in_words(holder: Holder, *, here: bool = False) -> str:
@@ -68,7 +70,7 @@ def in_words(holder: Holder, *, here: bool = False) -> str:
     }
     said = "".join(words.format(value) for words, value in known.items() if value is not None)
     if holder.endless:
-        said += f"{said and ','} by a lease without an end ({what_ends(holder.lock)})"
+        said += f"{said and ','} by a lease without an end ({what_ends(holder.break_command)})"
     return said and f"{'kept' if holder.kept_until else 'held'}{said}"
 
 

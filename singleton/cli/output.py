@@ -135,7 +135,7 @@ def who(holder: Holder) -> str:
     return ", ".join(told) or "a holder that is not recorded"
 
 
-def block(lock: LockInfo, now: float) -> None:
+def block(lock: LockInfo, now: float, break_command: str) -> None:
     """Write all facts of a lock."""
     click.echo(plain(lock.name))
     said = state_of(lock)
@@ -147,7 +147,7 @@ def block(lock: LockInfo, now: float) -> None:
         said += ", for less than half of its lease period"
     facts = {
         "state": said,
-        "lease": lock.holder and lock.endless and f"without an end: {what_ends(plain(lock.name))}",
+        "lease": lock.holder and lock.endless and f"without an end: {what_ends(plain(break_command))}",
         "app": lock.app and plain(lock.app),
         "function": function_of(lock),
         "scope": scope_of(lock),

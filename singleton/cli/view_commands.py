@@ -108,10 +108,8 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
     if met.ageless:
         say(f"{counted(met.ageless, 'held lock')} left out: their holders don't record since when", err=True)
     if met.unsure:
-        say(
-            f"{counted(met.unsure, 'held lock')} left out: their function is not certain yet. `list --held` shows all",
-            err=True,
-        )
+        unsure = f"{counted(met.unsure, 'held lock')} left out: their function is not certain yet"
+        say(f"{unsure}. Without --function all are shown", err=True)
     if session.as_json:
         if not shown:
             write_json([])
@@ -204,7 +202,7 @@ def show(session: Session, name: str) -> int:
     if session.as_json:
         write_json(as_dict(lock))
     else:
-        block(lock, at)
+        block(lock, at, session.place.break_command(lock.name))
     return 0
 
 

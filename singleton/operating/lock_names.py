@@ -202,18 +202,24 @@ _PART: Final = re.compile(r"(?<=[/.])")
 async def names_like(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[str]:
     """Return a few names of locks as suggestions for a name without a blob.
 
-    First names with a similar spelling; else names that end alike, or have the words of the given name in this order,
-    such as a function and a scope's value.
+    First the locks of the function of this name, and names with this end; else names with a similar spelling; else
+    names that end alike, or have the words of the given name in this order, such as a function and a scope's value.
     """
     typed = _WORD.findall(unquote(name).casefold())
     names: set[str] = set()
+    exact: list[str] = []
+    close: list[str] = []
     parts: list[str] = []
     for prefix in _beginnings(name):
         locks = await _some(keeping, container, prefix, answer)
         names.update(lock.name for lock in locks)
+        exact += [lock.name for lock in locks if name in (lock.function, lock.name.rpartition("/")[2])]
         parts += [lock.name for lock in locks if typed and _has_words(lock.name, typed)]
-        if close := difflib.get_close_matches(name, names, n=_SHOWN, cutoff=0.75):
+        close = close or difflib.get_close_matches(name, names, n=_SHOWN, cutoff=0.75)
+        if close and "/" in name:
             return close
+    if found := exact or close:
+        return list(dict.fromkeys(found))[:_SHOWN]
     ends = {known.rpartition("/")[2]: known for known in names}
     parts += [ends[end] for end in difflib.get_close_matches(name, ends, n=_SHOWN, cutoff=0.75)]
     return list(dict.fromkeys(parts))[:_SHOWN]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from singleton.base.errors import LockNotAcquired
@@ -99,7 +99,7 @@ class WhoHas:
     """Look-up of a lock's holder, shared by the callers of this process."""
 
     store: LeaseStore
-    name: str
+    address: Address
     guard: BlobGuard
     accompany: Callable[[asyncio.Task[None]], None]
 
@@ -128,7 +128,7 @@ class WhoHas:
         """Return a read of the last minute, or read now."""
         loop, guard = asyncio.get_running_loop(), self.guard
         if guard.asking is None and (guard.reading is None or loop.time() - guard.reading.at >= _AGAIN):
-            guard.asking = loop.create_task(self._ask(), name=f"who has lock {self.name}")
+            guard.asking = loop.create_task(self._ask(), name=f"who has lock {self.address.name}")
             self.accompany(guard.asking)
         if guard.asking is not None:
             await asyncio.wait({guard.asking})  # a separate task: the caller who started it may be gone
@@ -139,12 +139,15 @@ class WhoHas:
         try:
             from singleton.locking.holder import holder_in
 
-            state = await within(_CALL, self.store.read(self.name))
+            state = await within(_CALL, self.store.read(self.address.name))
         except Exception as error:  # noqa: BLE001 - after an error of a store the holder is not known
             failure = as_failure(error)
             guard.reading = Reading(at, failure=None if failure.meaning == "missing" else failure)
         else:
-            guard.reading = Reading(at, holder_in(self.name, state))
+            holder = holder_in(self.address.name, state)
+            if holder is not None and holder.endless:
+                holder = replace(holder, break_command=self.address.place.break_command(holder.lock))
+            guard.reading = Reading(at, holder)
         finally:
             guard.asking = None
 

@@ -5,13 +5,14 @@ A given account is a URL with a credential object, or a function that makes the 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.base.callables import refuse_async
 from singleton.base.errors import ConfigurationError
-from singleton.settings.connection import check_signature, checked_url
+from singleton.settings.connection import DEFAULT_CONNECTION, check_signature, checked_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,7 @@ class GivenClients:
     """A function of the caller's that makes the client of a container."""
 
     make: Callable[[str], ContainerClient]
+    setting: ClassVar[str] = ""
     endpoint: ClassVar[str] = ""
     """What the caller's clients lead to is not known before one is made."""
 
@@ -56,6 +58,18 @@ class LockContainer:
     def __hash__(self) -> int:
         """Return the hash of the container's name, which a string caches: a lock looks places up several times."""
         return hash(self.container)
+
+    def break_command(self, name: str) -> str:
+        """Return the command line which breaks a lock of this container. No option depends on the current folder."""
+        options = ["--container", self.container]
+        if self.account.setting and self.account.setting != DEFAULT_CONNECTION:
+            options += ["--connection", self.account.setting]
+        elif not self.account.setting and self.account.endpoint.startswith("https:"):
+            options += ["--account", self.account.endpoint]
+        elif not self.account.setting and self.account.endpoint:
+            options += ["--connection", "UseDevelopmentStorage=true"]  # no identity's token is sent over http
+        words = [*options, "--", name] if name.startswith("-") else [name, *options]
+        return shlex.join(["singleton-locks", "break", *words])
 
 
 def given(connection: object, credential: object) -> GivenAccount | GivenClients:

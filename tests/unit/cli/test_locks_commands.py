@@ -492,9 +492,9 @@ def test_a_lease_without_end_is_broken_only_when_told_so(
         thread.do(lambda: thread.memory.acquire("job", FOREIGN, -1))
 
     endless()
-    said = "nothing ends it but its owner, or `singleton-locks break"
+    said = "nothing ends it but its owner, or `singleton-locks break job --container webjobshost"
     assert locks("show", "job") == 0
-    assert f"lease        without an end: {said} job`" in locks.out
+    assert f"lease        without an end: {said}`" in locks.out
     assert locks("list") == 0
     assert "held for ever                        a lease without an end  job" in locks.out
     assert locks("break", "job") == 2

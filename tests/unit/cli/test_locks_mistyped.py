@@ -105,6 +105,17 @@ def test_a_lock_by_its_function_and_scope_as_a_user_or_the_simulator_writes_them
     assert f"'{name}'" in locks.err.partition("Did you mean ")[2]
 
 
+def test_the_function_of_the_typed_name_goes_before_a_lock_with_a_similar_name(
+    thread: LockThread, locks: Command
+) -> None:
+    for known in ("locks/app/report", "locks/app/report-x", "report-x", "nightly/report"):
+        stamped(thread, known)
+    assert locks("show", "report") == 2
+    assert "Did you mean 'locks/app/report', 'nightly/report'?" in locks.err
+    assert locks("show", "reprt-x") == 2
+    assert "Did you mean 'report-x'?" in locks.err
+
+
 def test_what_matches_locks_of_which_none_is_wanted_is_no_mistake(thread: LockThread, locks: Command) -> None:
     stamped(thread, SHIP)
     assert locks.json("list", "--prefix", "locks/app/s", "--held") == []
