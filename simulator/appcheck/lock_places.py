@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from singleton.base.errors import ConfigurationError
+from singleton.functions.message_properties import is_binary
+from singleton.functions.triggers import ACTIVITY, MCP_TOOL, QUEUE
 from singleton.layouts.blob_name import digest, hashed_scope, semaphore_name
 from singleton.scopes.template import ScopeTemplate, placeholders_split
 from singleton.settings.hostid import host_id, is_machine_bound
@@ -13,6 +15,7 @@ from singleton.settings.hostid import host_id, is_machine_bound
 if TYPE_CHECKING:
     from simulator.appcheck.checked_app import AppSettings, Subject
     from singleton.functions.declaration import Declaration
+    from singleton.functions.triggers import Trigger
 
 HOST_ID: Final = "<hostId>"
 """Stands for a host id that is not known here: that of the machine or app that will run the function."""
@@ -27,6 +30,9 @@ _CUT: Final = re.compile(r"(?<=[^/])(?:zq\d*q?)?~[0-9a-f]{40}\Z")
 _BRACES: Final = ("{{", "}}")
 _PIECE: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
 """A placeholder of a template, or braces that stand for themselves."""
+_MESSAGES: Final = frozenset({QUEUE, "eventHubTrigger", "kafkaTrigger", "serviceBusTrigger"})
+_BODY_WINS: Final = _MESSAGES | {ACTIVITY, MCP_TOOL}
+"""Triggers with which ``{Id}`` is the body's property ``Id`` where the body has such a property."""
 
 
 class LockPlace(NamedTuple):
@@ -35,8 +41,8 @@ class LockPlace(NamedTuple):
     Attributes:
         slots: the number of a semaphore's slots; a slot is a blob.
         marked: the blob's name with a mark for each unknown part. Two locks with equal marked names may be one lock.
-        parts: the unknown parts, as people are shown them.
-        folded: the unknown parts, in lower case where a message's case does not count.
+        parts: the unknown parts, each by what it surely is.
+        folded: the same, in lower case where a message's case does not count.
     """
 
     connection: str
@@ -64,7 +70,10 @@ class LockPlace(NamedTuple):
 
     @property
     def folded_identity(self) -> str:
-        """A hash for equal locks also where a template writes a property's name in another case."""
+        """A hash for equal locks also where a template writes a property's name in another case.
+
+        A path of the body has here the value of the template which surely names the same property.
+        """
         return self._digest(self.folded)
 
     def _digest(self, parts: tuple[str, ...]) -> str:
@@ -81,9 +90,9 @@ def lock_of(guard: Declaration, subject: Subject) -> LockPlace:
         ConfigurationError: a setting is missing, or the declaration can't name a lock.
         ScopeError: the scope's text can't.
     """
-    marks = _Marks()
+    marks = _Marks(subject.trigger)
     scopes = _scopes(guard, subject.app, marks)
-    host = _host(guard, subject.app) or marks.mark(HOST_ID)
+    host = _host(guard, subject.app) or marks.word(HOST_ID)
     listens = guard.mode == "listener"
     blob = guard.layout.lock(host, guard.name or subject.name, scopes, guard.level, listener=listens)
     if guard.limit is not None:
@@ -123,25 +132,24 @@ def _scopes(guard: Declaration, app: AppSettings, marks: _Marks) -> list[str]:
     if guard.scope_id:
         found.append(_templated(guard, app, marks))
     if guard.scope is not None:
-        path = f"{{{guard.scope}}}"
-        found.append(marks.mark(f"{{hash of {guard.scope}}}" if guard.scope_hash else path))
+        found.append(marks.path(guard.scope, hashed=guard.scope_hash))
     return found
 
 
 def _keyed(given: object, app: AppSettings, marks: _Marks) -> str:
     if not isinstance(given, str):
-        return marks.mark("{key}")
-    is_template = "{" in given or "%" in given
-    text = ScopeTemplate(given, named="key").bind(app.values, None) if is_template else f"{{{given}}}"
-    return marks.mark(text, _folded(text) if is_template else text)
+        return marks.word("{key}")
+    if "{" not in given and "%" not in given:
+        return marks.path(given)
+    return marks.template(ScopeTemplate(given, named="key").bind(app.values, None))
 
 
 def _templated(guard: Declaration, app: AppSettings, marks: _Marks) -> str:
     text = guard.template.bind(app.values, None)
     literals, names = placeholders_split(guard.scope_id, app.values)
     if guard.scope_hash:
-        return marks.mark(f"{{hash of {text}}}", f"{{hash of {_folded(text)}}}") if names else hashed_scope(text)
-    between = [marks.mark(found, _folded(found)) for found in _PIECE.findall(text) if found not in _BRACES]
+        return marks.template(text, hashed=True) if names else hashed_scope(text)
+    between = [marks.template(found) for found in _PIECE.findall(text) if found not in _BRACES]
     return literals[0] + "".join(mark + literal for mark, literal in zip(between, literals[1:], strict=True))
 
 
@@ -156,25 +164,43 @@ def _folded(text: str) -> str:
 
 
 class _Marks:
-    """Texts that stand in a name for what people are shown in their place."""
+    """Texts that stand in a name for what people are shown in their place.
 
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self._folded: list[str] = []
+    Attributes:
+        all: what is marked: for ``parts`` of a ``LockPlace``, and for ``folded``.
+    """
 
-    @property
-    def all(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The parts, as they are shown and folded."""
-        return tuple(self.parts), tuple(self._folded)
+    def __init__(self, trigger: Trigger) -> None:
+        self._shown: list[str] = []
+        self._of_host = trigger.type in _MESSAGES and is_binary(trigger)
+        self._body_wins = trigger.type in _BODY_WINS and not self._of_host
+        self.all: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
-    def mark(self, shown: str, folded: str | None = None) -> str:
-        self.parts.append(shown)
-        self._folded.append(shown if folded is None else folded)
-        return _MARK.format(len(self.parts) - 1)
+    def mark(self, shown: str, part: str, folded: str) -> str:
+        self._shown.append(shown)
+        self.all = ((*self.all[0], part), (*self.all[1], folded))
+        return _MARK.format(len(self._shown) - 1)
+
+    def word(self, shown: str) -> str:
+        """Mark what is the same wherever the same word stands for it."""
+        return self.mark(shown, shown, shown)
+
+    def path(self, path: str, *, hashed: bool = False) -> str:
+        """Mark the property of the body at a path."""
+        what = "hash of " if hashed else ""
+        template, of_body = f"{what}{{{path}}}", f"{what}body {path}"
+        is_same = self._body_wins and path.isidentifier()  # a template has other signs between levels
+        return self.mark(f"{{{what}{path}}}", of_body, template if is_same else of_body)
+
+    def template(self, text: str, *, hashed: bool = False) -> str:
+        """Mark a text with placeholders, for which the host may have other values than the body."""
+        shown, what = (f"{{hash of {text}}}", "hash of ") if hashed else (text, "")
+        what += "host " if self._of_host else ""
+        return self.mark(shown, what + text, what + _folded(text))
 
     def shown(self, name: str) -> str:
-        if self.parts:
+        if self._shown:
             name = _CUT.sub(f"~{HASH}", name)
-        for index, shown in enumerate(self.parts):
+        for index, shown in enumerate(self._shown):
             name = name.replace(_MARK.format(index), shown)
         return name

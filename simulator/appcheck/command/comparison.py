@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.finding import Place
+from simulator.appcheck.lock_places import HASH
 from simulator.appcheck.rules import RULES
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 
@@ -75,7 +76,7 @@ def _compared(name: str, before: Mapping[str, Any], function: Mapping[str, Any])
             yield _finding("limit-changed", told, function, place)
         return
     whose = "the lock" if name == function["name"] else f"{name} seems to be {function['name']} now: its lock"
-    same = " (what is cut off differs)" if _said(before) == _said(after) else ""
+    same = f" ({_unseen(after)})" if _said(before) == _said(after) else ""
     told = (
         f"{whose} was {_said(before)}, and it is {_said(after)} now{same}. While both versions run, they don't exclude "
         f"one another. {_remedy(name, before, after, function)}"
@@ -83,10 +84,17 @@ def _compared(name: str, before: Mapping[str, Any], function: Mapping[str, Any])
     yield _finding("lock-renamed", told, function, place)
 
 
+def _unseen(guard: Mapping[str, Any]) -> str:
+    """Return how two locks may differ that are shown alike."""
+    if guard["blob"].endswith(HASH):
+        return "what is cut off differs"
+    return "a path without braces is looked up in the body alone, {name} in what the host knows of the message, too"
+
+
 def _remedy(name: str, before: Mapping[str, Any], after: Mapping[str, Any], function: Mapping[str, Any]) -> str:
     if before["decorator"] == "@once":
         return f"{_STOP}: what was done under the old key is done again when it comes again"
-    if before["decorator"] != "@singleton" or _scope(before) != _scope(after):
+    if before["decorator"] != "@singleton" or _scope(before) != _scope(after) or _said(before) == _said(after):
         return _STOP
     if (_limit(before), _limit(after)) != (None, None):
         return f"also= does not go with limit: {_STOP[0].lower()}{_STOP[1:]}"

@@ -242,6 +242,49 @@ def test_names_of_a_template_in_another_case_are_the_same_lock(old: str, new: st
     assert _versions(tmp_path, old, new) == []
 
 
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        "@app.event_grid_trigger(arg_name='msg')",
+        "@app.route(route='orders/{Id}', trigger_arg_name='msg')",
+        "@app.blob_trigger(arg_name='msg', path='in/{Id}', connection='AzureWebJobsStorage')",
+        "@queue(data_type='binary')",
+    ],
+)
+@pytest.mark.parametrize("decorator", ["@singleton(timeout=5, scope={})", "@once(key={})"])
+def test_where_the_host_s_name_may_be_another_value_than_the_body_s_the_lock_is_another(
+    decorator: str, trigger: str, tmp_path: Path
+) -> None:
+    def version(folder: str, given: str, trigger: str) -> dict[str, Any]:
+        code = f"{trigger}\n{given.replace('scope=', 'scope_id=') if '{' in given else given}\ndef ship(msg): ...\n"
+        return checked(tmp_path / folder, code).to_json()
+
+    path, template = decorator.format("'Id'"), decorator.format("'{Id}'")
+    old = version("old", path, trigger)
+    (found,) = renamed(old, version("new", template, trigger))
+    assert found["id"] == "lock-renamed"
+    assert "a path without braces is looked up in the body alone" in found["message"]
+    assert "also=" not in found["message"]
+    assert list(renamed(old, version("same", path, trigger))) == []
+    assert list(renamed(old, version("text", path, "@queue()"))) == []
+    if "binary" in trigger:
+        assert next(renamed(version("bytes", template, trigger), version("str", template, "@queue()")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scope='When:MM'", "scope_id='{When:MM}'"),
+        ("scope='Order.Id'", "scope_id='{Order.Id}'"),
+        ("scope='Id', scope_hash=True", "scope='Id'"),
+        ("scope_id='{Id}', scope_hash=True", "scope_id='{Id}'"),
+    ],
+)
+def test_a_path_and_a_template_that_only_look_alike_name_two_locks(old: str, new: str, tmp_path: Path) -> None:
+    (found,) = _versions(tmp_path, old, new)
+    assert found["id"] == "lock-renamed"
+
+
 INBOXES = "from singleton import Inbox, ordered\n"
 
 
