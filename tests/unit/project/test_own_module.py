@@ -82,6 +82,25 @@ def test_modules_and_public_names_are_imported_as_ever(name: str) -> None:
     assert name in scope
 
 
+@pytest.mark.parametrize("module", ["lib/singleton.py", "lib/singleton/__init__.py", "singleton.py"])
+def test_the_check_names_a_module_that_the_app_puts_before_the_package(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / module
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(PATTERN)
+    place = tmp_path / module.split("singleton", maxsplit=1)[0]
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    sys.path.insert(0, str(place).rstrip("/"))
+    (found,) = [each for each in checked(tmp_path, APP).findings if each.id == RULE]
+    assert (found.severity, str(found.place)) == ("error", f"{module}:1")
+    assert f"{module} is imported in place of the package singleton" in found.message
+    del sys.path[0]
+    assert [each.severity for each in checked(tmp_path, APP).findings if each.id == RULE] == (
+        [] if "lib" in module else ["warning"]
+    )
+
+
 @pytest.mark.parametrize(
     "files", [("singleton.py",), ("singleton/__init__.py", "singleton/meta.py"), ("singleton/meta.py",)]
 )
