@@ -12,8 +12,17 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simulator.appcheck.finding import Place
-from simulator.appcheck.source_lines import is_decorated, place_of_class, place_of_function, place_of_guard
+from simulator.appcheck.source_lines import (
+    is_decorated,
+    names_used_in,
+    place_of_class,
+    place_of_function,
+    place_of_guard,
+)
 from singleton.base.errors import ConfigurationError
+from singleton.baseclient import BaseClient
+from singleton.client import AsyncLockClient, LockClient
+from singleton.clients import blocks
 from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclaration import error_of
@@ -112,6 +121,7 @@ class Subject:
         bindings: all of them.
         guards: with the options that apply under the app's settings; the listener's first, ``@once`` last.
         inbox: the inbox of ``@ordered``; None: the function has no such decorator.
+        is_locked: whether a lock client decorates it: ``@locks.lock("total")``.
         hidden: whether another decorator hides the guards.
         refused: why its declaration is wrong; no guard is known then.
         written: the user's own function, below all decorators; None: what the worker calls is no function.
@@ -126,6 +136,7 @@ class Subject:
     bindings: tuple[Binding, ...]
     guards: tuple[Guard, ...]
     inbox: Any
+    is_locked: bool
     hidden: bool
     refused: ConfigurationError | None
     written: FunctionType | None
@@ -308,6 +319,7 @@ def _subject(function: Any, settings: AppSettings) -> Subject:
         bindings=tuple(_binding(each) for each in function.get_bindings()),
         guards=tuple(_effective(guard, settings) for guard in _guards(carrier)),
         inbox=getattr(carrier, ORDERED_MARK, None),
+        is_locked=_is_locked(call),
         hidden=carrier is not call,
         refused=error_of(carrier),
         written=written_in(carrier, settings.folder),
@@ -333,6 +345,24 @@ def _carriers(call: object, depth: int = 0) -> Iterator[Callable[..., Any]]:
         inside = [cell.cell_contents for cell in call.__closure__ or () if _is_filled(cell)]
         for each in [getattr(call, "__wrapped__", None), *inside]:
             yield from _carriers(each, depth + 1)
+
+
+def _is_locked(call: object, depth: int = 0) -> bool:
+    """Tell whether the decorator of a lock client is among the decorators of a function."""
+    if not inspect.isfunction(call) or depth == _DEEPEST:
+        return False
+    inside = [cell.cell_contents for cell in call.__closure__ or () if _is_filled(cell)]
+    around = {id(each): each for each in [getattr(call, "__wrapped__", None), *inside]}
+    return vars(blocks) is call.__globals__ or any(_is_locked(each, depth + 1) for each in around.values())
+
+
+def uses_client(folder: Path | None) -> bool:
+    """Tell whether the app's modules make a lock client, or have one."""
+    names = {LockClient.__name__, AsyncLockClient.__name__}
+    found = [*named_values(folder)]
+    return any(isinstance(value, BaseClient) for _, _, value in found) or any(
+        not names.isdisjoint(names_used_in(file)) for file in {file for file, _, _ in found}
+    )
 
 
 def _is_filled(cell: Any) -> bool:

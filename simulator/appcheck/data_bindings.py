@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from simulator.appcheck.rules import RULES
+from simulator.appcheck.source_lines import definition
 from singleton.base.appsettings import normalised, setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
     from singleton.settings.connection import StorageService
 
 _STORAGE: Final[Mapping[str, StorageService]] = {"blob": "blob", "table": "table"}
-_UPSERTING: Final = frozenset({"blob", "cosmosdb", "daprstate", "mysql", "sql"})
+_UPSERTING: Final = frozenset({"blob", "cosmosdb", "daprstate", "mysql", "redis", "sql"})
 """Kinds of bindings with an output that replaces the data. The output of a table only adds an entity."""
-_CHANGING: Final = _UPSERTING | {"kusto", "redis", "table"}
+_CHANGING: Final = _UPSERTING | {"kusto", "table"}
 """Kinds of bindings with an input of data that may change."""
 _PARTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "blob": (("path",),),
@@ -31,7 +33,9 @@ _PARTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "daprstate": (("statestore",), ("key",)),
     "table": (("tablename",), ("partitionkey",), ("rowkey",)),
 }
-"""The settings that name a target, with their older names. An output may leave all but the first to its data."""
+"""The settings that name a target, with their older names."""
+_REDIS_SETS: Final = re.compile(r"(?:get|h|hm|json\.|m|p)?set(?:ex|range)?", re.IGNORECASE)
+"""Commands of Redis that replace a value: ``SET``, ``SETEX``, ``HSET``, …."""
 _PLACES: Final = {
     "accountendpoint": "account",
     "server": "server",
@@ -54,6 +58,7 @@ _COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 def check_data(subject: Subject) -> Iterator[Finding]:
     """Yield the bindings of a guarded function whose data the lock does not cover, with what may be lost."""
     guards = [each.decorator for each in subject.guards] + ["@ordered"] * (subject.inbox is not None)
+    guards += ["the lock client's decorator"] * subject.is_locked
     if not guards:
         return
     guard, app = guards[0], subject.app
@@ -62,7 +67,7 @@ def check_data(subject: Subject) -> Iterator[Finding]:
     told = set()
     added = [each for each in subject.bindings if each.is_output and _kind(each) == "table"]
     for source, output in product(read, [*written, *added]):
-        if _is_one_target(source, output, app):
+        if _is_one_target(source, output, app) and not _has_new_ids(source, subject):
             told |= {source.name, output.name}
             first = (
                 f"the body reads it under the lock of {guard}"
@@ -94,7 +99,10 @@ def _kind(binding: Binding) -> str:
 
 
 def _overwrites(binding: Binding) -> bool:
-    return _kind(binding) in _UPSERTING and not _NEW.search(_texts(binding).get("path", ""))
+    texts = _texts(binding)
+    if _kind(binding) == "redis":
+        return _REDIS_SETS.fullmatch(texts.get("command", "").partition(" ")[0]) is not None
+    return _kind(binding) in _UPSERTING and not _NEW.search(texts.get("path", ""))
 
 
 def _is_client(binding: Binding, subject: Subject) -> bool:
@@ -118,7 +126,8 @@ def _shown(binding: Binding) -> str:
 def _is_one_target(source: Binding, output: Binding, app: AppSettings) -> bool:
     """Tell whether two bindings name one blob, document container, entity, table or key, however it is spelt.
 
-    What an output leaves to its data, such as the id of a document, keeps no targets apart.
+    The id of a document, which an output leaves to its data, keeps no targets apart. An output of a table replaces no
+    entity, so it has one target with an input only if it names all keys of the input.
     """
     kind, texts = _kind(source), (_texts(source), _texts(output))
     if kind != _kind(output) or _account(kind, texts[0], app) != _account(kind, texts[1], app):
@@ -126,11 +135,51 @@ def _is_one_target(source: Binding, output: Binding, app: AppSettings) -> bool:
     if kind in ("sql", "mysql"):
         names = [_resolved(each.get("commandtext", ""), app) for each in texts]
         return _queries(names[0], names[1])
+    if kind == "redis":
+        return _one_key(*(_resolved(each.get("command", ""), app).split() for each in texts))
     for part in _PARTS[kind]:
         mine, others = (next((each[name] for name in part if each.get(name)), "") for each in texts)
-        if mine and others and _resolved(mine, app, kind) != _resolved(others, app, kind):
+        is_named = bool(others) or kind == "table"
+        if mine and is_named and _resolved(mine, app, kind) != _resolved(others, app, kind):
             return False
     return True
+
+
+def _one_key(read: list[str], written: list[str]) -> bool:
+    """Tell whether two commands of Redis have one key, and of two hashes one field."""
+    fields = read[2:3], written[2:3]
+    is_one_field = not all(fields) or read[0][0].casefold() != "h" or fields[0] == fields[1]
+    return read[1:2] == written[1:2] != [] and is_one_field
+
+
+def _has_new_ids(source: Binding, subject: Subject) -> bool:
+    """Tell whether an input is a document of one id, and the body writes other ids only, of no value of the input."""
+    read = _texts(source).get("id", "")
+    written = None if subject.code is None else definition(subject.code)
+    if _kind(source) != "cosmosdb" or not read or "{" in read or written is None:
+        return False
+    names = {source.name}
+    for each in [*ast.walk(written), *ast.walk(written)]:  # a name may come from a name that is given below
+        match each:
+            case (
+                ast.Assign(targets=[target], value=value)
+                | ast.NamedExpr(target=target, value=value)
+                | ast.For(target=target, iter=value)
+                | ast.comprehension(target=target, iter=value)
+            ):
+                if names & _names(value):
+                    names |= _names(target)
+    found = [each for each in ast.walk(written) if isinstance(each, ast.Dict)]
+    ids = [value for each in found for key, value in zip(each.keys, each.values, strict=True) if _is_text(key, "id")]
+    return bool(ids) and not any(_is_text(each, read) or names & _names(each) for each in ids)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _is_text(node: ast.AST | None, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text
 
 
 def _resolved(text: str, app: AppSettings, kind: str = "") -> str:

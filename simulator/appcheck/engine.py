@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.bodies import check_body
 from simulator.appcheck.check_report import CheckReport, FunctionReport, GuardReport
-from simulator.appcheck.checked_app import code_of, guarded_functions, place_of, subjects
+from simulator.appcheck.checked_app import code_of, guarded_functions, place_of, subjects, uses_client
 from simulator.appcheck.connections import (
     check_bindings,
     check_clients,
@@ -104,8 +104,8 @@ def check(
         findings += [each.at(subject.name, each.place or subject.place) for each in of_function]
     findings += _refused(found, settings, misdeclared, [each.message for each in findings])
     findings += check_lost(app, found, settings, everywhere=everywhere, empty=not found and not unbuilt)
-    guarded = any(subject.guards or subject.inbox or subject.refused for subject in found)
-    if found and not guarded and not guarded_functions(settings.folder):
+    guarded = any(subject.guards or subject.inbox or subject.is_locked or subject.refused for subject in found)
+    if found and not guarded and not guarded_functions(settings.folder) and not uses_client(settings.folder):
         rule = RULES["nothing-guarded"]
         findings.append(rule.broken("none of the app's functions has a guard", place=found[0].place))
     findings = list(dict.fromkeys(findings))

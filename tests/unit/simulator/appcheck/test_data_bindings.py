@@ -87,6 +87,10 @@ def dapr(direction: str, name: str, key: str) -> str:
     return f"dapr_state_{direction}(arg_name={name!r}, state_store='store', key={key!r}, dapr_address=None)"
 
 
+def redis(direction: str, name: str, command: str) -> str:
+    return generic(direction, name, "redis", command=command, connection="Redis")
+
+
 ONE: Final = {
     "a blob": (blob_in(), blob_out()),
     "a blob as the return value": (blob_in(), blob_out(name="$return")),
@@ -111,7 +115,6 @@ ONE: Final = {
     ),
     "an entity": (table_in(", partition_key='a', row_key='b'"), table_out(", partition_key='a', row_key='b'")),
     "a partition, with the rows in the data": (table_in(", partition_key='{Id}'"), table_out(", partition_key='{id}'")),
-    "a table, with the keys in the data": (table_in(", partition_key='a', row_key='b'"), table_out("")),
     "rows": (sql_in("select * from dbo.Totals where Id = @Id"), sql_out("dbo.Totals")),
     "rows in other spellings": (sql_in("SELECT t.* FROM [dbo].[Totals] AS t"), sql_out("totals", "SqlToo")),
     "rows of a join": (sql_in("select 1 from a\njoin dbo.Totals t on t.a = a.b"), sql_out("[Totals]")),
@@ -119,6 +122,10 @@ ONE: Final = {
         "mysql_input(arg_name='data', command_text='select * from `shop`.`totals`', connection_string_setting='My')",
         "mysql_output(arg_name='out', command_text='totals', connection_string_setting='My')",
     ),
+    "a key of Redis": (redis("input", "data", "GET total"), redis("output", "out", "set total")),
+    "a key that expires": (redis("input", "data", "GET {Id}"), redis("output", "out", "SETEX { id } 30")),
+    "a field of a hash": (redis("input", "data", "HGET sums a"), redis("output", "out", "HSET sums a")),
+    "a hash": (redis("input", "data", "HGETALL sums"), redis("output", "out", "HSET sums a")),
     "Dapr state": (dapr("input", "data", "{Id}"), dapr("output", "out", "{id}")),
 }
 """Bindings of one target, in many spellings."""
@@ -133,6 +140,9 @@ TWO: Final = {
     "databases": (sql_in("select * from Totals"), sql_out("Totals", "SqlOther")),
     "a procedure": (sql_in("read_totals", more=", command_type='StoredProcedure'"), sql_out("dbo.Totals")),
     "keys of Dapr": (dapr("input", "data", "a"), dapr("output", "out", "b")),
+    "keys of Redis": (redis("input", "data", "GET total"), redis("output", "out", "SET sum")),
+    "a key of Redis that the data has": (redis("input", "data", "GET total"), redis("output", "out", "SET")),
+    "fields of a hash": (redis("input", "data", "HGET sums a"), redis("output", "out", "HSET sums b")),
     "kinds": (blob_in(), cosmos_out()),
 }
 INBOXES: Final = "from singleton import Inbox, ordered\n"
@@ -158,6 +168,36 @@ def test_two_targets_are_a_warning_and_a_note(tmp_path: Path, read: str, written
 def test_a_table_output_adds_a_row_and_replaces_none(tmp_path: Path) -> None:
     assert found(tmp_path, table_in(", partition_key='a'"), table_out(", partition_key='b'")) == [READ]
     assert found(tmp_path / "other", "", table_out("")) == []
+    row = table_in(", partition_key='settings', row_key='rates'")
+    assert found(tmp_path / "open", row, table_out("")) == [READ]
+    assert found(tmp_path / "half", row, table_out(", partition_key='settings'")) == [READ]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_one"),
+    [
+        ("out.set(func.Document.from_dict({'id': msg.id, 'price': data[0]['price']}))", False),
+        ("new = {'id': f'{msg.id}-1'}; out.set(func.Document.from_dict(new))", False),
+        ("out.set(func.Document.from_dict({'id': 'prices', 'price': 1}))", True),
+        ("data[0]['price'] += 1; out.set(data[0])", True),
+        ("doc = data[0]; out.set(func.Document.from_dict({'id': doc['id'], 'price': 1}))", True),
+        ("[out.set(func.Document.from_dict({'id': doc['id']})) for doc in data]", True),
+        ("...", True),
+    ],
+)
+def test_a_document_beside_new_documents_of_its_container_is_no_target_of_them(
+    body: str, is_one: bool, tmp_path: Path
+) -> None:
+    code = f"""
+    @queue()
+    @app.cosmos_db_input(arg_name='data', {COSMOS}, id='prices')
+    @app.{cosmos_out()}
+    @singleton
+    def ship(msg: func.QueueMessage, data: func.DocumentList, out: func.Out[func.Document]) -> None:
+        {body}
+    """
+    told = [each.id for each in checked(tmp_path, code, settings=SETTINGS).findings]
+    assert told == ([BOTH] if is_one else [READ, WRITTEN])
 
 
 @pytest.mark.parametrize("guard", GUARDS.values(), ids=GUARDS)
@@ -170,6 +210,39 @@ def test_each_kind_of_guard_is_told_once_above_and_below_the_bindings(tmp_path: 
     )
     told = checked(tmp_path, code, settings=SETTINGS).findings
     assert [each.id for each in told if each.id in OURS] == [BOTH]
+
+
+@pytest.mark.parametrize("decorator", ["lock('total')", "try_lock('total', timeout=5)", "semaphore('total', 1)"])
+@pytest.mark.parametrize("client", ["LockClient", "AsyncLockClient"])
+def test_the_decorator_of_a_lock_client_is_told_as_a_guard_is(tmp_path: Path, client: str, decorator: str) -> None:
+    code = f"""
+    from singleton import {client}
+    locks = {client}("AzureWebJobsStorage")
+
+    def logged(inner):
+        @functools.wraps(inner)
+        def call(msg, data, out): return inner(msg, data, out)
+        return call
+
+    @queue()
+    @app.{blob_in()}
+    @app.{blob_out()}
+    @locks.{decorator}
+    {"async " * client.startswith("Async")}def ship(msg: func.QueueMessage, data: str, out: func.Out[str]) -> None: ...
+
+    @queue()
+    @app.{blob_in()}
+    @logged
+    @locks.{decorator}
+    {"async " * client.startswith("Async")}def tell(msg: func.QueueMessage, data: str, out: str) -> None: ...
+
+    @queue()
+    @app.{blob_in()}
+    def read(msg: func.QueueMessage, data: str) -> None: ...
+    """
+    told = [each for each in checked(tmp_path, code, settings=SETTINGS).findings if each.id in OURS]
+    assert [(each.id, each.function) for each in told] == [(BOTH, "ship"), (READ, "tell")]
+    assert "the host reads it before the lock client's decorator waits for the lock" in told[0].message
 
 
 def test_a_function_without_a_guard_is_not_told(tmp_path: Path) -> None:

@@ -483,6 +483,21 @@ def test_notes_are_told(tmp_path: Path) -> None:
     assert {each.id for each in bare.notes} == {"nothing-guarded", "settings-not-known"}
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "@queue()\n@locks.lock('a')\ndef ship(msg: func.QueueMessage) -> None: ...\n",
+        "@queue()\ndef ship(msg: func.QueueMessage) -> None:\n    with locks.lock('a'): ...\n",
+        "@queue()\ndef ship(msg: func.QueueMessage) -> None:\n    with LockClient('Bus') as own, own.lock('a'): ...\n",
+    ],
+)
+def test_an_app_with_a_lock_client_is_not_told_that_nothing_is_guarded(tmp_path: Path, code: str) -> None:
+    own = "from singleton import LockClient\n" + (
+        "" if "own" in code else "locks = LockClient('AzureWebJobsStorage')\n"
+    )
+    assert checked(tmp_path, own + code).notes == ()
+
+
 def test_without_settings_a_trigger_s_name_is_a_warning_and_its_connection_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
