@@ -42,6 +42,12 @@ _OUTSIDE: Final = {
 """Names that come beside the body."""
 _OF_CALLS: Final = frozenset({"arguments", "clientinfo", "name", "sessionid", "transport"})
 """Names of the call of an MCP tool, beside its arguments."""
+_ARGUMENTS: Final = {
+    MCP_TOOL: ("toolProperties", "propertyName", "tool"),
+    "mcpPromptTrigger": ("promptArguments", "name", "prompt"),
+}
+"""Where triggers tell of the arguments: the setting, the property with the name, and what has them."""
+_NAMED_ARGUMENT: Final = re.compile(r"(?<!\{)\{(?:(?i:arguments)\.)?(\w+)")
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -180,22 +186,24 @@ def _nameless(subject: Subject, guard: Guard) -> Iterator[Finding]:
 
 
 def _arguments(subject: Subject, guard: Guard, key: object, said: str) -> Iterator[Finding]:
-    """Say where a name is none of the arguments that an MCP tool publishes, nor of the call's other names."""
-    if subject.trigger.type != MCP_TOOL:
+    """Say where a name is none of the arguments of an MCP tool or prompt, nor of the call's other names."""
+    known = _ARGUMENTS.get(subject.trigger.type)
+    if known is None:
         return
+    setting, property_, what = known
     try:
-        published = {str(each["propertyName"]) for each in json.loads(subject.trigger.settings["toolProperties"])}
+        published = {str(each[property_]) for each in json.loads(subject.trigger.settings[setting])}
     except (KeyError, TypeError, ValueError):  # given by hand, or left to the host
         return
     text = key if isinstance(key, str) else ""
-    names = {name.casefold() for name in re.findall(r"(?<!\{)\{(\w+)", f"{guard.scope_id} {text}")}
+    names = {name.casefold() for name in re.findall(_NAMED_ARGUMENT, f"{guard.scope_id} {text}")}
     missing = names - {name.casefold() for name in published} - _OF_CALLS
     for path in (guard.scope, None if re.search("[{%]", text) else text):
-        if path and (first := path.partition(":")[0]) not in published | _OF_CALLS:
+        if path and (first := path.removeprefix("arguments:").partition(":")[0]) not in published | _OF_CALLS:
             missing.add(first)
     if missing:
         yield RULES["scope-not-an-argument"].broken(
-            f"{said}: the tool {subject.name} has no argument {', '.join(sorted(missing))}; it has "
+            f"{said}: the {what} {subject.name} has no argument {', '.join(sorted(missing))}; it has "
             f"{', '.join(sorted(published)) or 'none'}. Name one of these"
         )
 

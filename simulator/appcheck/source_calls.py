@@ -82,7 +82,7 @@ def calls_in(function: FunctionType) -> Iterator[Call]:
     written = definition(function.__code__)
     if written is None:
         return
-    values = _NamesInside(function, written)
+    values = NamesInside(written, names_around(function))
     todo: list[tuple[ast.AST, ast.AST, bool, bool]] = [(each, written, True, False) for each in written.body]
     while todo:
         node, around, sure, caught = todo.pop(0)
@@ -95,19 +95,23 @@ def calls_in(function: FunctionType) -> Iterator[Call]:
             todo[:0] = [(each, node, *inside) for each in ast.iter_child_nodes(node)]
 
 
-class _NamesInside:
+def names_around(function: FunctionType) -> Mapping[str, object]:
+    """Return the names which a function has from outside, with their values."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    outer = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+    return ChainMap(outer, function.__globals__, vars(builtins))
+
+
+class NamesInside:
     """The values of a function's expressions.
 
     Attributes:
         entered: the items of plain ``with`` statements.
     """
 
-    def __init__(self, function: FunctionType, written: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        code = function.__code__
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        outer = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
-        self._outside: Mapping[str, object] = ChainMap(outer, function.__globals__, vars(builtins))
-        self._locals: dict[str, object] = dict.fromkeys((*code.co_varnames, *code.co_cellvars))
+    def __init__(self, written: ast.FunctionDef | ast.AsyncFunctionDef, outside: Mapping[str, object]) -> None:
+        self._outside = outside
+        self._locals: dict[str, object] = dict.fromkeys(_set_in(written))
         self._set: set[str] = set()
         self.entered: set[ast.AST] = set()
         for node in ast.walk(written):
@@ -162,6 +166,22 @@ class _NamesInside:
                 is_awaited = isinstance(node, ast.Await)
                 return _made_by(target) if is_awaited == inspect.iscoroutinefunction(function) else None
         return None
+
+
+def _set_in(written: ast.AST) -> Iterator[str]:
+    """Yield the names which a function sets, with no value known yet."""
+    for node in ast.iter_child_nodes(written):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield name
+            case ast.alias(name=name, asname=asname):
+                yield asname or name.partition(".")[0]
+        if not isinstance(node, _INNER):
+            yield from _set_in(node)
 
 
 def _made_by(target: object) -> Instance | None:

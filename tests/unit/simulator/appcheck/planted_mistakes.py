@@ -57,9 +57,11 @@ _OTHERS: Final = "on_contention='skip'"
 
 _RESPONSES: Final = """
         class JSONResponse:
+            __module__ = "starlette.responses"
             def __init__(self, content, background=None): ...
 
-        class StreamingResponse(JSONResponse): ...
+        class StreamingResponse(JSONResponse):
+            __module__ = "starlette.responses"
 
         class Csv(StreamingResponse): ...
 """
@@ -77,6 +79,24 @@ PLANTED: Final = (
         finds=("scope-not-an-argument",),
         code="@app.mcp_tool()\n@singleton(scope='Name')\nasync def greet(name: str) -> str: return name\n",
         says="scope='Name': the tool greet has no argument Name; it has name",
+        line="@singleton",
+    ),
+    Planted(
+        name="a scope that is no argument of a tool, by its path",
+        finds=("scope-not-an-argument",),
+        code="@app.mcp_tool()\n@once(key='arguments:nam')\nasync def greet(name: str) -> str: return name\n",
+        says="key='arguments:nam': the tool greet has no argument nam; it has name",
+        line="@once",
+    ),
+    Planted(
+        name="a scope that is no argument of a prompt",
+        finds=("scope-not-an-argument",),
+        code="""
+        @app.mcp_prompt_trigger("asked", "greet", prompt_arguments=[func.PromptArgument("name")])
+        @singleton(scope_id="{Arguments.nam}/{sessionid}")
+        def greet(asked: func.PromptInvocationContext) -> str: return "Hi"
+        """,
+        says="the prompt greet has no argument nam; it has name",
         line="@singleton",
     ),
     Planted(
@@ -713,6 +733,40 @@ def nightly(clock: func.TimerRequest) -> None: ...
         """,
         says="export makes a Csv, which would run after the lock is released",
         line="answer = Csv(rows())",
+    ),
+    Planted(
+        name="a stream in one of two ways",
+        finds=("late-response",),
+        code=_RESPONSES
+        + """
+        @app.route(route="export")
+        @singleton
+        async def export(req: func.HttpRequest):
+            answer = JSONResponse({})
+            if req.params:
+                answer = StreamingResponse([])
+            try:
+                return answer
+            finally:
+                print(answer)
+        """,
+        says="export makes a StreamingResponse",
+        line="answer = StreamingResponse([])",
+    ),
+    Planted(
+        name="a background task that is set later",
+        finds=("late-response",),
+        code=_RESPONSES
+        + """
+        @app.route(route="import")
+        @singleton
+        async def take(req: func.HttpRequest):
+            answer = JSONResponse({})
+            answer.background = print
+            return answer
+        """,
+        says="take makes a JSONResponse with a background task",
+        line="answer.background = print",
     ),
     Planted(
         name="a background task below the decorator of a lock client",

@@ -193,14 +193,51 @@ def test_plain_responses_and_streams_that_take_the_lock_are_right(tmp_path: Path
     locks = AsyncLockClient("AzureWebJobsStorage")
 
     class JSONResponse:
+        __module__ = "starlette.responses"
         def __init__(self, content, background=None): ...
 
-    class StreamingResponse(JSONResponse): ...
+    class StreamingResponse(JSONResponse):
+        __module__ = "starlette.responses"
+
+    class Chart:
+        class StreamingResponse:
+            def __init__(self, text): self.text = text
+
+        class ChartResponse(StreamingResponse):
+            def __init__(self, text, background): self.text = text
 
     @app.route(route="plain")
     @singleton
     async def plain(req: func.HttpRequest) -> JSONResponse:
         return JSONResponse({}, background=None)
+
+    @app.route(route="chart")
+    @singleton
+    def chart(req: func.HttpRequest) -> str:
+        if req.params:
+            return Chart.StreamingResponse("x").text
+        return Chart.ChartResponse("x", background="white")
+
+    @app.route(route="collected")
+    @singleton
+    async def collected(req: func.HttpRequest):
+        rows = StreamingResponse([])
+        return JSONResponse([each async for each in rows.body_iterator])
+
+    @app.route(route="overwritten")
+    @singleton
+    async def overwritten(req: func.HttpRequest):
+        answer = JSONResponse({}, background=print)
+        answer.background = None
+        if req.params:
+            other = StreamingResponse([])
+            return JSONResponse(repr(other))
+        other = StreamingResponse([])
+        if req.headers:
+            other = answer
+        else:
+            other = JSONResponse({})
+        return other
 
     @app.route(route="streams")
     async def streams(req: func.HttpRequest) -> StreamingResponse:
