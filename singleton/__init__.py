@@ -63,10 +63,13 @@ def _unknown(name: str) -> Exception:
         return AttributeError(said)
     import sys
 
+    from singleton.base.attribute_names import instead_of
     from singleton.base.words import did_you_mean
 
+    instead = instead_of(name)
+    hint = f"{instead}." if instead else did_you_mean(name, __all__) or "."
     why = (
-        f": it is the package azure-functions-singleton{did_you_mean(name, __all__) or '.'} If a module of your own "
+        f": it is the package azure-functions-singleton{hint} If a module of your own "
         "with the name singleton is meant, the package hides that module: give the module another name"
     )
     if sys._getframe(2).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - an import drops an AttributeError's text

@@ -10,6 +10,7 @@ import os
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
+from singleton.base.attribute_names import with_explained_attributes
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.events import Call
 from singleton.base.hold import Hold
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 
 @with_explained_arguments
+@with_explained_attributes
 class BaseClient:
     """What both clients share: the account, the options, what each request means, and whether they are closed."""
 

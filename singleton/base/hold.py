@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from singleton.base.attribute_names import with_explained_attributes
 from singleton.base.errors import ConfigurationError, LockLost
 from singleton.base.invocation import call_watcher
 from singleton.base.state import State
@@ -202,6 +203,7 @@ def _remove(entries: list[_T], entry: _T) -> None:
         entries.remove(entry)
 
 
+@with_explained_attributes
 class Hold:
     """One section of one lock, from acquisition to release.
 
@@ -296,6 +298,12 @@ shown_hold: Final[ContextVar[Hold | None]] = ContextVar("singleton_hold", defaul
 """The hold of the running guarded call; None outside, and on the lock thread."""
 
 
+_ON_A_THREAD: Final = (
+    ". A thread that such a function started does not see its hold (this is thread {!r}): call current_hold() before, "
+    "and pass the hold on, or start the work by contextvars.copy_context().run"
+)
+
+
 def current_hold() -> Hold:
     """Return the hold of the guarded call around the caller.
 
@@ -304,11 +312,11 @@ def current_hold() -> Hold:
             client's decorator. A thread started by the function counts as outside: pass the hold to the thread.
     """
     if (hold := shown_hold.get()) is None:
+        here = threading.current_thread()
         raise RuntimeError(
             "current_hold() was called outside a function guarded by @singleton, @once, @ordered or a lock client's "
-            "decorator. A thread that such a function started does not see its hold (this is thread "
-            f"{threading.current_thread().name!r}): call current_hold() before, and pass the hold on, or start the "
-            "work by contextvars.copy_context().run"
+            "decorator. A block gives its hold itself: `with locks.lock(name) as hold:`"
+            + ("" if here is threading.main_thread() else _ON_A_THREAD.format(here.name))
         )
     return hold
 

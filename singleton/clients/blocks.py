@@ -8,6 +8,7 @@ import inspect
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
+from singleton.base.attribute_names import with_explained_attributes
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.hold import Hold, holds_in
@@ -180,6 +181,7 @@ def dropped_at_the_end(function: _ExitT) -> _ExitT:
     return cast("_ExitT", _ExitMethod(function))
 
 
+@with_explained_attributes
 class _BaseBlock(Generic[_T]):
     """The state of a block.
 

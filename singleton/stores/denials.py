@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from singleton.stores.access import TOLERATED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +69,17 @@ def denial(failure: StoreFailure, service: str = "storage") -> str:
         return "no request was sent, because the connection's key, SAS or identity can't be used"
     if failure.source == "between":
         return f"access is denied between this process and the {service}, by a proxy, an ingress or a firewall"
-    return f"the {service} denies access: {REMEDIES.get(failure.code, _CREDENTIALS)}"
+    first = "correct this machine's clock first; then " if failure.status == 403 and clock_trouble(failure.at) else ""
+    return f"the {service} denies access: {first}{REMEDIES.get(failure.code, _CREDENTIALS)}"
+
+
+def clock_trouble(at: float | None) -> str:
+    """Return how far this machine's clock is from the service's, ``at``, if the service refuses requests for that."""
+    off = 0.0 if at is None else time.time() - at
+    if abs(off) <= TOLERATED:
+        return ""
+    way = "ahead of" if off > 0 else "behind"
+    return f"(this machine's clock is {abs(off) / 60:.0f} minutes {way} the service's: correct it)"
 
 
 def reason_in(body: bytes) -> str:

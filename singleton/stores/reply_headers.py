@@ -9,12 +9,10 @@ queue.
 from __future__ import annotations
 
 import math
-import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from singleton.stores.access import TOLERATED
-from singleton.stores.denials import NOWHERE
+from singleton.stores.denials import NOWHERE, clock_trouble
 from singleton.stores.protocol import Source, StoreFailure
 
 if TYPE_CHECKING:
@@ -76,10 +74,4 @@ def trouble(status: int, at: float | None) -> str:
     """
     if 300 <= status < 400:
         return "a redirect, which is not followed"
-    if status != 403 or at is None:
-        return ""
-    off = time.time() - at
-    if abs(off) <= TOLERATED:
-        return ""
-    way = "ahead of" if off > 0 else "behind"
-    return f"(this machine's clock is {abs(off) / 60:.0f} minutes {way} the service's: correct it)"
+    return clock_trouble(at) if status == 403 else ""

@@ -111,6 +111,12 @@ def test_a_thread_of_the_body_is_told_how_it_sees_the_hold(kind: str) -> None:
     assert in_the_context
 
 
+def test_a_block_is_told_of_its_own_hold_and_the_main_thread_of_no_thread() -> None:
+    with pytest.raises(RuntimeError, match="A block gives its hold itself: `with") as refused:
+        current_hold()
+    assert "thread" not in str(refused.value)
+
+
 @both_kinds
 def test_twenty_invocations_run_one_at_a_time_and_all_of_them_do(kind: str) -> None:
     inside, worst, tokens = 0, 0, list[int | None]()

@@ -48,7 +48,7 @@ def refusal(call: Any, *args: Any, **given: Any) -> str:
         ("lock", "key", "give name"),
         ("lock", "ttl", "give max_hold"),
         ("lock", "retries", "give timeout"),
-        ("lock", "blocking", "locks.try_lock(name)"),
+        ("lock", "blocking", "'blocking': timeout=0 does not wait, and locks.try_lock(name) gives None"),
         ("lock", "lease", "give max_hold"),
         ("lock", "poll_interval", "options=SingletonOptions(lock_acquisition_polling_interval=…)"),
         ("lock", "lock_period", "options=SingletonOptions(lock_period=…)"),
@@ -56,7 +56,8 @@ def refusal(call: Any, *args: Any, **given: Any) -> str:
         ("semaphore", "permits", "give limit"),
         ("acquire", "expire", "give max_hold"),
         ("periodic", "interval", "give every"),
-        ("leadership", "ttl", "lock_period is an option of the whole app"),
+        ("leadership", "ttl", ": listener_lock_period is an option of the whole app. Set listenerLockPeriod in"),
+        ("leadership", "sleep", "SingletonOptions(listener_lock_recovery_polling_interval=…)"),
         ("lock_name", "keys", "give scope"),
     ],
 )
@@ -79,7 +80,13 @@ def test_a_clients_call_names_the_argument_for_the_word_of_another_library(
         (LockClient, "lease", "LockClient has no argument 'lease': lock_period is an option"),
         (AsyncLockClient, "blocking", "AsyncLockClient has no argument 'blocking'"),
         (once, "ttl", "give keep"),
-        (once, "lock_key", "or key"),
+        (once, "lease", "once has no argument 'lease': lock_period is an option"),
+        (once, "scope", "once has no argument 'scope': give key"),
+        (once, "blocking", "give on_contention"),
+        (singleton, "misfire_grace_time", "ask timer.past_due in the body"),
+        (singleton, "coalesce", "leave it out, because a timer trigger fires once"),
+        (singleton, "fair", "leave it out. Waiters of one process take turns"),
+        (once, "lock_key", "give key"),
         (ordered, "retry", "ordered has no argument 'retry'"),
         (Inbox, "container", "options=SingletonOptions(container=…)"),
         (OldLock, "key", "OldLock has no argument 'key': give name"),
@@ -100,6 +107,20 @@ def test_each_word_leads_to_an_argument_that_is_explained_and_that_a_call_has() 
     had = {name for call in calls for name in inspect.signature(call).parameters}
     assert set(_MEANINGS) <= had
     assert {name for found in _ELSEWHERE.values() for name in found} <= set(_MEANINGS)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (LockClient(PLACE).lock, "LockClient.lock takes only name without a name: give 5 by name, as in timeout=5"),
+        (AsyncLockClient(PLACE).try_lock, "AsyncLockClient.try_lock takes only name without a name: give 5 by name"),
+        (AsyncLockClient(PLACE).acquire, "AsyncLockClient.acquire takes only name without a name: give 5 by name"),
+        (LockClient, "LockClient takes only connection without a name: give 5 by name"),
+        (OldLock, "OldLock takes nothing without a name: give 'report' by name"),
+    ],
+)
+def test_a_value_too_many_is_asked_to_have_its_name(call: Any, said: str) -> None:
+    assert said in refusal(call, "report", 5)
 
 
 def test_host_json_names_the_option_for_the_word_of_another_library(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import time
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,6 +85,17 @@ async def test_a_denial_has_the_remedy_of_its_code_and_names_setting_account_and
     assert (told.status, told.code) == (403, code)
     for part in ("the storage denies access: ", help, f"403 {code}", account.endpoint, "'locks'", "setting Orders"):
         assert part in str(told)
+
+
+@pytest.mark.parametrize("http", ["direct", "sdk"])
+@pytest.mark.parametrize("minutes", [20, -20, 2])
+async def test_a_clock_that_is_far_off_is_named_before_the_key(http: str, minutes: int) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(minutes=minutes), usegmt=True)
+    async with ScriptedServer(error(403, "AuthenticationFailed", Date=date)) as server:
+        told = str(storage_error("a", await failure_of(StorageAccount(server.connection_string), http)))
+    first = "the storage denies access: correct this machine's clock first; then check the connection's key"
+    assert (first in told) == (abs(minutes) > 15)
+    assert ("20 minutes" in told) == (abs(minutes) > 15)
 
 
 def test_each_code_has_a_remedy_of_its_own() -> None:
