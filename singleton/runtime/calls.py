@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in, single_holds
-from singleton.base.tasks import running_loop
 from singleton.locking.section import CLOSED, Section, claims
 from singleton.runtime.call_result import CallResult
 from singleton.runtime.reentry import asking_context
@@ -90,7 +89,6 @@ class Calls:
 
     async def call_async(self, work: Work[_T]) -> _T:
         """Run ``work`` on the lock thread, and await its result; holds without a taker are released."""
-        running_loop()  # or nothing is asked for
         answer: CallResult[_T] = CallResult()
         try:
             self._ask(work, answer, blocks=False)
