@@ -154,7 +154,7 @@ class BaseClient:
                 f"next tick. Give an at_least below {period:g} s"
             )
         attempt = self._try(name, owner, None, at_least, max_hold, use="periodic")
-        return PeriodicWorker(name, work, every=period, attempt=attempt)
+        return PeriodicWorker(name, work, every=period, attempt=attempt, door=self._door)
 
     def leadership(self, name: str, *, owner: str = "") -> Leadership:
         """Make a candidate for a lock that one process holds for as long as it lives.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from types import AsyncGeneratorType, GeneratorType
 
 from singleton.base.errors import ConfigurationError
 
@@ -28,9 +29,11 @@ def refuse_async(function: object, argument: str) -> None:
 
 
 async def finish(returned: object, what: str) -> object:
-    """Return what the call of ``what`` returned, awaited if it is awaitable; refuse a generator."""
-    refuse_generator(returned, what)
-    return await returned if inspect.isawaitable(returned) else returned
+    """Return what the call of ``what`` returned, awaited if it is awaitable; refuse an iterator over the work."""
+    if inspect.isawaitable(returned):
+        returned = await returned
+    refuse_iterator(returned, what)
+    return returned
 
 
 def refuse_awaitable(returned: object, said: str) -> None:
@@ -41,9 +44,10 @@ def refuse_awaitable(returned: object, said: str) -> None:
         raise ConfigurationError(said)
 
 
-def refuse_generator(returned: object, what: str) -> None:
-    """Raise ``ConfigurationError`` if the call of ``what`` returned a generator, whose work nobody would begin."""
-    if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+def refuse_iterator(returned: object, what: str) -> None:
+    """Raise ``ConfigurationError`` if the call of ``what`` returned an iterator over its work, which nobody begins."""
+    if isinstance(returned, AsyncGeneratorType | GeneratorType | filter | map | zip):
         raise ConfigurationError(
-            f"{what} returned a {type(returned).__name__}, and its body did not run: give a function without yield"
+            f"{what} returned a {type(returned).__name__}, and its body did not run: give a function without yield, "
+            "which goes through a map, a filter or a zip itself"
         )

@@ -10,6 +10,7 @@ Without a Functions worker no invocation exists, and a line is logged without an
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import sys
 import threading
@@ -237,7 +238,7 @@ def call_watcher(said: str, watcher: Callable[..., object], *arguments: object) 
     A watcher is a callback of ``hold.lost``, a listener of events, a counter of requests, a meter or a tracer.
     """
     try:
-        if (returned := watcher(*arguments)) is not None:
+        if inspect.iscoroutine(returned := watcher(*arguments)):
             refuse_awaitable(returned, "it returned an awaitable, which nobody awaits: give a plain function (def)")
     except caught_here():
         log.exception(said)

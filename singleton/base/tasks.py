@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import math
 import threading
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -54,27 +53,32 @@ def ends_more(error: BaseException, *, awaited: bool = True) -> bool:
 
     The Functions worker never answers for such an error (facts §6, H-84): a cancellation without a caller who asked for
     it, an exit, a panic of Rust code (PyO3), and ``StopIteration``, which no future can carry. An interrupt of the main
-    thread is no such error; nor is a cancellation from outside, which only reaches ``awaited`` code.
+    thread is no such error; nor is a cancellation from outside or a close, which only reach ``awaited`` code.
     """
     if isinstance(error, KeyboardInterrupt):
         return threading.current_thread() is not threading.main_thread()
     if isinstance(error, Exception):
         return isinstance(error, StopIteration)
-    return not (awaited and from_outside(error))
+    return not (awaited and (isinstance(error, GeneratorExit) or from_outside(error)))
 
 
-@contextlib.contextmanager
-def deciding(what: str) -> Iterator[None]:
+class Deciding:
     """Call code of the app's in the block, on a thread that others rely on, for one call that needs the answer.
 
     An exception is the call's error. A ``SystemExit`` and its like would end a loop or a task: ``RuntimeError``.
     """
-    try:
-        yield
-    except BaseException as error:
-        if not ends_more(error):
-            raise
-        raise RuntimeError(f"{what} raised {type(error).__name__}") from error
+
+    def __init__(self, what: str, *, awaited: bool = True) -> None:
+        self._what = what
+        self._awaited = awaited
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None and ends_more(error, awaited=self._awaited):
+            said = f"{self._what} raised {type(error).__name__}: it must return, or raise an error"
+            raise RuntimeError(said) from error
 
 
 def decided(what: str, ask: Callable[[], _T]) -> _T:
@@ -82,12 +86,8 @@ def decided(what: str, ask: Callable[[], _T]) -> _T:
 
     An exception is the call's error, and an interrupt the thread's. A ``SystemExit`` and its like: ``RuntimeError``.
     """
-    try:
+    with Deciding(what, awaited=False):
         return ask()
-    except BaseException as error:
-        if not ends_more(error, awaited=False):
-            raise
-        raise RuntimeError(f"{what} raised {type(error).__name__}: it must return, or raise an error") from error
 
 
 async def to_its_end(task: asyncio.Future[Any], *, cancel: bool = True, grace: float | None = None) -> None:
@@ -128,3 +128,9 @@ def undisturbed(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, Cor
         return task.result()
 
     return to_the_end
+
+
+@undisturbed
+async def decided_in_thread(what: str, ask: Callable[[], _T]) -> _T:
+    """Return the answer of plain code of the app's, called in a thread, which no cancellation ends. See ``decided``."""
+    return await asyncio.to_thread(decided, what, ask)

@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 from abc import abstractmethod
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -15,7 +15,7 @@ from singleton.base.callables import finish, returns_coroutine
 from singleton.base.caller import alone
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.base.invocation import log as _log
-from singleton.base.tasks import deciding, running_loop, to_its_end
+from singleton.base.tasks import Deciding, decided_in_thread, running_loop, to_its_end
 from singleton.locking.section import claims
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.lock_thread import runtime
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.runtime.calls import Work
+    from singleton.runtime.closing import Closing
 
 
 class Running:
@@ -141,12 +142,14 @@ class PeriodicWorker(Running):
         *,
         every: float,
         attempt: Work[Hold | LockNotAcquired],
+        door: Closing,
     ) -> None:
         super().__init__(f"worker {name}")
         self.name = name
         self.every = every
         self._work = work
         self._attempt = attempt
+        self._door = door
         self._tick_task: asyncio.Task[None] | None = None
         self._may_cut_off = False
         self._works = False
@@ -215,19 +218,18 @@ class PeriodicWorker(Running):
     async def _do(self, hold: Hold) -> None:
         hold.raise_if_lost()  # this process may have stood still since it got the lock
         self._works = True
-        with nullcontext() if self._thread is None else deciding("work"):  # an exit would end the thread, unheard
+        with Deciding("work"):  # an exit would end a thread, unheard, or the loop
             if self._thread is not None or returns_coroutine(self._work):
                 returned = self._work(hold)  # nothing else is on this thread's loop
             else:
-                await to_its_end(working := asyncio.ensure_future(asyncio.to_thread(self._work, hold)), cancel=False)
-                returned = working.result()
+                returned = await decided_in_thread("work", partial(self._work, hold))
             with cancelled_when_lost(hold):
                 await finish(returned, "work")
         self._works = False
         hold.raise_if_lost()
 
     def _report(self, error: BaseException | None) -> None:
-        if isinstance(error, LockClosed) and not self._works:  # of the work's own, if of another client
+        if isinstance(error, LockClosed) and (self._door.is_closed or not self._works):  # else of another client
             raise error
         if error is not None:
             _log.error("worker %s failed; it tries again at its next tick", self.name, exc_info=error)

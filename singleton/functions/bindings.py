@@ -88,7 +88,8 @@ def tool_payload(arguments: Mapping[str, Any], trigger: Trigger) -> Payload:
 
 def _called(call: Mapping[str, Any], defaults: Mapping[str, Any]) -> Payload:
     """Of a tool or a prompt of MCP: arguments win over the other names of the call, such as ``sessionid``."""
-    names = FromJson({**call, **defaults, **(call.get("arguments") or {})})
+    given = call.get("arguments")
+    names = FromJson({**call, **defaults, **(given if isinstance(given, Mapping) else {})})
     return Payload(read=lambda: names, layers=(lambda: names,))
 
 

@@ -45,7 +45,7 @@ _HTTP = "httptrigger"
 _SPREADS = ".mcp_tool.<locals>"
 _ON_LOOP = re.compile(r"\s*@[\w.]+\.mcp_tool\(")
 _BETWEEN = re.compile(r"\s*@([\w.]+\.)?(mcp_tool_property|once|singleton)\b")
-_OF_AN_OBJECT = re.compile(r"\s*(@(\w+)\.\w+)")
+_ROUTE = re.compile(r"\s*(@(\w+)\.(api_route|delete|get|head|options|patch|post|put|route|websocket))\b")
 _RETURN = "$return"
 _CONTEXT = "context"
 _REPLAYED = ("orchestrationTrigger", "entityTrigger")
@@ -182,7 +182,7 @@ def check_guardable(target: object, trigger_type: str | None = None, decorator: 
             "AsyncLockClient('AzureWebJobsStorage'), or LockClient in a def"
         )
     if (late := declared_late_work(target)) is not None:
-        raise ConfigurationError(f"@singleton on {name}: it {late}", reason=LATE_RESPONSE)
+        raise ConfigurationError(f"{decorator} on {name}: it {late}", reason=LATE_RESPONSE)
     for annotation in getattr(target, "__annotations__", {}).values():
         if getattr(annotation, "__name__", str(annotation)).rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS:
             raise ConfigurationError(f"{decorator} on {name}: it {_REPLAY}", reason="durable-replay")
@@ -194,8 +194,8 @@ def _web_route(function: Callable[..., Any]) -> str | None:
     while frame is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
     names = {} if frame is None else {**frame.f_globals, **frame.f_locals}
-    for found in filter(None, map(_OF_AN_OBJECT.match, _decorators(function))):
-        if any(hasattr(names.get(found[2]), method) for method in ("add_api_route", "add_url_rule")):
+    for found in filter(None, map(_ROUTE.match, _decorators(function))):
+        if any(hasattr(type(names.get(found[2])), method) for method in ("add_api_route", "add_url_rule")):
             return found[1]
     return None
 

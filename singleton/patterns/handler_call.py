@@ -5,30 +5,33 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.callables import finish, refuse_awaitable, refuse_generator
+from singleton.base.callables import finish, refuse_awaitable, refuse_iterator
 from singleton.runtime.calls import at_once
 from singleton.runtime.late_work import settled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 
-def call(handler: Callable[..., Any], *arguments: Any) -> None:
-    """Call a sync handler; refuse an awaitable and an iterator, whose work would end after the message."""
-    returned = handler(*arguments)
+def call(handler: Callable[..., Any], argument: object, outputs: Collection[Any] = ()) -> None:
+    """Call a sync handler; refuse an awaitable and an iterator, whose work would end after the message.
+
+    The items of an iterator in ``outputs``, the invocation's bindings, are made here.
+    """
+    returned = handler(argument)
     refuse_awaitable(
         returned,
         f"the handler returned a {type(returned).__name__}, which is not awaited here: give a coroutine function "
         "(async def) to worker, ahandle or @ordered",
     )
-    refuse_generator(returned, "the handler")
-    at_once(settled(returned, (), "the handler", "@ordered", waits=False))
+    refuse_iterator(returned, "the handler")
+    at_once(settled(None, outputs, "", "", waits=False))
 
 
-async def call_async(handler: Callable[..., Any], *arguments: Any) -> None:
-    """Call an async handler; a plain function has done its work when it returns."""
-    returned = await finish(handler(*arguments), "the handler")
-    await settled(returned, (), "the handler", "@ordered", waits=True)
+async def call_async(handler: Callable[..., Any], argument: object, outputs: Collection[Any] = ()) -> None:
+    """Call an async handler; a plain function has done its work when it returns. ``outputs``: as for ``call``."""
+    await finish(handler(argument), "the handler")
+    await settled(None, outputs, "", "", waits=True)
 
 
 _ERROR: Final = 1000

@@ -10,17 +10,17 @@ A receiver must recognise a repeated message by its id, and may recognise the la
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from singleton.base.callables import refuse_awaitable, refuse_generator, returns_coroutine
+from singleton.base.callables import refuse_awaitable, refuse_iterator, returns_coroutine
 from singleton.base.errors import ConfigurationError, LockLost, SingletonError
 from singleton.base.hold import Hold
 from singleton.base.invocation import log as _log
 from singleton.base.invocation import warn_once
-from singleton.base.tasks import deciding, to_its_end
+from singleton.base.tasks import Deciding, decided_in_thread
 from singleton.base.words import quoted
 from singleton.patterns.handler_call import told
 from singleton.runtime.calls import at_once
@@ -248,16 +248,16 @@ class OutboxRelay:
             return False
         hold.raise_if_lost()
         try:
-            with deciding("send"):  # an exit, or a panic of a library, is an error of this message only
+            with Deciding("send"):  # an exit, or a panic of a library, is an error of this message only
                 returned = await (self._send(message) if self._sends_async else self._call(self._send, message))
                 if self.asynchronous and inspect.isawaitable(returned):
                     returned = await returned
+            refuse_awaitable(returned, "send returned an awaitable: give a coroutine function (async def)")
+            refuse_iterator(returned, "send")
         except Exception as error:  # noqa: BLE001 - an error of the user's send
             if isinstance(error, LockLost):  # of the relay's hold, or of another lock which send took
                 hold.raise_if_lost()
             return await self._failed(message, told(error))
-        refuse_awaitable(returned, "send returned an awaitable: give a coroutine function (async def)")
-        refuse_generator(returned, "send")
         await self._ask(self._outbox.sent, message)
         return True
 
@@ -284,9 +284,8 @@ class OutboxRelay:
     async def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if not self.asynchronous:
             return function(*arguments, **named)
-        calling = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **named))
-        await to_its_end(calling, cancel=False)  # a thread can't be cancelled
-        return calling.result()
+        what = "send" if function is self._send else "the outbox"
+        return await decided_in_thread(what, partial(function, *arguments, **named))
 
 
 def fencing_token(hold: Hold) -> int | None:

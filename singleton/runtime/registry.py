@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from singleton.base.hold import single_holds
 from singleton.base.invocation import log as _log
-from singleton.base.tasks import deciding
+from singleton.base.tasks import Deciding
 from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
 from singleton.locking.record import BlobGuards
@@ -135,7 +135,7 @@ class ListenerLock(Protocol):
 
 
 async def _close(each: LeaseStore | MessageStore) -> None:
-    with deciding("the close of a client or credential"):
+    with Deciding("the close of a client or credential"):
         await each.aclose()
 
 

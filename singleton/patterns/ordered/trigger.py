@@ -110,7 +110,7 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
                     arguments.update(arguments.pop(each, {}))
             return function(**arguments)
 
-        answered = partial(_answered, inbox, named.get(name), handle, rules, invocation, is_async=is_async)
+        answered = partial(_answered, inbox, named, name, handle, rules, invocation, is_async=is_async)
         return lambda: answered(runtime()) if is_async else at_once(answered(SyncLocks(runtime())))
 
     wrapper = signature.wrapper(function, body)
@@ -125,7 +125,8 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
 
 async def _answered(
     inbox: Inbox,
-    given: Any,
+    named: dict[str, Any],
+    name: str,
     handle: Callable[[InboxMessage], Any],
     rules: Rules,
     invocation: Invocation,
@@ -133,12 +134,13 @@ async def _answered(
     *,
     is_async: bool,
 ) -> None:
-    """Handle the messages of the bell ``given`` in an invocation."""
+    """Handle the messages of a bell in an invocation; ``name`` is the parameter with the bell."""
+    given = named.get(name)
     service, bell = inbox.service, bell_in(given, inbox.name)
     with invocation:
         insurance = SpareBell(service, locks, bell)
         owner = invocation.id or ""
-        outcome = await Visit(service, locks, bell, handle, rules, insurance, is_async, owner).made()
+        outcome = await Visit(service, locks, bell, handle, rules, insurance, is_async, owner, named.values()).made()
         if outcome.error is None:
             return
         # The invocation fails, but the host must not have the bell back: another is rung where there is a need.

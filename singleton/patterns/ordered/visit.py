@@ -24,7 +24,7 @@ from singleton.runtime.reentry import BodyContext
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from singleton.base.hold import Hold
     from singleton.base.state import Kept
@@ -98,6 +98,7 @@ class Visit:
         locks: where locks live, as the handler's thread or loop reaches them.
         insurance: rings again if this process dies.
         is_async: whether the handler is awaited, and cancelled at the loss of the key's lock.
+        outputs: bindings whose items are made under the key's lock.
         stopping: whether to end behind the message in hand.
         again: whether the visit before may have ended in the middle of a message.
     """
@@ -110,6 +111,7 @@ class Visit:
     insurance: Insurance
     is_async: bool
     owner: str = ""
+    outputs: Collection[Any] = ()
     stopping: Callable[[], bool] = lambda: False
     again: bool = field(default=False, init=False)
 
@@ -223,9 +225,9 @@ class Visit:
             with cancelled_when_lost(hold) if self.is_async else nullcontext():
                 try:
                     if self.is_async:
-                        await call_async(self.handler, message)
+                        await call_async(self.handler, message, self.outputs)
                     else:
-                        call(self.handler, message)
+                        call(self.handler, message, self.outputs)
                 except BaseException as error:
                     what = f"the handler of inbox {self.service.names.inbox}"
                     refuse_unanswered(what, error, is_async=self.is_async)

@@ -98,15 +98,19 @@ class _Outbox(Generic[_E]):
         fence = self._fence
         raised = update(fence).where(fence.c.id == 1, fence.c.token <= token).values(token=token)
         as_it_is = update(fence).where(fence.c.id == 1).values(token=fence.c.token)
-        if changed(connection, raised if token else as_it_is):
+        entered = raised if token else as_it_is
+        if changed(connection, entered):
             return
         if connection.execute(select(fence.c.token)).first() is None:
             try:
                 with connection.begin_nested():
                     connection.execute(insert(fence).values(id=1, token=token))
-            except IntegrityError:  # another relay was the first
-                self._enter(connection, token)
-            return
+                    return
+            except IntegrityError:
+                if connection.execute(select(fence.c.token)).first() is None:
+                    raise  # for another cause than a relay which was the first
+            if changed(connection, entered):
+                return
         raise StaleClaim(f"{self!r} has seen a greater token than {token}", reason="stale token")
 
     def _claim(self, connection: Connection, token: int, limit: int) -> list[Message]:

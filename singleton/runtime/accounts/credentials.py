@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
+from singleton.base.tasks import decided
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,11 +160,8 @@ def _run(jobs: _Jobs) -> None:
 def _make(ask: Callable[[], Any], loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any]) -> None:
     """Call the credential, on its thread, and give the outcome to the loop."""
     try:
-        tell = partial(answer.set_result, ask())
-    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
-        if isinstance(error, StopIteration) or not isinstance(error, Exception):
-            # No future takes the first, and the others, as SystemExit, would end the lock thread.
-            error = RuntimeError(f"{type(error).__name__} from the credential")
+        tell = partial(answer.set_result, decided("the credential", ask))
+    except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
         tell = partial(answer.set_exception, error)
     with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(tell)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from singleton.base.errors import ConfigurationError
-from singleton.base.tasks import deciding
+from singleton.base.tasks import Deciding
 from singleton.settings.accounts import GivenAccount, GivenClients
 from singleton.settings.connection import parse_connection_string
 from singleton.stores.access import Access, AccountKey, SharedAccessSignature
@@ -50,7 +50,7 @@ def open_container(
         from singleton.stores.azure_blob import AzureBlobLeaseStore, Judging
 
         _load_the_rest_of_the_sdk()
-        with deciding("the function that makes clients"):
+        with Deciding("the function that makes clients", awaited=False):
             client = account.make(container)
             to = Destination.of(f"container {container!r}", f"{client.scheme}://{client.primary_hostname}", "")
             return AzureBlobLeaseStore(client, judged=Judging(to))
@@ -67,7 +67,7 @@ def way_to(account: StorageAccount | GivenAccount, what: str = "blobs") -> Wire:
     """
     try:
         to = Destination.of(what, account.endpoint, account.setting)
-        with deciding("the account's credential"):
+        with Deciding("the account's credential", awaited=False):
             return Wire(account.endpoint, _way_in(account), to)
     except ConfigurationError as error:
         error.__traceback__ = None  # frames beneath have the key among their locals

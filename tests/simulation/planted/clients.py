@@ -138,7 +138,7 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a worker ends at the first trouble",
         file="singleton/clients/periodic_worker.py",
-        old="        if isinstance(error, LockClosed) and not self._works:",
+        old="        if isinstance(error, LockClosed) and (self._door.is_closed or not self._works):",
         new="        if isinstance(error, Exception):",
         breaks="a worker ends for good when the storage does not answer once",
     ),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import contextlib
 import functools
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +18,7 @@ from singleton import AsyncLockClient, ConfigurationError, LockClient, once
 from singleton import singleton as guarded
 from singleton.base.callables import returns_coroutine
 from singleton.base.events import subscribe
+from singleton.base.invocation import call_watcher
 from singleton.patterns import handler_call
 from singleton.testing import lose, memory_locks
 
@@ -124,11 +128,39 @@ async def test_a_handler_that_returns_an_iterator_over_its_work_has_not_handled_
     async def sends_later(message: str) -> object:
         return map(pytest.fail, [message])
 
-    with pytest.raises(ConfigurationError, match="the handler returned a map, which would run after the lock"):
+    with pytest.raises(ConfigurationError, match="the handler returned a map, and its body did not run"):
         handler_call.call(lambda message: map(pytest.fail, [message]), "a message")
-    with pytest.raises(ConfigurationError, match="Return a list of its items"):
+    with pytest.raises(ConfigurationError, match="which goes through a map, a filter or a zip itself"):
         await handler_call.call_async(sends_later, "a message")
     handler_call.call(lambda message: [message], "a message")
+
+
+async def test_a_result_which_nobody_uses_fails_no_message_that_was_handled() -> None:
+    class Reader:
+        def __next__(self) -> str:
+            raise StopIteration
+
+    @contextlib.contextmanager
+    def block() -> Iterator[None]:
+        yield
+
+    for result in (concurrent.futures.Future[None](), block(), Reader(), SimpleNamespace(background=print)):
+        handler_call.call(lambda _, result=result: result, "a message")
+        await handler_call.call_async(lambda _, result=result: result, "a message")
+
+
+async def test_a_listener_that_begins_a_task_is_not_blamed(caplog: pytest.LogCaptureFixture) -> None:
+    async def noted() -> None: ...
+
+    begun: list[asyncio.Task[None]] = []
+
+    def begins() -> object:
+        begun.append(asyncio.create_task(noted()))
+        return begun[0]
+
+    call_watcher("a listener failed", begins)
+    await begun[0]
+    assert caplog.text == ""
 
 
 def test_an_async_callback_on_a_loss_is_told_of_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, Hold, LockClient, LockClosed, SingletonOptions
 from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.runtime.closing import Closing
 from singleton.testing import lose, memory_locks
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
@@ -176,7 +177,7 @@ async def test_work_does_not_begin_under_a_hold_that_is_lost_already(caplog: pyt
         return hold
 
     with InlineHost(MemoryLeaseStore()).here():
-        async with PeriodicWorker(JOB, worked.append, every=10, attempt=attempt):
+        async with PeriodicWorker(JOB, worked.append, every=10, attempt=attempt, door=Closing()):
             await until(1)
     assert worked == []
     assert "LockLost" in caplog.text
@@ -421,11 +422,15 @@ def yields(_: Hold) -> Iterator[int]:
 yields_too = logged(yields)
 
 
+def maps(_: Hold) -> object:
+    return map(print, [1])
+
+
 async def yields_async(_: Hold) -> AsyncIterator[int]:
     yield 1
 
 
-@pytest.mark.parametrize("work", [yields, yields_too, yields_async])
+@pytest.mark.parametrize("work", [yields, yields_too, yields_async, maps])
 def test_work_that_returns_a_generator_is_an_error_of_each_tick(
     work: Any, thread: LockThread, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -453,6 +458,41 @@ async def test_a_closed_client_of_the_works_own_is_an_error_of_the_tick(caplog: 
     assert times == [0, 10, 20]
     assert sum("cleanup failed" in record.message for record in caplog.records) == 3
     assert "its client is closed" in caplog.text
+
+
+@virtual
+async def test_a_worker_ends_at_once_if_the_work_meets_that_its_own_client_was_closed() -> None:
+    with InlineHost(MemoryLeaseStore()).here() as locks:
+
+        async def work(_: Hold) -> None:
+            locks.close()
+            await locks.acquire("import")
+
+        with pytest.raises(LockClosed):
+            await locks.periodic(JOB, work, every=10).run()
+        assert now() < 1
+
+
+@pytest.mark.parametrize("error", [StopIteration, SystemExit, asyncio.CancelledError])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_whatever_the_work_raises_on_the_apps_loop_is_an_error_of_the_tick(
+    thread: LockThread, caplog: pytest.LogCaptureFixture, error: type[BaseException], is_async: bool
+) -> None:
+    ticks: list[int] = []
+
+    def fails(_: Hold) -> None:
+        ticks.append(1)
+        if len(ticks) > 1:
+            worker.stop()
+        raise error
+
+    async def fails_async(hold: Hold) -> None:
+        fails(hold)
+
+    worker = AsyncLockClient(options=OPTIONS).periodic(JOB, fails_async if is_async else fails, every=0.01)
+    await worker.run()
+    assert ticks == [1, 1]
+    assert sum("worker cleanup failed" in each.message for each in caplog.records) == 2
 
 
 def test_an_exit_in_the_work_is_an_error_of_the_tick(thread: LockThread, caplog: pytest.LogCaptureFixture) -> None:

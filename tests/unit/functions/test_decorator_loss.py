@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -14,6 +14,7 @@ from singleton import (
     current_hold,
     singleton,
 )
+from singleton.testing import disabled
 from tests.support.lock_thread import LockThread, a_job, an_app, call
 
 if TYPE_CHECKING:
@@ -225,6 +226,24 @@ def test_a_cancellation_that_nobody_asked_for_fails_the_invocation(thread: LockT
     with pytest.raises(RuntimeError, match="job raised CancelledError, but nobody cancelled it"):
         call(a_job(kind, body))
     assert thread.leased() == set()
+
+
+async def test_a_close_of_an_invocation_ends_its_body_and_is_no_error() -> None:
+    ended: list[BaseException] = []
+
+    @singleton(scope_id="job")
+    async def job(_: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        except GeneratorExit as error:
+            ended.append(error)
+            raise
+
+    with disabled():
+        invocation = job(None)
+        assert asyncio.isfuture(invocation.send(None))
+        invocation.close()
+    assert len(ended) == 1
 
 
 class PanicError(BaseException):

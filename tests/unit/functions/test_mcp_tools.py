@@ -281,6 +281,19 @@ def test_a_tool_publishes_the_arguments_of_its_function_and_no_other(tmp_path: P
     assert [each["isRequired"] for each in published] == [True, False]
 
 
+@pytest.mark.parametrize("given_as", ["x", [1]])
+def test_arguments_that_are_no_object_have_no_properties(thread: LockThread, given_as: object) -> None:
+    app = func.FunctionApp()
+
+    @app.generic_trigger(arg_name="context", type="mcpToolTrigger", toolName="t", description="d", toolProperties="[]")
+    @singleton(scope="id")
+    def ship(context: str) -> str:
+        return "done"
+
+    with pytest.raises(ScopeError, match="the body has no property 'id'; it has 'arguments'"):
+        user_function(ship)(context=json.dumps({"arguments": given_as}))
+
+
 def test_the_arguments_of_a_prompt_are_its_payload(thread: LockThread) -> None:
     @singleton(scope="customer", scope_id="{name}-{arguments.customer}")
     def ship(call: Any) -> str:

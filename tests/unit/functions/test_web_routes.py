@@ -50,6 +50,20 @@ class Flask(Router):
         return self.post(at, **more)
 
 
+class Pages(Flask):
+    """With decorators which make no route."""
+
+    @property
+    def cli(self) -> Pages:
+        return self
+
+    def command(self, name: str) -> Callable[[F], F]:
+        return self.post(name)
+
+    def on_event(self, name: str) -> Callable[[F], F]:
+        return self.post(name)
+
+
 api, pages = Router(), Flask()
 REFUSED = r"makes it a route of a web framework.*Take the lock in the route.*AsyncLockClient.*LockClient in a def"
 GUARDS = [singleton, singleton(scope="id"), singleton(mode="listener"), once(key="id")]
@@ -113,6 +127,29 @@ def test_routes_of_the_functions_app_and_locks_in_a_route_are_allowed() -> None:
         return id
 
     assert ship is api.endpoints[-1]
+
+
+def test_commands_events_and_lazy_objects_are_no_routes() -> None:
+    class Lazy:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(f"not configured: {name}")
+
+        def get(self, function: F) -> F:
+            return function
+
+    pages, lazy = Pages(), Lazy()
+
+    @pages.cli.command("import")
+    @singleton
+    def command() -> None: ...
+
+    @pages.on_event("startup")
+    @singleton
+    def warm() -> None: ...
+
+    @lazy.get
+    @singleton
+    def ship(msg: func.QueueMessage) -> None: ...
 
 
 def test_a_main_of_the_v1_model_is_guarded_as_its_worker_calls_it(

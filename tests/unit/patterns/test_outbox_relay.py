@@ -219,17 +219,15 @@ def test_a_store_that_waits_and_does_not_say_so_is_named() -> None:
         OutboxRelay(store, print).work(held())
 
 
-def test_a_send_that_returns_a_coroutine_unasked_is_an_error_and_nothing_is_noted_as_sent(
-    engine: Engine, outbox: SqlOutbox
-) -> None:
+def test_a_send_that_returns_a_coroutine_unasked_has_not_sent_its_message(engine: Engine, outbox: SqlOutbox) -> None:
     add(engine, outbox, "a1")
 
     def send(message: Message) -> Any:
         return Receiver().later(message)
 
-    with pytest.raises(ConfigurationError, match="give a coroutine function"):
-        OutboxRelay(outbox, send).work(held())
+    OutboxRelay(outbox, send).work(held())
     assert column(engine, outbox.table, "state") == ["pending"]
+    assert "give a coroutine function" in column(engine, outbox.table, "error")[0]
 
 
 # --- arguments, errors, lines -----------------------------------------------------------------------------------------
@@ -268,10 +266,17 @@ class PanicError(BaseException):
     """An error like that of a Rust library (PyO3), which is no ``Exception``."""
 
 
-@pytest.mark.parametrize("sends", ["sync", "async"])
-@pytest.mark.parametrize("error", [SystemExit(3), PanicError("index"), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize("sends", ["sync", "async", "in a thread"])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), PanicError("index"), asyncio.CancelledError(), StopIteration()], ids=repr
+)
 async def test_whatever_send_raises_is_the_failure_of_its_message_and_other_keys_go_on(
-    engine: Engine, outbox: SqlOutbox, thread: LockThread, error: BaseException, sends: str
+    engine: Engine,
+    outbox: SqlOutbox,
+    thread: LockThread,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    sends: str,
 ) -> None:
     add(engine, outbox, "a1", "b1")
     receiver = Receiver()
@@ -284,6 +289,8 @@ async def test_whatever_send_raises_is_the_failure_of_its_message_and_other_keys
     async def later(message: Message) -> None:
         send(message)
 
+    if sends == "in a thread":
+        _as_an_async_store(outbox, monkeypatch)
     relay = OutboxRelay(outbox, later if sends == "async" else send)
     if relay.asynchronous:
         await relay.work(held())
@@ -291,6 +298,30 @@ async def test_whatever_send_raises_is_the_failure_of_its_message_and_other_keys
         relay.work(held())
     assert receiver.got == ["b1"]
     assert column(engine, outbox.table, "state") == ["pending", "sent"]
+
+
+@pytest.mark.parametrize("work", [lambda each: (each for _ in [1]), lambda each: map(print, [each])])
+def test_a_send_that_returns_its_work_as_an_iterator_fails_for_its_message_and_other_keys_go_on(
+    engine: Engine, outbox: SqlOutbox, work: Any
+) -> None:
+    add(engine, outbox, "a1", "b1")
+    OutboxRelay(outbox, lambda message: work(message) if message.key == "a" else None).work(held())
+    assert column(engine, outbox.table, "state") == ["pending", "sent"]
+    assert "its body did not run" in column(engine, outbox.table, "error")[0]
+
+
+def _as_an_async_store(outbox: SqlOutbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a relay await the methods of the outbox, so that a plain ``send`` runs in a thread."""
+
+    def awaited(method: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(*arguments: Any, **named: Any) -> Any:
+            return method(*arguments, **named)
+
+        return call
+
+    for name in ("claim", "attempt", "sent", "failed", "tidy"):
+        monkeypatch.setattr(outbox, name, awaited(getattr(outbox, name)))
+    monkeypatch.setattr(outbox, "asynchronous", True)
 
 
 def test_poison_is_an_error_in_the_log_and_no_body_or_error_is_shown(

@@ -14,7 +14,7 @@ from unittest.mock import MagicMock
 import pytest
 from sqlalchemy import JSON, Column, Integer, LargeBinary, MetaData, String, Table, Text, create_engine, insert, inspect
 from sqlalchemy.dialects import mssql, mysql, postgresql
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from singleton import ConfigurationError
@@ -291,3 +291,12 @@ def test_without_the_extra_the_error_says_what_to_install(version: str) -> None:
     shown = subprocess.check_output([sys.executable, "-c", code], text=True)
     assert shown.startswith("ConfigurationError singleton.patterns.sql needs SQLAlchemy 2")
     assert ("azure-functions-singleton[sql]" in shown) == (version == "nothing")
+
+
+def test_a_fence_of_the_apps_own_that_takes_no_row_is_the_databases_error(engine: Engine) -> None:
+    metadata = MetaData()
+    table = outbox_table(metadata, "messages")
+    metadata.tables["messages_fence"].append_column(Column("tenant", String(20), nullable=False))
+    metadata.create_all(engine)
+    with pytest.raises(IntegrityError, match="tenant"):
+        OutboxRelay(SqlOutbox(engine, table), print).work(held())

@@ -352,4 +352,4 @@ async def test_a_client_whose_close_would_end_a_loop_is_told_of(caplog: pytest.L
         raise SystemExit(1)
 
     await closed([SimpleNamespace(aclose=aclose)])
-    assert "did not close: RuntimeError('the close of a client or credential raised SystemExit')" in caplog.text
+    assert "did not close: RuntimeError('the close of a client or credential raised SystemExit:" in caplog.text

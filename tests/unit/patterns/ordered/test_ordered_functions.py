@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
 import pytest
@@ -23,6 +23,9 @@ from singleton import (
 from singleton.patterns.ordered.bells import Bell
 from singleton.testing import memory, memory_locks, virtual_time
 from singleton.testing.storage.memory_queue import MemoryMessageStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BELL = Bell("orders", "k")
 
@@ -193,6 +196,38 @@ def test_other_parameters_are_the_workers() -> None:
         function(message=bell(), out="out", context=Context())
     assert seen == [(1, "out", "inv-1")]
     assert function.__annotations__["out"] is not None
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_items_which_an_output_gets_lazily_are_made_under_the_keys_lock(kind: str) -> None:
+    class Out(func.Out[Any]):
+        value: Any = None
+
+        def set(self, val: Any) -> None:
+            self.value = val
+
+        def get(self) -> Any:
+            return self.value
+
+    def items(message: InboxMessage) -> Iterator[str]:
+        yield current_hold().lock + message.body
+
+    @ordered(Inbox("orders"))
+    def ship(message: InboxMessage, out: Any) -> None:
+        out.set(items(message))
+
+    @ordered(Inbox("orders"))
+    async def ship_async(message: InboxMessage, out: Any) -> None:
+        out.set(items(message))
+
+    out = Out()
+    with memory_locks():
+        Inbox("orders").send("k", "!")
+        if kind == "sync":
+            ship(bell(), out)  # type: ignore[arg-type]
+        else:
+            asyncio.run(ship_async(bell(), out))  # type: ignore[arg-type]
+    assert out.value == ["inbox/orders/keys/k!"]
 
 
 def stepwise(message: InboxMessage) -> Any:
