@@ -36,13 +36,8 @@ _PAUSE = 0.1
 
 async def holder(store: LeaseStore, name: str) -> Holder | None:
     """Read the holder of the lock; None for a free lock. ``StorageError``: the storage refuses, or does not answer."""
-    try:
-        state = await answered(lambda: store.read(name))
-    except StoreFailure as failure:
-        if failure.meaning == "missing":
-            return None
-        raise storage_error(name, failure) from failure
-    return holder_in(name, state)
+    state = await if_present(lambda: store.read(name), name)
+    return None if state is None else holder_in(name, state)
 
 
 def holder_in(name: str, state: BlobState) -> Holder | None:
@@ -94,3 +89,16 @@ async def answered(request: Callable[[], Awaitable[_T]], *, call: float = _CALL,
             raise failure
         await asyncio.sleep(max(pause, min(failure.retry_after or 0.0, ends - loop.time())))
         pause *= 2
+
+
+async def if_present(request: Callable[[], Awaitable[_T]], name: str, *, what: str = "lock") -> _T | None:
+    """Return what a request for the blob ``name`` answers, as ``answered``; None: there is no blob.
+
+    ``StorageError``, about ``what``: the storage refuses, or does not answer.
+    """
+    try:
+        return await answered(request)
+    except StoreFailure as failure:
+        if failure.meaning == "missing":
+            return None
+        raise storage_error(name, failure, what=what) from failure

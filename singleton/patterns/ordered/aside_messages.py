@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from singleton.base.state import marked
 from singleton.locking.acquisition import storage_error
-from singleton.locking.holder import answered
+from singleton.locking.holder import answered, if_present
 from singleton.operating.container import keeping_of
 from singleton.patterns.ordered.entries import Entry, entries_in
 from singleton.patterns.ordered.protocol import LOG_KEY
@@ -79,13 +79,8 @@ def _readable(entry: Entry) -> Any:
 
 async def entry_aside(store: Store, name: str) -> Entry | None:
     """Return the entry in this blob; None: the blob or its entry is gone."""
-    try:
-        tail = await answered(lambda: store.tail(name, 0, 2**23))
-    except StoreFailure as failure:
-        if failure.meaning == "missing":
-            return None
-        raise storage_error(name, failure, what="log") from failure
-    return next(entries_in(tail.body, 0, name), None)
+    tail = await if_present(lambda: store.tail(name, 0, 2**23), name, what="log")
+    return None if tail is None else next(entries_in(tail.body, 0, name), None)
 
 
 def sent_again(entry: Entry, name: str) -> Entry:
@@ -99,11 +94,7 @@ async def remove_aside(store: Store, name: str) -> None:
     async def asked() -> None:
         await store.drop(name, (await store.read(name)).etag)
 
-    try:
-        await answered(asked)
-    except StoreFailure as failure:
-        if failure.meaning != "missing":
-            raise storage_error(name, failure, what="log") from failure
+    await if_present(asked, name, what="log")
 
 
 async def _answered(name: str, request: Any) -> Any:

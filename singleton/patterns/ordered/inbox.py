@@ -14,8 +14,7 @@ from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.state import MOST_STATE
 from singleton.base.words import quoted
-from singleton.locking.acquisition import storage_error
-from singleton.locking.holder import answered
+from singleton.locking.holder import if_present
 from singleton.patterns.ordered.aside_messages import entry_aside, put_aside, remove_aside, sent_again, that_is_aside
 from singleton.patterns.ordered.bells import Bell, bell_in
 from singleton.patterns.ordered.entries import Entry, checked_body
@@ -26,7 +25,6 @@ from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.lock_thread import runtime
 from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.durations import seconds
-from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import kept_in
 
 if TYPE_CHECKING:
@@ -64,12 +62,9 @@ async def stopped(service: Service, registry: Registry) -> list[StoppedKey]:
     store, found = service.store(registry), []
     async for spot in service.spots(store):
         name = service.names.lock(spot)
-        try:
-            content = await answered(lambda: store.get(name, None, MOST_STATE))  # noqa: B023 - used at once
-        except StoreFailure as failure:
-            if failure.meaning == "missing":
-                continue
-            raise storage_error(name, failure) from failure
+        content = await if_present(lambda: store.get(name, None, MOST_STATE), name)  # noqa: B023 - used at once
+        if content is None:
+            continue
         position = Position.read(name, kept_in(content))
         if position.stopped:
             found.append(StoppedKey(key=position.key, error=position.stopped, failures=position.tried))

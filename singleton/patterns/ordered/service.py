@@ -24,7 +24,7 @@ from singleton.baseclient import BaseClient
 from singleton.defer.trigger_queue import check_installed, trigger_queue
 from singleton.functions.triggers import QUEUE
 from singleton.locking.acquisition import storage_error
-from singleton.locking.holder import answered
+from singleton.locking.holder import answered, if_present
 from singleton.locking.lease import as_failure
 from singleton.operating.container import keeping_of
 from singleton.patterns.ordered.bells import Bell, ring
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from singleton.settings.options import SingletonOptions
     from singleton.stores.lock_keeping import Listed
     from singleton.stores.message_store import MessageStore, Sent
-    from singleton.stores.protocol import BlobState
 
 _PATIENCE: Final = 30.0
 """Seconds that a message may take into its log."""
@@ -315,10 +314,12 @@ class Service:
 
     async def is_drained(self, registry: Registry, spot: str) -> bool:
         """Tell whether a key has no log: the messages that were sent before are then handled."""
-        return await _found(self.store(registry), self.names.log(spot), "log") is None
+        name = self.names.log(spot)
+        return await if_present(lambda: self.store(registry).read(name), name, what="log") is None
 
     async def _is_read(self, store: Store, spot: str) -> bool:
-        found = await _found(store, self.names.lock(spot), "lock")
+        name = self.names.lock(spot)
+        found = await if_present(lambda: store.read(name), name)
         return found is not None and found.held
 
     async def look_if_due(self, hold: Hold, every: float, registry: Registry) -> None:
@@ -394,13 +395,3 @@ def _queue_account(connection: str, settings: Mapping[str, str]) -> StorageAccou
     if "=" in connection:
         return StorageAccount(checked_connection_string(connection, "the connection string"))
     return resolve_queue_account(connection, settings)
-
-
-async def _found(store: Store, name: str, what: str) -> BlobState | None:
-    """Return the state of a blob; None: no blob. ``StorageError``: the storage refuses, or does not answer."""
-    try:
-        return await answered(lambda: store.read(name))
-    except StoreFailure as failure:
-        if failure.meaning == "missing":
-            return None
-        raise storage_error(name, failure, what=what) from failure
