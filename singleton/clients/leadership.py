@@ -134,8 +134,7 @@ class Leadership(Campaign):
         self._enter(loop)
         try:
             runtime().call(self._begin)
-            if self._leaving is not None and (leaving := self._leaving()) is not None and self._task is not None:
-                leaving.claims.append(LeadershipClaim(self._task))
+            self._claim()
         except BaseException:  # the block is not entered, and nobody else would end it
             with suppress(SingletonError):
                 self.stop()
@@ -155,16 +154,23 @@ class Leadership(Campaign):
         self._enter(this_caller().loop)
         try:
             await runtime().call_async(self._begin)
+            self._claim()
         except BaseException:
             with suppress(SingletonError):
                 await to_its_end(asyncio.ensure_future(self.__aexit__()), cancel=False)
             raise
         return self
 
+    @dropped_at_the_end
     async def __aexit__(self, *_: object) -> None:
         if self._mine():
             with suppress(LockClosed):
                 await runtime().call_async(self._end)
+
+    def _claim(self) -> None:
+        """Have the exit of the block end the campaign, also if the exit is dropped: a closed loop awaits no end."""
+        if self._leaving is not None and (leaving := self._leaving()) is not None and self._task is not None:
+            leaving.claims.append(LeadershipClaim(self._task))
 
     def _enter(self, loop: LoopRef | None) -> None:
         """Note that the candidacy begins; ``loop``: the event loop on which the block of the candidacy will end."""
