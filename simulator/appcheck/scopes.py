@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import re
@@ -12,7 +13,7 @@ from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import filled
 from singleton.base.words import quoted
 from singleton.functions.message_properties import is_binary
-from singleton.functions.triggers import MCP_TOOL, NAMED, QUEUE, TIMER, is_http
+from singleton.functions.triggers import MCP_TOOL, NAMED, QUEUE, TIMER, is_http, is_streamed_request
 from singleton.settings.hostjson import whole_number
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ _ARGUMENTS: Final = {
 }
 """Where triggers tell of the arguments: the setting, the property with the name, and what has them."""
 _NAMED_ARGUMENT: Final = re.compile(r"(?<!\{)\{(?:(?i:arguments)\.)?(\w+)")
+_OF_REQUESTS: Final = frozenset({"datetime", "headers", "query", "sys"})
+"""Names that each request has, and the host's own."""
+_FIRST_NAME: Final = re.compile(r"(?<!\{)\{(\w+)")
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -71,6 +75,7 @@ def check_scope(subject: Subject, guard: Guard) -> Iterator[Finding]:
     yield from _names(subject, guard)
     yield from _nameless(subject, guard)
     yield from _arguments(subject, guard, key, said)
+    yield from _streamed(subject, guard, key, said)
     yield from _payload(subject, guard, said)
 
 
@@ -166,11 +171,45 @@ def _names(subject: Subject, guard: Guard) -> Iterator[Finding]:
             )
 
 
+def _annotation(subject: Subject) -> object:
+    """Return the annotation of the trigger's parameter, as a class where the app has a class of the name."""
+    function = inspect.unwrap(subject.call)
+    annotations = getattr(function, "__annotations__", {})
+    with contextlib.suppress(Exception):  # a name that only a type checker knows
+        annotations = inspect.get_annotations(function, eval_str=True)
+    return annotations.get(subject.trigger.parameter)
+
+
+def _named(annotation: object) -> str:
+    return str(getattr(annotation, "__name__", annotation))
+
+
+def _streamed(subject: Subject, guard: Guard, key: object, said: str) -> Iterator[Finding]:
+    """Say where a value is looked up in the body of a streamed request, which only the function reads."""
+    if not is_streamed_request(_annotation(subject)):
+        return
+    text = key if isinstance(key, str) else guard.scope_id
+    route = {name.casefold() for name in re.findall(r"\{(\w+)", str(subject.trigger.settings.get("route")))}
+    names = {name for name in re.findall(_FIRST_NAME, text) if name.casefold() not in route | _OF_REQUESTS}
+    if guard.scope or (isinstance(key, str) and not re.search("[{%]", key)):
+        yield RULES["scope-in-streamed-body"].broken(
+            f"{said} is looked up in the body, and nobody can read the body of a streamed request before the function "
+            "does. Name the route, the query or a header in braces, such as {query.id}, in "
+            f"{'key' if key is not None else 'scope_id'}"
+        )
+    elif names:
+        first = min(names)
+        yield RULES["scope-in-query"].broken(
+            f"{said}: {{{first}}} is no name of the route, and the body of a streamed request can't be read before the "
+            f"function reads it: a request without {first} in its query fails. If the query is meant, write "
+            f"{{query.{first}}}"
+        )
+
+
 def _nameless(subject: Subject, guard: Guard) -> Iterator[Finding]:
     """Say where a name comes beside a body, and the parameter is nothing but the body."""
     trigger = subject.trigger
-    annotation = getattr(inspect.unwrap(subject.call), "__annotations__", {}).get(trigger.parameter)
-    declared = getattr(annotation, "__name__", str(annotation))
+    declared = _named(_annotation(subject))
     outside = _OUTSIDE.get(trigger.type)
     if declared not in {"str", "bytes"} or outside is None:
         return
@@ -209,9 +248,11 @@ def _arguments(subject: Subject, guard: Guard, key: object, said: str) -> Iterat
 
 
 def _payload(subject: Subject, guard: Guard, said: str) -> Iterator[Finding]:
-    """Say where the guard can't tell the payload from other inputs."""
-    inputs = [each.name for each in subject.bindings if not each.is_output and each.name != subject.trigger.parameter]
-    if inputs and guard.find_trigger() is None:
+    """Say where the guard can't tell the payload from other inputs. A message is never another input."""
+    trigger = subject.trigger
+    inputs = [each.name for each in subject.bindings if not each.is_output and each.name != trigger.parameter]
+    message = f"func.{_named(_annotation(subject))}" == NAMED.get(trigger.type) and trigger.type != "blobTrigger"
+    if inputs and guard.find_trigger() is None and not (message or is_http(trigger, {})):
         yield RULES["trigger-unknown"].broken(
             f"@singleton does not see its trigger, and {said} may mean {subject.trigger.parameter} or the input "
             f"{', '.join(inputs)}. Put @singleton above the trigger's decorator"

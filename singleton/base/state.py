@@ -43,12 +43,14 @@ Json: TypeAlias = bool | int | float | str | list[Any] | tuple[Any, ...] | dict[
 class Kept:
     """The content of a lock's blob, with the marks that tell of it in the blob's metadata. Without marks: nothing.
 
-    ``at``: the service's clock as it was read, seconds since 1970; None: that is not known.
+    ``at``: the service's clock as it was read, seconds since 1970; None: that is not known. ``foreign``: bytes of
+    content which this package did not write, and which need not be read.
     """
 
     body: bytes = b""
     marks: Mapping[str, str] = field(default_factory=dict)
     at: float | None = field(default=None, compare=False)
+    foreign: int = 0
 
 
 class Keeper(Protocol):
@@ -206,8 +208,8 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
 
 def refuse_foreign(lock: str, kept: Kept) -> None:
     """Raise ``StorageError`` if the blob has content without our mark: a pattern would replace the content."""
-    if kept.body and marked(kept.marks, STATE_KEY) is None:
-        text = f"lock {lock!r}: {NOT_REPLACED.format(len(kept.body))}"
+    if kept.foreign:
+        text = f"lock {lock!r}: {NOT_REPLACED.format(kept.foreign)}"
         raise StorageError(text, lock=lock, reason=NOT_UNDERSTOOD)
 
 

@@ -6,6 +6,7 @@ Messages may end up in logs: long values are cut.
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
@@ -17,12 +18,19 @@ if TYPE_CHECKING:
 def quoted(value: object, limit: int = 80) -> str:
     """Return the value as Python writes it, cut to ``limit`` characters."""
     try:
-        shown = repr(value)
+        shown = called(value) if inspect.isroutine(value) or isinstance(value, partial) else repr(value)
     except ValueError:  # an int of more digits than Python prints
         return f"a number of more than {limit} digits"
     except RecursionError:
         return f"a {type(value).__name__} that is deeply nested"
     return shown if len(shown) <= limit else f"{shown[:limit]}…"
+
+
+def called(function: object) -> str:
+    """Return the name of a function, also in a partial, or of the class of a callable object: never an address."""
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def as_json(value: object) -> str:
@@ -70,9 +78,9 @@ def check_arity(named: str, function: Callable[..., object], what: str, example:
     try:
         inspect.signature(function).bind(None)
     except TypeError as error:
-        name = getattr(function, "__qualname__", repr(function))
         raise ConfigurationError(
-            f"{named}={name} can't be called with {what}: {error}. Give a function of one parameter{example}"
+            f"{named}={called(function)} can't be called with {what}: {error}. Give a function of one "
+            f"parameter{example}"
         ) from None
     except ValueError:  # a builtin that does not tell
         return

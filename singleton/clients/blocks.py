@@ -13,7 +13,7 @@ from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.hold import Hold, holds_in
 from singleton.base.invocation import log as _log
-from singleton.base.words import NO_CLASS, quoted
+from singleton.base.words import NO_CLASS, called, quoted
 from singleton.locking.section import claims
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.cancellation import LossWatch, fail, unless_lost
@@ -69,9 +69,8 @@ def _settling(lock: str, function: Callable[..., Any], *, waits: bool) -> Callab
 
 
 def _skip(function: Callable[..., Any], block: _BaseBlock[Any]) -> None:
-    called = getattr(function, "__qualname__", repr(function))
     who, whose = block.refusal.who_has if block.refusal else ("somebody else", "")
-    _log.info("%s skipped: %s has lock %s%s", called, who, block.name, whose, extra={"lock": block.name})
+    _log.info("%s skipped: %s has lock %s%s", called(function), who, block.name, whose, extra={"lock": block.name})
     leave_out(inspect.unwrap(function))
 
 
@@ -98,8 +97,7 @@ def _check(lock: str, function: object, *, is_async: bool) -> None:
 
 
 def _refused(lock: str, function: object, why: str) -> ConfigurationError:
-    called = getattr(function, "__qualname__", repr(function))
-    return ConfigurationError(f"lock {lock!r} can't decorate {called}: it {why}", lock=lock)
+    return ConfigurationError(f"lock {lock!r} can't decorate {called(function)}: it {why}", lock=lock)
 
 
 _T = TypeVar("_T")

@@ -209,6 +209,8 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
                 f"limit={given.limit} is for layout='default' only, and layout is {given.layout!r}: .NET hosts, "
                 "which share its locks, know no semaphores. Leave limit out"
             )
+    if given.when_full is not None:
+        _check_word("when_full", given.when_full, WhenFull)
     if given.max_waiting is None and given.when_full is not None:
         raise ConfigurationError(
             f"when_full={given.when_full!r} needs max_waiting: give max_waiting as well, or leave when_full out"
@@ -223,8 +225,6 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
                 f"max_waiting={most} has no effect: with on_contention={given.on_contention!r} and no timeout, no "
                 "invocation waits. Leave max_waiting out, or give a timeout"
             )
-        if given.when_full is not None:
-            _check_word("when_full", given.when_full, WhenFull)
     answers = given.on_contention in ("defer", "conflict") and given.max_waiting is not None
     return {
         "timeout": timeout,

@@ -175,7 +175,8 @@ def _streamed_request(parameter: str, request: Any) -> Payload:
 
 def _refuse(parameter: str, what: str) -> object:
     raise ScopeError(
-        f"parameter {parameter} is {what}: use a value of the binding data for the scope, such as scope_id='{{name}}'",
+        f"parameter {parameter} is {what}: name a value of the binding data in braces, such as '{{name}}', "
+        "in scope_id or key",
         reason="unreadable",
     )
 
@@ -256,6 +257,11 @@ def _of_amqp(value: Any) -> Any:
 
 
 _PLAIN = (str, bytes, Mapping, list, bool, int, float)
+
+
+def is_output(value: object) -> bool:
+    """Tell whether it is an output binding: ``func.Out`` of either major version."""
+    return _can(value, "get", "set")
 
 
 def is_data(value: object) -> bool:

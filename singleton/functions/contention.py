@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 from singleton.base.callables import refuse_async
 from singleton.base.errors import ConfigurationError
 from singleton.base.tasks import decided
-from singleton.base.words import check_arity, did_you_mean, quoted
+from singleton.base.words import called, check_arity, did_you_mean, quoted
 from singleton.functions.bindings import is_message
 from singleton.functions.message_properties import own, own_id, replaced_names
 
@@ -85,7 +85,7 @@ def decide(policy: OnContention, contention: Contention) -> Policy:
     """Return what to do, asking a policy of the user's own; refuse an answer that is no policy. See ``decided``."""
     if not callable(policy):
         return policy
-    name = f"on_contention={getattr(policy, '__qualname__', repr(policy))}"
+    name = f"on_contention={called(policy)}"
     answer = decided(name, partial(policy, contention))
     if answer not in POLICIES:
         raise ConfigurationError(

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.events import Call
 from singleton.base.words import quoted
-from singleton.functions.bindings import FromJson, Layer, Payload, is_data, is_message, payload_of, tool_payload
+from singleton.functions.bindings import (
+    FromJson,
+    Layer,
+    Payload,
+    is_data,
+    is_message,
+    is_output,
+    payload_of,
+    tool_payload,
+)
 from singleton.functions.triggers import ACTIVITY, MCP_TOOL, Trigger, invocation_id, refuse_none, refuse_policy
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.scopes.template import BoundNames, value_at
@@ -135,7 +144,7 @@ def triggers_parameter(
     """
     if trigger is not None and trigger.parameter in arguments:
         return trigger.parameter
-    for may_be in (_is_timer, _has_message, _may_be_payload, lambda _: of_any_kind):
+    for may_be in (_is_timer, _has_message, _may_be_payload, lambda value: of_any_kind and not is_output(value)):
         candidates = [name for name, value in arguments.items() if may_be(value)]
         if len(candidates) > 1:
             raise ScopeError(

@@ -221,10 +221,10 @@ class Acquisition:
 def storage_error(lock: str, failure: StoreFailure, *, what: str = "lock") -> StorageError:
     """Put a store's final answer into the words of the caller."""
     kind, text = _WORDS.get(failure.meaning, _WORDS["transient"])
-    text = text or denial(failure)
-    error = kind(
-        f"{what} {lock!r}: {text} ({failure})", lock=lock, reason=str(failure), status=failure.status, code=failure.code
-    )
+    text = f"{text or denial(failure)} ({failure})"
+    if failure.meaning == "refused" and failure.source == "unsent":  # by this package
+        text = str(failure)
+    error = kind(f"{what} {lock!r}: {text}", lock=lock, reason=str(failure), status=failure.status, code=failure.code)
     error.__cause__ = failure
     return error
 

@@ -22,7 +22,7 @@ import time
 from typing import TYPE_CHECKING
 
 from singleton.base.failover_mark import MARK_KEY, written_mark
-from singleton.base.state import MOST_STATE, NOT_REPLACED
+from singleton.base.state import MOST_STATE, NOT_REPLACED, Kept
 from singleton.stores.protocol import NOTHING, BlobState, ContentStore, LeaseStore, StoreFailure
 from singleton.stores.stamps import (
     EPOCH_KEY,
@@ -40,8 +40,6 @@ from singleton.stores.stamps import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from singleton.base.state import Kept
 
 SECTIONS = 1_000
 """Tokens of an epoch; the first is unused."""
@@ -200,6 +198,8 @@ class FencingCounter:
             async with self._in_order():
                 if self._doubtful:
                     await self._rewrite(lease_id, owner, self._told(held))
+        if self._foreign > 0:
+            return Kept(foreign=self._foreign)
         return kept_in(await self._contents().get(self._name, lease_id, MOST_STATE))
 
     async def _rewrite(self, lease_id: str, owner: str, held: float, kept: Kept | None = None) -> float:
@@ -268,7 +268,7 @@ class FencingCounter:
     async def _put_content(self, lease_id: str, metadata: dict[str, str], body: bytes) -> str:
         """Write content. Until an answer arrives, the service may carry out the write at any time."""
         if self._foreign:
-            raise StoreFailure(400, None, NOT_REPLACED.format(self._foreign))
+            raise StoreFailure(400, None, NOT_REPLACED.format(self._foreign), source="unsent")
         before, self._doubtful = self._doubtful, True
         try:
             return await self._contents().put(self._name, lease_id, metadata, self._etag, body)
@@ -279,7 +279,7 @@ class FencingCounter:
     def _contents(self) -> ContentStore:
         if isinstance(self._store, ContentStore):
             return self._store
-        raise StoreFailure(400, None, f"{type(self._store).__name__} keeps no content")
+        raise StoreFailure(400, None, f"{type(self._store).__name__} keeps no content", source="unsent")
 
     def _signed(self, others: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
         """Return metadata of others with the owner, and without an epoch."""

@@ -217,7 +217,7 @@ class ContentStore(Protocol):
         """Replace content and metadata under the lease if the blob has this ETag; return the new one."""
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
-        """Read content and metadata, with a lease id only under that lease. More than ``most`` bytes is a failure."""
+        """Read content and metadata, with a lease id only under that lease; of more than ``most`` bytes no content."""
 
 
 @runtime_checkable

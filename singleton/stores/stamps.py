@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.failover_mark import MARK_KEY
 from singleton.base.invocation import current
-from singleton.base.state import STATE_KEY, UNTIL_KEY, WHILE_KEY, Kept, marked
+from singleton.base.state import MOST_STATE, STATE_KEY, UNTIL_KEY, WHILE_KEY, Kept, marked
 from singleton.stores.protocol import NOTHING, StoreFailure
 
 if TYPE_CHECKING:
@@ -102,12 +102,14 @@ def without_content(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def foreign_bytes(state: BlobState) -> int:
-    """Return how many bytes of content without the mark of this package's state the blob has."""
-    return state.size if metadata_value(state, STATE_KEY) is None else 0
+    """Return how many bytes of content the blob has, if the content lacks the mark of our state, or is too long."""
+    return state.size if metadata_value(state, STATE_KEY) is None or state.size > MOST_STATE else 0
 
 
 def kept_in(found: Content) -> Kept:
     """Return the content of a blob with the marks that tell of it."""
+    if foreign := foreign_bytes(found.blob):
+        return Kept(at=found.at, foreign=foreign)
     marks = {key: value for key, value in found.blob.metadata.items() if tells_of_content(key)}
     return Kept(found.body, marks, found.at)
 

@@ -65,11 +65,12 @@ class Wire:
         status: int,
         *,
         most: int = 0,
+        whole: bool = True,
         body: bytes = b"",
     ) -> Answer:
         """Send a request once, with this body; return the answer if the answer has this status.
 
-        ``most``: bytes of the answer's body, at most. An answer with a longer body is a failure.
+        ``most``: bytes of the answer's body, at most. A longer body is a failure, unless ``whole`` is false.
 
         Raises:
             StoreFailure: another status, or no answer; or the request was not sent, for want of a key or token.
@@ -108,7 +109,7 @@ class Wire:
                 failure = _refusal(*answer, self._to, late)
                 if answer.status == 401:
                     self._access.refused()
-            elif most and len(answer.body) > most:  # half of a body is no use
+            elif whole and most and len(answer.body) > most:  # half of a body is no use
                 failure = StoreFailure(detail=f"an answer longer than {most} bytes: {self._host}")
             else:
                 return answer

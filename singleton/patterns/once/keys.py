@@ -12,7 +12,7 @@ from singleton.base.callables import refuse_async
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.json_values import check_path
 from singleton.base.tasks import decided
-from singleton.base.words import quoted
+from singleton.base.words import called, quoted
 from singleton.layouts.blob_name import safe_name
 from singleton.scopes.template import ScopeTemplate, filled_text, value_at
 
@@ -70,7 +70,7 @@ class Key:
 def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
     from singleton.functions.declaration import triggers_parameter
 
-    name = f"key={getattr(function, '__qualname__', repr(function))}"
+    name = f"key={called(function)}"
     argument = arguments.get(triggers_parameter(arguments, trigger, of_any_kind=True) or "")
     return filled_text(decided(name, partial(function, argument)), f"{name}: what it returned")
 

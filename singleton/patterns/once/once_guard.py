@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from singleton.base.errors import ConfigurationError, LockLost
 from singleton.base.hold import current_hold
 from singleton.base.invocation import log as _log
+from singleton.functions.bindings import is_output
 from singleton.functions.guard import Guard
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
@@ -148,7 +149,7 @@ def _replayed(call: Call, outcome: Outcome) -> Any:
 
 
 def _outputs(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the output bindings among an invocation's arguments, by name: ``func.Out`` of either major version."""
+    """Yield the output bindings among an invocation's arguments, by name."""
     for name, value in arguments.items():
-        if callable(getattr(value, "set", None)) and callable(getattr(value, "get", None)):
+        if is_output(value):
             yield name, value

@@ -249,7 +249,7 @@ def test_a_stream_that_can_be_read_only_once_is_not_read() -> None:
             return False
 
     assert "can be read only once" in refused(Once(BODY), scope="Id")
-    assert "scope_id='{name}'" in refused(Once(BODY), scope="Id")
+    assert "such as '{name}', in scope_id or key" in refused(Once(BODY), scope="Id")
     assert scoped(io.BytesIO(BODY), scope="Id") == "419"
 
 

@@ -279,6 +279,7 @@ def test_whoever_comes_and_goes_there_are_never_more_and_the_count_ends_at_nough
         ({"max_waiting": True}, "max_waiting is True"),
         ({"max_waiting": 1, "on_contention": "skip"}, "no invocation waits"),
         ({"when_full": "raise"}, "when_full='raise' needs max_waiting"),
+        ({"when_full": "conflict"}, "when_full is 'conflict': it must be one of 'raise', 'defer'"),
         ({"max_waiting": 1, "when_full": "skip"}, "when_full is 'skip': it must be one of 'raise', 'defer'"),
         ({"max_waiting": 1, "mode": "listener"}, "max_waiting=1 is for mode='function' only"),
     ],

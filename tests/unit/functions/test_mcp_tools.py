@@ -51,6 +51,20 @@ def called(builder: Any, **arguments: Any) -> Any:
     return asyncio.run(user_function(builder)(context=json.dumps({"arguments": arguments})))
 
 
+def test_a_function_for_the_key_gets_the_call_of_a_tool_or_its_text(tmp_path: Path) -> None:
+    code = """
+@app.mcp_tool()
+@once(key=lambda call: call["arguments"]["order"])
+async def below(order: str) -> str: return order
+
+@once(key=lambda call: json.loads(call)["arguments"]["order"])
+@app.mcp_tool()
+async def above(order: str) -> str: return order
+"""
+    for function in map(vars(imported(tmp_path, code)).get, ("below", "above")):
+        assert "7" in called(function, order="7")
+
+
 @pytest.mark.parametrize(
     "guard",
     [

@@ -188,6 +188,18 @@ async def test_content_of_somebody_else_is_not_replaced_nor_removed() -> None:
 
 
 @virtual
+async def test_content_of_somebody_else_is_no_state_however_long_and_is_not_read() -> None:
+    network, began = Network(), asyncio.get_running_loop().time()
+    await with_content(network.service, bytes(MOST_STATE + 1))
+    async with held(lock_on(network)) as hold:
+        assert await state_of(hold).aread("nothing") == "nothing"
+        with pytest.raises(StorageError, match=rf"^the state of lock '{NAME}': the blob has 8,388,609 bytes"):
+            await state_of(hold).awrite(1)
+    assert "get" not in network.calls()
+    assert asyncio.get_running_loop().time() - began < 1
+
+
+@virtual
 async def test_content_that_comes_while_the_lock_is_held_is_not_replaced_either() -> None:
     network = Network()
     async with held(lock_on(network)) as hold:

@@ -26,6 +26,7 @@ from singleton import (
 )
 from singleton import singleton as one_at_a_time
 from singleton.base.events import LockEvent, subscribe
+from singleton.base.state import MOST_STATE
 from singleton.decorator import guards_of
 from singleton.functions.triggers import Trigger
 from singleton.patterns.once.keys import Key
@@ -348,20 +349,23 @@ def test_a_result_that_cant_be_kept_is_returned_once_and_a_repeat_fails(
 
 
 @both
-def test_a_blob_with_content_of_somebody_else_is_refused_before_the_work(thread: LockThread, kind: str) -> None:
+@pytest.mark.parametrize("theirs", [b"theirs", bytes(MOST_STATE + 1)], ids=["short", "too long to be read"])
+def test_a_blob_with_content_of_somebody_else_is_refused_before_the_work(
+    thread: LockThread, kind: str, theirs: bytes
+) -> None:
     lock, ran = "once/app/ship/7", list[str]()
 
     async def fill() -> None:
         etag = (await thread.memory.read(lock)).etag
-        await thread.memory.put(lock, FOREIGN, {}, etag, b"theirs")
+        await thread.memory.put(lock, FOREIGN, {}, etag, theirs)
 
     thread.taken_by_another_process(lock)
     thread.do(fill)
     thread.given_back_by_the_other(lock)
-    with pytest.raises(StorageError, match="has 6 bytes of content which this package did not write"):
+    with pytest.raises(StorageError, match=f"has {len(theirs):,} bytes of content which this package did not"):
         invoked(job(kind, ran.append), msg='{"Id": 7}')
     assert ran == []
-    assert thread.memory._blobs[lock].body == b"theirs"
+    assert thread.memory._blobs[lock].body == theirs
 
 
 def test_a_promise_is_no_result_and_nothing_is_kept(thread: LockThread) -> None:
@@ -429,6 +433,7 @@ TRIGGERS: dict[str, tuple[dict[str, Any], str]] = {
     "a timer behind an input": ({"prices": "1", "timer": Timer()}, "timer"),
     "a text behind an output": ({"out": Unlike(), "msg": "x"}, "msg"),
     "all that there is": ({"it": Unlike()}, "it"),
+    "all that there is beside an output": ({"out": Out(), "it": Unlike()}, "it"),
 }
 
 

@@ -66,12 +66,53 @@ _RESPONSES: Final = """
         class Csv(StreamingResponse): ...
 """
 
+_STREAM: Final = """
+        class Request:
+            path_params = query_params = headers = property(lambda self: {})
+"""
+
 PLANTED: Final = (
     Planted(
         name="a def that waits below mcp_tool",
         finds=("blocks-event-loop",),
         code="@app.mcp_tool()\n@singleton\ndef greet(name: str) -> str: return name\n",
         says="@app.mcp_tool() calls a plain def on the event loop",
+        line="@singleton",
+    ),
+    Planted(
+        name="scopes in the body of a streamed request",
+        finds=("scope-in-streamed-body",),
+        code=_STREAM
+        + """
+        @app.route(route="ship")
+        @singleton(scope="Id", timeout=5)
+        async def ship(req: Request) -> str: return "ok"
+        """,
+        says="scope='Id' is looked up in the body",
+        line="@singleton",
+    ),
+    Planted(
+        name="a key in the body of a streamed request",
+        finds=("scope-in-streamed-body",),
+        code=_STREAM
+        + """
+        @app.route(route="ship")
+        @once(key="Id")
+        async def ship(req: Request) -> str: return "ok"
+        """,
+        says="such as {query.id}, in key",
+        line="@once",
+    ),
+    Planted(
+        name="a name that a streamed request has in its query only",
+        finds=("scope-in-query",),
+        code=_STREAM
+        + """
+        @app.route(route="ship/{id:int}")
+        @singleton(scope_id="{Id}/{query.part}/{region}", timeout=5)
+        async def ship(req: Request) -> str: return "ok"
+        """,
+        says="{region} is no name of the route",
         line="@singleton",
     ),
     Planted(

@@ -305,6 +305,30 @@ def test_a_connection_that_is_left_empty_has_its_default(tmp_path: Path) -> None
     checked(tmp_path, code, settings={"AzureWebJobsServiceBus": "Endpoint=sb://a/"}).assert_ok(strict=True)
 
 
+def test_a_request_is_never_another_input_and_names_of_a_streamed_one_are_right(tmp_path: Path) -> None:
+    code = """
+    class Request:
+        path_params = query_params = headers = property(lambda self: {})
+
+    def logged(inner):
+        def call(table, req):
+            return inner(table, req)
+        return call
+
+    @app.route(route="a/{id:int}")
+    @app.table_input(arg_name="table", table_name="t", partition_key="a", connection="AzureWebJobsStorage")
+    @logged
+    @once(key=lambda req: req.params["k"], timeout=5)
+    def read(table: str, req: func.HttpRequest) -> str: return "ok"
+
+    @app.route(route="b/{id:int}")
+    @singleton(scope_id="{Id}/{query.part}/{headers.region}", timeout=5)
+    async def streamed(req: Request) -> str: return "ok"
+    """
+    report = checked(tmp_path, code)
+    assert {each.id for each in (*report.errors, *report.warnings)} <= {"hidden-by-decorator", "input-before-lock"}
+
+
 def test_names_of_a_tools_arguments_and_of_its_call_are_right(tmp_path: Path) -> None:
     code = """
     @app.mcp_tool()
