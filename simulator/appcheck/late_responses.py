@@ -13,6 +13,7 @@ from simulator.appcheck.finding import Place
 from simulator.appcheck.rules import RULES
 from simulator.appcheck.source_calls import Instance, NamesInside, names_around
 from simulator.appcheck.source_lines import definition, functions_in
+from singleton.base.words import with_article
 from singleton.baseclient import BaseClient
 from singleton.clients.blocks import AsyncBlock, Block
 from singleton.runtime.late_work import LATE_RESPONSE, STREAMS
@@ -47,8 +48,9 @@ def check_responses(subjects: Iterable[Subject], folder: Path | None) -> Iterato
         seen.add(source.node)
         for call, what in _late_responses(source):
             yield RULES[LATE_RESPONSE].broken(
-                f"{source.name} makes a {what}, which would run after the lock is released, so the call fails when "
-                "its body has run. Return a response with all its content; or take the lock in the generator or task",
+                f"{source.name} makes {with_article(what)}, which would run after the lock is released, so the call "
+                "fails when its body has run. Return a response with all its content; or take the lock in the "
+                "generator or task",
                 source.name,
                 Place.of(source.file, call.lineno, folder),
             )

@@ -44,6 +44,11 @@ def as_json(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else quoted(value)
 
 
+def with_article(name: str) -> str:
+    """Return a name after ``a`` or ``an``."""
+    return f"{'an' if name[:1] in 'aeioAEIO' else 'a'} {name}"
+
+
 def listed(names: Iterable[object], limit: int = 10) -> str:
     """Return up to ``limit`` names, quoted and cut, and the number of the remaining names.
 

@@ -65,7 +65,9 @@ def _guarded_async(block: AsyncBlock[Any], function: Callable[..., Any]) -> Call
 def _settling(lock: str, function: Callable[..., Any], *, waits: bool) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Return ``settled`` for the results of a function."""
     who = str(_refused(lock, function, "")).rstrip()
-    return functools.partial(settled, who=who, decorator="the lock", waits=waits, lock=lock)
+    return functools.partial(
+        settled, who=who, decorator="the lock", of=inspect.unwrap(function), waits=waits, lock=lock
+    )
 
 
 def _skip(function: Callable[..., Any], block: _BaseBlock[Any]) -> None:

@@ -101,9 +101,9 @@ class Guard(Declaration):
     async def _answered(self, call: Call, body: Callable[[], Any], *, is_async: bool) -> Any:
         try:
             result = await body() if is_async else body()
-            who, arguments = f"{self.decorator} on {call.function}: its body", call.arguments.values()
-            iterated = self.trigger is not None and self.trigger.returns in WRITTEN_ONE_BY_ONE
-            return await settled(result, arguments, who, self.decorator, waits=is_async, iterated=iterated)
+            who, given = f"{self.decorator} on {call.function}: its body", call.arguments.values()
+            many = self.trigger is not None and self.trigger.returns in WRITTEN_ONE_BY_ONE
+            return await settled(result, given, who, self.decorator, of=self.written, waits=is_async, iterated=many)
         except BaseException as error:  # here, as no coroutine lets a StopIteration through
             refuse_unanswered(call.function, error, is_async=is_async)
             raise

@@ -2,29 +2,31 @@
 
 A coroutine runs when somebody awaits it, an iterator when somebody asks for items, a stream and a background task when
 a server sends the response. A guarded body must not return them. Objects without code of the user's pass: files,
-cursors, iterators over lists. So do objects which make iterators.
+cursors, iterators over lists. Objects which make iterators pass, too: the app's collections are results.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import inspect
 import itertools
 import os
 from collections import deque
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from functools import lru_cache
-from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, NoneType
-from typing import TYPE_CHECKING, Any, Final
+from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.invocation import log as _log
+from singleton.base.words import with_article
+from singleton.runtime.reentry import leave_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 LATE_RESPONSE: Final = "late-response"
 """The ``reason`` of an error that refuses a streamed response or a background task."""
@@ -39,8 +41,8 @@ _REMEDIES: Final = {
 }
 _PLAIN: Final = frozenset({NoneType, bool, bytes, float, int, str})
 _CONTAINERS: Final = (deque, dict, frozenset, list, set, tuple)
-_DEPTH: Final = 3
-"""How deep the containers of a result are looked into."""
+_MOST: Final = 1000
+"""How many values of a result are looked at, the outer ones first: it takes the event loop about a millisecond."""
 _GENERATORS: Final = (AsyncGeneratorType, CoroutineType, GeneratorType)
 _ADAPTERS: Final = (enumerate, filter, map, zip, *(each for each in vars(itertools).values() if isinstance(each, type)))
 _LINKS: Final[tuple[type[Any], ...]] = (tuple, type(iter(())), *_ADAPTERS)
@@ -57,6 +59,7 @@ async def settled(
     who: str,
     decorator: str,
     *,
+    of: object = None,
     waits: bool,
     iterated: bool = False,
     lock: str | None = None,
@@ -64,74 +67,108 @@ async def settled(
     """Return the result of a body, with no late work. Call while the lock is held.
 
     Args:
-        arguments: of the body. Items that the body gave lazily to a ``func.Out`` are made here.
+        arguments: of the body. The items of an iterator in a ``func.Out`` are made here.
         who: the beginning of an error's message; ``decorator``: how the message names the lock's decorator.
+        of: the function as it is written. A ``@once`` around learns that its body has run (``left_out``).
         waits: whether the caller may be suspended.
         iterated: whether the worker will go through the result: its items are made here.
 
     Raises:
-        ConfigurationError: the result has late work. Each part was closed: it never begins, or has ended.
+        ConfigurationError: the result has late work. Generators and promises in it were closed.
     """
-    for each in arguments:
-        if type(each).__name__ == "Out" and _is_lazy(given := each.get()):
+    outputs = [each for each in arguments if type(each).__name__ == "Out" and each.get() is not None]
+    for each in outputs:
+        if _is_lazy(given := each.get()):
             each.set([*given])
-    if iterated and _is_lazy(result):
+    if iterated and (_is_lazy(result) or _is_iterated_by_the_app(result)):
         result = [*result]
-    if type(result) in _PLAIN or not (found := [*_late_parts(result, _DEPTH)]):
+    if type(result) in _PLAIN or not (found := [*_late_parts(result)]):
         return result
     for part in [each for late, _ in found for each in (late, *_inside(late))]:
         try:
             await _close(part, waits=waits)
         except Exception:  # noqa: BLE001 - the user's code
-            _log.exception("a %s failed as it was closed", type(part).__name__)
+            _log.exception("%s failed as it was closed", with_article(type(part).__name__))
     part, kind = found[0]
-    raise ConfigurationError(
-        f"{who} returned a {type(part).__name__}, which would run after the lock is released. The body ran until it "
-        f"returned: what it did stays done. {_REMEDIES[kind].format(decorator)}",
+    begins = getattr(result, "cr_code", None) or getattr(result, "gi_code", None)
+    has_run = begins is None or begins is not getattr(of, "__code__", None)
+    done = "The body ran until it returned: what it did stays done" if has_run else "The body has not begun"
+    lost = ", and the outputs that it set are not written" if has_run and outputs else ""
+    error = ConfigurationError(
+        f"{who} returned {with_article(type(part).__name__)}, which would run after the lock is released. "
+        f"{done}{lost}. {_REMEDIES[kind].format(decorator)}",
         lock=lock,
         reason=LATE_RESPONSE if kind in ("stream", "task") else None,
     )
+    if has_run:
+        leave_out((of, error))
+    raise error
 
 
 def declared_late_work(function: Callable[..., Any]) -> str | None:
     """Tell by the annotations of a function, in words, that its result or a parameter brings late work."""
-    annotations = getattr(function, "__annotations__", {})
-    with contextlib.suppress(Exception):  # a name that only a type checker knows
-        annotations = inspect.get_annotations(inspect.unwrap(function), eval_str=True)
+    written = inspect.unwrap(function)
     late = "which would run after the lock is released"
-    for name, annotation in annotations.items():
-        found = _names(annotation)
+    for name, annotation in getattr(written, "__annotations__", {}).items():
+        classes = _annotated(annotation, getattr(written, "__globals__", {}))
+        found = {each for one in classes for each in _names(one)}
         if name == "return" and found & STREAMS:
-            return f"returns a {min(found & STREAMS)}, {late}. {_REMEDIES['stream']}"
+            return f"returns {with_article(min(found & STREAMS))}, {late}. {_REMEDIES['stream']}"
         if found & _TASKS and "starlette" in found:
             return f"adds tasks to {name}, {late}. {_REMEDIES['task']}"
     return None
 
 
+def _annotated(annotation: Any, names: dict[str, Any]) -> list[Any]:
+    """Return the classes in an annotation: a union has several. A text which has no value here stays a text."""
+    annotation = getattr(annotation, "__forward_arg__", annotation)
+    if isinstance(annotation, str):
+        with contextlib.suppress(Exception):  # a name that only a type checker knows
+            annotation = eval(annotation, names)  # noqa: S307 - the app's own source
+    if (origin := get_origin(annotation)) is Annotated:
+        return _annotated(get_args(annotation)[0], names)
+    if origin in (Union, UnionType):
+        return [each for one in get_args(annotation) for each in _annotated(one, names)]
+    return [annotation]
+
+
 def _is_lazy(value: object) -> bool:
-    """Tell whether the worker, which goes through an output's items, would run code for them. Files run no code."""
-    is_other = isinstance(value, Collection) or hasattr(value, "read") or hasattr(value, "__await__")
-    return isinstance(value, Iterable) and not is_other
+    """Tell whether a value is an iterator, whose items the worker would ask for. Files run no code."""
+    return isinstance(value, Iterator) and not hasattr(value, "read")
 
 
-def _late_parts(value: Any, depth: int) -> Iterator[tuple[Any, str]]:
+def _is_iterated_by_the_app(value: object) -> bool:
+    """Tell whether code of the app's makes the iterators of an object; a text and a mapping are one value."""
+    kind = type(value)
+    is_one = isinstance(value, str | bytes | Mapping)
+    return isinstance(value, Iterable) and not is_one and _has_own(kind, "__iter__", "__getitem__")
+
+
+def _late_parts(result: Any) -> Iterator[tuple[Any, str]]:
     """Yield the objects with late work in a result, each with its kind of late work."""
-    kind = _kind(type(value))  # type: ignore[arg-type]
-    if kind == "response" and (background := getattr(value, "background", None)) is not None:
-        kind = "task" if getattr(background, "tasks", True) else ""
-    if kind == "container" and depth:
-        for each in [*value.values()] if isinstance(value, dict) else [*value]:
-            if type(each) not in _PLAIN:
-                yield from _late_parts(each, depth - 1)
-    elif kind == "wsgi":
-        yield from _late_parts(getattr(value, "response", None), depth)
-    elif kind in _REMEDIES:
-        yield value, kind
+    parts = [result]
+    for value in parts:
+        kind = _kind(value)
+        if kind == "response" and (background := getattr(value, "background", None)) is not None:
+            kind = "task" if getattr(background, "tasks", True) else ""
+        elif kind == "builtin":
+            kind = "iterator" if any(map(_is_of_the_app, gc.get_referents(value))) else ""
+        elif kind == "promise" and isinstance(value, Future | asyncio.Future) and value.done():
+            kind = ""
+        if kind in _REMEDIES:
+            yield value, kind
+        elif kind in ("container", "wsgi"):
+            inner = (getattr(value, "response", None),) if kind == "wsgi" else value
+            parts += itertools.islice(inner.values() if isinstance(inner, dict) else inner, _MOST - len(parts))
 
 
-@lru_cache(256)
-def _kind(kind: type[Any]) -> str:
-    """Return what may be late in objects of a class; ``""``: nothing."""
+def _kind(value: object) -> str:
+    """Return what may be late in an object, by its class; ``""``: nothing."""
+    return _kind_by_class(type(value))  # type: ignore[arg-type]
+
+
+@functools.lru_cache(256)
+def _kind_by_class(kind: Any) -> str:
     awaited = getattr(kind, "__await__", None)
     names = _names(kind)
     is_reader = hasattr(kind, "read") or hasattr(kind, "fetchone")
@@ -141,12 +178,26 @@ def _kind(kind: type[Any]) -> str:
         return "promise"
     if issubclass(kind, contextlib.ContextDecorator | contextlib.AsyncContextDecorator):
         return "block"
-    if not STREAMS.isdisjoint(names):
+    if not STREAMS.isdisjoint(names) or ("starlette" in names and _has_own(kind, "__call__")):
         return "stream"
     if names & {"starlette", "werkzeug"}:
         return "response" if "starlette" in names else "wsgi"
-    own = [each for each in ("__next__", "__anext__") if not _is_of_library(getattr(kind, each, None), in_c=True)]
-    return "iterator" if issubclass(kind, _GENERATORS + _ADAPTERS) or (own and not is_reader) else ""
+    if issubclass(kind, _GENERATORS + _ADAPTERS) or (not is_reader and _has_own(kind, "__next__", "__anext__")):
+        return "iterator"
+    return "builtin" if kind.__module__ in ("builtins", "_csv") and hasattr(kind, "__next__") else ""
+
+
+def _is_of_the_app(reached: object) -> bool:
+    """Tell whether a built-in iterator runs code of the app's by an object which the iterator goes through."""
+    function = reached.func if isinstance(reached, functools.partial) else reached
+    kind = _kind(function)
+    is_own = kind != "container" and _has_own(type(function), "__call__", "__getitem__")
+    return is_own or kind == "iterator" or not _is_of_library(function, in_c=True)
+
+
+def _has_own(kind: type[Any], *methods: str) -> bool:
+    """Tell whether a class has one of these methods in Python code of the app's."""
+    return not all(_is_of_library(getattr(kind, each, None), in_c=True) for each in methods)
 
 
 def _is_of_library(method: object, *, in_c: bool) -> bool:
@@ -159,9 +210,9 @@ def _is_of_library(method: object, *, in_c: bool) -> bool:
 
 
 def _names(annotation: Any) -> set[str]:
-    """Return the names of a class, of its bases and of their packages; of a text its last name."""
+    """Return the names of a class, of its bases and of their packages; of a text the last name of each class."""
     if isinstance(annotation, str):
-        return {annotation.strip("'\"").rpartition(".")[2]}
+        return {each.strip(" '\"").rpartition(".")[2] for each in annotation.split("|")}
     classes = getattr(annotation, "__mro__", ())
     return {name for each in classes for name in (each.__name__, str(each.__module__).partition(".")[0])}
 
@@ -172,7 +223,8 @@ def _inside(part: Any) -> Iterator[object]:
     if body is not None:
         yield body
     wraps = getattr(getattr(body, "ag_code", None), "co_name", "") == "iterate_in_threadpool"  # Starlette's
-    unread = [body] if wraps else [part] if isinstance(part, _ADAPTERS) else []
+    goes_through = isinstance(part, _ADAPTERS) or _kind(part) == "builtin"
+    unread = [body] if wraps else [part] if goes_through else []
     while unread:
         for each in gc.get_referents(unread.pop()):
             if isinstance(each, _GENERATORS):

@@ -83,13 +83,16 @@ REENTRY: Final = "reentry"
 """``reason`` of a ``LockNotAcquired`` whose caller would wait for a block of its own."""
 _nesting: ContextVar[Nesting | None] = ContextVar("singleton_nesting", default=None)
 left_out: Final[ContextVar[list[object] | None]] = ContextVar("singleton_left_out", default=None)
-"""For ``@once`` above: the functions whose calls ended without the body, or with a body that is repeated."""
+"""For ``@once`` above: the functions whose calls ended without the body, or with a body that is repeated.
+
+With its error (a pair): a function whose body returned, and whose result was refused.
+"""
 
 
-def leave_out(function: object) -> None:
-    """Tell ``@once`` above that this call of the function has no result."""
+def leave_out(call: object) -> None:
+    """Tell ``@once`` above that a call of this function, or of the first in this pair, has no result."""
     if (calls := left_out.get()) is not None:
-        calls.append(function)
+        calls.append(call)
 
 
 class BodyContext:

@@ -15,7 +15,6 @@ from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 from singleton.patterns.once.results import kept_as, look
 from singleton.runtime.cancellation import cancelled_when_lost, unless_lost
-from singleton.runtime.late_work import LATE_RESPONSE
 from singleton.runtime.reentry import left_out
 
 if TYPE_CHECKING:
@@ -116,12 +115,12 @@ class OnceGuard(Guard):
             with cancelled_when_lost(hold) if cancel else contextlib.nullcontext():
                 result = await body()
         except ConfigurationError as error:
-            if error.reason != LATE_RESPONSE:
+            if (self.written, error) not in undone:
                 raise
-            result = refused = error  # its body ran, and a repeat must not run it again
+            result = refused = error  # the body ran until it returned, and a repeat must not run it again
         finally:
             left_out.reset(above)
-        if any(each is self.written for each in undone):  # a lock below skipped the call, or put its message back
+        if refused is None and self.written in undone:  # a lock below skipped the call, or put its message back
             return result
         outputs = {name: output.get() for name, output in _outputs(call.arguments) if output.get() is not None}
         kept, outcome = kept_as(result, outputs, found.service_time + self.keep)

@@ -103,6 +103,8 @@ def _read(body: bytes) -> Outcome:
 
 
 def _encoded(value: Any) -> dict[str, Any]:
+    if isinstance(value, ConfigurationError):  # a result that was refused
+        raise TypeError(str(value))
     if isinstance(value, bytes | bytearray):
         return {"bytes": base64.b64encode(value).decode()}
     if (answer := encoded_answer(value)) is not None:

@@ -67,7 +67,7 @@ def later(msg: str) -> Later:
 def test_it_is_refused_with_its_kind_and_the_lock_is_given_back(thread: LockThread, body: Any, kind: str) -> None:
     guarded = singleton(in_a_plain_function(body))
     with pytest.raises(
-        ConfigurationError, match=rf"its body returned a {kind}, which would run after the lock is released"
+        ConfigurationError, match=rf"its body returned an? {kind}, which would run after the lock is released"
     ):
         guarded(msg="", context=Context())
     assert thread.kinds()[-2:] == ["body_ended:error", "released"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import collections
+import collections.abc
 import contextlib
 import csv
 import functools
@@ -16,13 +17,14 @@ import re
 import sqlite3
 import tempfile
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 from unittest.mock import AsyncMock, MagicMock
 
 import azure.functions as func
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, current_hold, once, singleton
+from singleton.functions.body_result import WRITTEN_ONE_BY_ONE
 from singleton.testing import Headcount, memory_locks
 from tests.support.responses import (
     BackgroundTask,
@@ -134,6 +136,29 @@ class Pending:
         yield
 
 
+class Numbered:
+    """Rows by number, as the protocol of sequences has them."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, number: int) -> str:
+        worked.append("an item")
+        return ["a", "b"][number]
+
+
+class Timed(Response):
+    """A response of the app's own, which works as the server sends it."""
+
+    async def __call__(self, *_: Any) -> None:
+        worked.append("a response")
+
+
+def take(_: Any = None) -> str:
+    worked.append("an item")
+    return "row"
+
+
 @contextlib.contextmanager
 def opened() -> Iterator[None]:
     worked.append("a block")
@@ -167,6 +192,13 @@ LATE: dict[str, Callable[[], Any]] = {
     "generator in a tuple": lambda: (200, rows()),
     "generator in JSON": lambda: {"data": [{"rows": rows()}]},
     "map in a set": lambda: {map(worked.append, ["an item"])},
+    "map far inside": lambda: [[[[{"rows": [map(worked.append, ["an item"])]}]]]],
+    "callable_iterator": lambda: iter(take, None),
+    "callable_iterator of a partial": lambda: iter(functools.partial(take, 1), None),
+    "iterator over rows by number": lambda: iter(Numbered()),
+    "reversed": lambda: reversed(Numbered()),
+    "reader of a generator": lambda: csv.reader(map(str, rows())),
+    "Timed": lambda: Timed("ok"),
 }
 
 
@@ -179,7 +211,7 @@ def test_a_result_that_would_run_later_is_refused_before_one_item(way: Any, late
         began.append(current_hold().lock)
         return LATE[late]()
 
-    said = rf"returned a {late.partition(' ')[0]}, which would run after the lock is released"
+    said = rf"returned an? {late.partition(' ')[0]}, which would run after the lock is released"
     with pytest.raises(ConfigurationError, match=rf"{said}.* The body ran until it returned: what it did stays done\."):
         way(body)()
     gc.collect()  # what nobody awaited would warn
@@ -232,6 +264,7 @@ def begun(ended: list[str]) -> Iterator[bytes]:
         StreamingResponse,
         lambda items: StreamingResponse(itertools.chain([b"zero"], items)),
         lambda items: [items],
+        csv.reader,
     ],
 )
 def test_a_generator_that_has_begun_ends_under_the_lock(way: Any, around: Callable[[Any], Any]) -> None:
@@ -309,6 +342,12 @@ class Cursor:
         return "row"
 
 
+def finished() -> Future[str]:
+    future: Future[str] = Future()
+    future.set_result("done")
+    return future
+
+
 def of_a_package(name: str) -> Any:
     """Return an object of a class that an installed package has, in Python."""
     code = f"class {name}:\n    def __next__(self): ...\n    def __await__(self): ...\n"
@@ -338,6 +377,9 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "a dict's": lambda: iter({"a": 1}.items()),
     "a text's": lambda: iter("ab"),
     "from the end": lambda: reversed([1]),
+    "blocks of a file": lambda: iter(functools.partial(io.BytesIO(b"row").read, 2), b""),
+    "a finished future": finished,
+    "many rows": lambda: [{"id": (number,)} for number in range(5000)],
     "matches": lambda: re.finditer("a", "a"),
     "a view": {"a": 1}.values,
     "pages or a pool of a package": lambda: of_a_package("Pages"),
@@ -395,11 +437,95 @@ def test_items_that_a_body_gives_to_an_output_are_made_under_the_lock(way: Any, 
 
 
 @every_way
-@pytest.mark.parametrize("given", ["text", ["a"], ("a",), io.BytesIO(b"x"), None])
+@pytest.mark.parametrize("given", ["text", ["a"], ("a",), io.BytesIO(b"x"), None, Cart(), Numbered(), {"a": 1}.keys()])
 def test_another_value_of_an_output_stays_as_it_is(way: Any, given: Any) -> None:
     out = Out()
     way(lambda out: out.set(given))(out=out)
     assert out.value is given
+
+
+class Ordered(collections.abc.Sequence[str]):
+    """A collection of the app's own."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, number: int) -> str:  # type: ignore[override]
+        return [current_hold().lock and "a"][number]
+
+
+class Lines:
+    def __iter__(self) -> Iterator[str]:
+        yield current_hold().lock and "a"
+
+
+class Named(str):
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError
+
+
+def returned_to(output: str, given: Any) -> Any:
+    """Return what the worker gets from a guarded function whose return value goes to an output."""
+    app = func.FunctionApp()
+
+    @singleton
+    @app.queue_trigger(arg_name="msg", queue_name="in", connection="AzureWebJobsStorage")
+    @app.generic_output_binding(arg_name="$return", type=output)
+    def ship(msg: str) -> Any:
+        return given
+
+    (function,) = app.get_functions()
+    return function.get_user_function()(msg="")
+
+
+@pytest.mark.parametrize("make", [Ordered, Lines, lambda: iter(Ordered()), lambda: map(str, "a")])
+def test_items_of_the_apps_collections_are_made_under_the_lock_for_an_output(make: Any) -> None:
+    for output in WRITTEN_ONE_BY_ONE:
+        assert returned_to(output, make()) == ["a"]
+
+
+@pytest.mark.parametrize("given", ["a", Named("a"), b"a", ["a"], ("a",), {"a": 1}, collections.UserList("a"), Cart])
+def test_another_return_value_for_an_output_stays_as_it_is(given: Any) -> None:
+    assert returned_to("queue", given) is given
+
+
+@every_way
+def test_the_error_says_that_outputs_are_not_written(way: Any) -> None:
+    def body(out: Any, other: Any) -> Any:
+        out.set("ship it")
+        return map(str, "a")
+
+    with pytest.raises(ConfigurationError, match="stays done, and the outputs that it set are not written"):
+        way(body)(out=Out(), other=Out())
+    with pytest.raises(ConfigurationError, match=r"what it did stays done\. Return a list"):
+        way(lambda out: map(str, out.get() or "a"))(out=Out())
+
+
+@every_way
+def test_only_the_first_values_of_a_large_result_are_looked_at(way: Any) -> None:
+    """A large result must not stop the event loop."""
+    looked_at = 0
+
+    class Row(dict[str, int]):
+        def values(self) -> Any:
+            nonlocal looked_at
+            looked_at += 1
+            return super().values()
+
+    result = [Row(id=number) for number in range(3000)]
+    assert way(lambda: result)() is result
+    assert 0 < looked_at <= 1000
+
+
+def test_a_coroutine_function_in_a_plain_function_has_not_begun() -> None:
+    @functools.wraps(job)
+    def plain() -> Any:
+        return job()
+
+    with pytest.raises(ConfigurationError, match=r"returned a coroutine, .* The body has not begun\. Await it"):
+        singleton(plain)()
 
 
 # --- declarations -----------------------------------------------------------------------------------------------------
@@ -421,7 +547,31 @@ def unknown() -> starlette.StreamingResponse:  # type: ignore[name-defined]  # n
     raise AssertionError
 
 
+def maybe() -> Annotated[Response | StreamingResponse | None, "documented"]:
+    raise AssertionError
+
+
+def quoted() -> Optional[StreamingResponse]:  # noqa: UP045
+    raise AssertionError
+
+
+def unknown_union() -> "Unknown | StreamingResponse":  # type: ignore[name-defined]  # noqa: F821, UP037
+    raise AssertionError
+
+
+def beside_unknown(size: Unknown) -> Export:  # type: ignore[name-defined]  # noqa: F821
+    raise AssertionError
+
+
 def with_tasks(order: str, later: BackgroundTasks) -> str:
+    raise AssertionError
+
+
+def with_documented_tasks(order: Unknown, later: Annotated[BackgroundTasks, "of FastAPI"]) -> str:  # type: ignore[name-defined]  # noqa: F821
+    raise AssertionError
+
+
+def with_optional_tasks(later: BackgroundTasks | None = None) -> str:
     raise AssertionError
 
 
@@ -435,7 +585,7 @@ DECORATORS = [
 
 
 @pytest.mark.parametrize("decorate", DECORATORS)
-@pytest.mark.parametrize("function", [streams, exports, unknown])
+@pytest.mark.parametrize("function", [streams, exports, unknown, maybe, quoted, unknown_union, beside_unknown])
 def test_a_stream_is_refused_where_it_is_declared(decorate: Any, function: Any) -> None:
     said = (
         rf"{function.__name__}.* returns a StreamingResponse, which would run after .* take the lock in the generator"
@@ -445,9 +595,10 @@ def test_a_stream_is_refused_where_it_is_declared(decorate: Any, function: Any) 
 
 
 @pytest.mark.parametrize("decorate", DECORATORS)
-def test_a_parameter_for_background_tasks_is_refused_where_it_is_declared(decorate: Any) -> None:
+@pytest.mark.parametrize("function", [with_tasks, with_documented_tasks, with_optional_tasks])
+def test_a_parameter_for_background_tasks_is_refused_where_it_is_declared(decorate: Any, function: Any) -> None:
     with pytest.raises(ConfigurationError, match="it adds tasks to later, which would run after the lock is released"):
-        decorate(with_tasks)
+        decorate(function)
 
 
 class _Row:
@@ -457,7 +608,7 @@ class _Row:
 
 @pytest.mark.parametrize("decorate", DECORATORS)
 def test_other_annotations_are_none_of_it(decorate: Any) -> None:
-    def plain(task: _Row.BackgroundTask, size: Unknown) -> Response | StreamingResponse:  # type: ignore[name-defined]  # noqa: F821
+    def plain(task: _Row.BackgroundTask, size: Unknown) -> Callable[[Response], StreamingResponse]:  # type: ignore[name-defined]  # noqa: F821
         raise AssertionError
 
     assert decorate(plain)

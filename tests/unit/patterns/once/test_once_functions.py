@@ -7,6 +7,7 @@ import inspect
 import json
 import logging
 import threading
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import azure.functions as func
 import pytest
 
 from singleton import (
+    AsyncLockClient,
     ConfigurationError,
     LockClient,
     LockLost,
@@ -49,8 +51,10 @@ def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThre
         yield running
 
 
-def job(kind: str, body: Callable[[Any], Any], **arguments: Any) -> Callable[..., Any]:
-    """Return a function under ``@once`` that runs ``body``."""
+def job(
+    kind: str, body: Callable[[Any], Any], below: Callable[..., Any] | None = None, **arguments: Any
+) -> Callable[..., Any]:
+    """Return a function under ``@once`` that runs ``body``; ``below``: a decorator between the two."""
 
     def ship(msg: Any) -> Any:
         return body(msg)
@@ -60,7 +64,8 @@ def job(kind: str, body: Callable[[Any], Any], **arguments: Any) -> Callable[...
         return body(msg)
 
     ship_async.__name__ = "ship"
-    return once(**{"key": "Id", **arguments})(ship_async if kind == "async" else ship)
+    written: Callable[..., Any] = ship_async if kind == "async" else ship
+    return once(**{"key": "Id", **arguments})(written if below is None else below(written))
 
 
 def invoked(function: Callable[..., Any], invocation: str = "inv-1", /, **arguments: Any) -> Any:
@@ -368,39 +373,104 @@ def test_a_blob_with_content_of_somebody_else_is_refused_before_the_work(
     assert thread.memory._blobs[lock].body == theirs
 
 
-def test_a_promise_is_no_result_and_nothing_is_kept(thread: LockThread) -> None:
-    async def later() -> None: ...
+LATE: dict[str, Callable[[], Any]] = {
+    "StreamingResponse": lambda: StreamingResponse([b"row"]),
+    "JSONResponse": lambda: JSONResponse({}, background=BackgroundTask(print)),
+    "map": lambda: map(str, "ab"),
+    "generator": lambda: (each for each in "ab"),
+    "coroutine": lambda: unheard_of(),  # noqa: PLW0108 - it is defined below
+    "Future": Future,
+}
 
-    with pytest.raises(ConfigurationError, match=r"^@once on ship: .* returned a coroutine, .* put @once right above"):
-        invoked(job("sync", lambda _: later()), msg='{"Id": 7}')
-    assert invoked(job("sync", lambda _: "done"), msg='{"Id": 7}') == "done"
+
+async def unheard_of() -> None:
+    raise AssertionError
 
 
 @both
-@pytest.mark.parametrize(
-    "make", [lambda: StreamingResponse([b"row"]), lambda: JSONResponse({}, background=BackgroundTask(print))]
-)
-def test_an_operation_whose_response_runs_later_is_done_and_is_not_done_again(
-    thread: LockThread, kind: str, make: Callable[[], Any]
+@pytest.mark.parametrize("late", LATE)
+@pytest.mark.parametrize("below", ["nothing", "singleton", "lock"])
+def test_an_operation_whose_result_is_refused_is_done_and_is_not_done_again(
+    thread: LockThread, kind: str, late: str, below: str
 ) -> None:
     ran: list[str] = []
 
     def charge(msg: str) -> Any:
         ran.append(msg)
-        return make()
+        return LATE[late]()
 
-    guarded = job(kind, charge)
-    with pytest.raises(ConfigurationError, match=r"^@once on ship: its body returned a .* The body ran"):
+    client = AsyncLockClient if kind == "async" else LockClient
+    between = {"singleton": one_at_a_time, "lock": client("AzureWebJobsStorage").lock("ledger")}
+    guarded = job(kind, charge, below=between.get(below))
+    with pytest.raises(ConfigurationError, match=rf"returned a {late}, .* The body ran"):
         invoked(guarded, msg='{"Id": 7}')
-    with pytest.raises(ResultNotKept, match=r"'once/app/ship/7' is done, and will not be done again, .* returned a"):
+    refused = rf"'once/app/ship/7' is done, and will not be done again, .* kept: .* returned a {late}, which would run"
+    with pytest.raises(ResultNotKept, match=refused):
         invoked(guarded, msg='{"Id": 7}')
     assert len(ran) == 1
 
 
-def test_an_operation_whose_work_is_in_an_iterator_is_not_done(thread: LockThread) -> None:
-    with pytest.raises(ConfigurationError, match=r"^@once on ship: its body returned a map"):
-        invoked(job("sync", lambda msg: map(str, msg)), msg='{"Id": 7}')
-    assert invoked(job("sync", lambda _: "done"), msg='{"Id": 7}') == "done"
+@both
+@pytest.mark.parametrize("caught", [False, True])
+def test_a_body_that_another_functions_refusal_ended_has_not_done_the_operation(
+    thread: LockThread, kind: str, *, caught: bool
+) -> None:
+    """The refusal is of a result of another function, or of the same one's for another key."""
+    broken = True
+    charged: list[str] = []
+
+    @one_at_a_time
+    def report(msg: str) -> Any:
+        return map(str, msg) if broken else [*msg]
+
+    def charge(msg: str) -> Any:
+        try:
+            report(msg)
+        except ConfigurationError:
+            if not caught:
+                raise
+            raise LookupError("no report") from None
+        charged.append(msg)
+        return "charged"
+
+    guarded = job(kind, charge)
+    with pytest.raises(LookupError if caught else ConfigurationError):
+        invoked(guarded, msg='{"Id": 7}')
+    broken = False
+    assert [invoked(guarded, msg='{"Id": 7}') for _ in range(2)] == ["charged"] * 2
+    assert len(charged) == 1
+
+
+def test_an_operation_that_another_ones_refusal_ended_is_not_done(thread: LockThread) -> None:
+    """An operation that does another one, with another key, of the same function."""
+    charged: list[str] = []
+
+    @once(key="Id")
+    def charge(msg: str) -> Any:
+        if msg == '{"Id": 8}':
+            return map(str, "ab")
+        if not charged:
+            charged.append("tried")
+            invoked(charge, msg='{"Id": 8}')
+        return "charged"
+
+    with pytest.raises(ConfigurationError, match="returned a map"):
+        invoked(charge, msg='{"Id": 7}')
+    assert invoked(charge, msg='{"Id": 7}') == "charged"
+
+
+def test_a_body_that_has_not_begun_has_not_done_the_operation(thread: LockThread) -> None:
+    charged: list[str] = []
+
+    @once(key="Id")
+    def steps(msg: str) -> Iterator[str]:
+        charged.append(msg)
+        yield msg
+
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"returned a generator, .* The body has not begun"):
+            invoked(steps, msg='{"Id": 7}')
+    assert charged == []
 
 
 def test_items_for_an_output_are_made_in_the_operation_and_kept(thread: LockThread) -> None:
