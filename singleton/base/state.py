@@ -26,7 +26,8 @@ UNTIL_KEY: Final = "SingletonUntil"
 """The key of the state's end of use, by the service's clock: seconds since 1970. A sweep may delete the state from this
 second on."""
 WHILE_KEY: Final = "SingletonWhile"
-"""The key of the name of a blob in the same container. While that blob exists, the state is in use."""
+"""The key of names of blobs in the same container, with spaces in between. A name with a slash at its end means all
+blobs below that name. While any of these blobs exists, the state is in use."""
 NOT_UNDERSTOOD: Final = "state not understood"
 """The reason of an error over content that can't be read as what it is marked as."""
 NOT_REPLACED: Final = (

@@ -41,7 +41,7 @@ from singleton.base.state import WHILE_KEY, expired, marked
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.operating.container import find, keeping_of, next_page
+from singleton.operating.container import keeping_of, next_page
 from singleton.operating.locks import lock_info, parts_of
 from singleton.stores.lock_keeping import IN_USE
 from singleton.stores.protocol import StoreFailure, within
@@ -291,9 +291,9 @@ class Sweep(ContainerPass[Swept]):
         State in use while another blob exists stays. The look for that blob comes behind the listing: after a later
         write of the state the service refuses to delete.
         """
-        other = marked(blob.metadata, WHILE_KEY)
-        if other is not None and not await self._is_gone(other):
-            return "kept"
+        for other in (marked(blob.metadata, WHILE_KEY) or "").split():
+            if not await self._is_gone(other):
+                return "kept"
         asked = 0
 
         async def request() -> None:
@@ -317,8 +317,11 @@ class Sweep(ContainerPass[Swept]):
         return "swept"
 
     async def _is_gone(self, name: str) -> bool:
-        found, _ = await find(self._keeping, self._container, name, answer=_ANSWER)
-        return found is None
+        """Tell whether surely no blob has this name, or, behind a slash at the end of the name, a name below."""
+        page = await next_page(self._keeping, self._container, name, None, 1, answer=_ANSWER)
+        if not page.entries:
+            return page.marker is None
+        return not name.endswith("/") and page.entries[0].name != name
 
 
 def is_of_no_use(blob: Listed, at: float) -> bool:

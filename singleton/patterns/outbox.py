@@ -293,7 +293,8 @@ def fencing_token(hold: Hold) -> int | None:
     if not isinstance(hold, Hold):
         raise ConfigurationError(f"hold is {quoted(hold)}: give a hold, such as current_hold()")
     if hold.token is None and hold.lease_id is not None:
-        raise ConfigurationError(f"the hold of {hold.lock!r} has no fencing token: set fencing_tokens to True")
+        remedy = "give the hold of a lock without limit= and layout='webjobs', and with fencing_tokens True"
+        raise ConfigurationError(f"the hold of {hold.lock!r} has no fencing token: {remedy}")
     if hold.token is None:
         warn_once("locking is switched off (enabled is false): no fencing token guards outboxes and rows meanwhile")
     return hold.token

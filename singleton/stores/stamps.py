@@ -10,7 +10,8 @@
 * ``SingletonFailover``: mark of a hold with ``failover`` (``base/failover_mark.py``).
 * ``SingletonState``: kind of the content: state of ``hold.state``, or a result of ``once`` (``base/state.py``).
 * ``SingletonUntil``: second since 1970 from which a sweep may delete the content: a result of ``once``, or a position.
-* ``SingletonWhile``: a blob; while that blob exists, no sweep deletes the content: the log of a key of an inbox.
+* ``SingletonWhile``: blobs; while one of them exists, no sweep deletes the content: the log of a key of an inbox, and
+  the messages of the key that were put aside.
 
 ``FencingCounter`` (``locking/fencing.py``) writes them: at the creation, with a stamp, at the first renewal of a hold,
 with a touch, with content. ``lift_epochs`` (``operating/container_pass.py``) writes the epoch alone. Keys of other

@@ -105,7 +105,10 @@ async def _skip(service: Service, registry: Registry, spot: str, position: Posit
 
 
 async def resend(service: Service, message: AsideMessage, registry: Registry) -> None:
-    """Send a message which was put aside. After a crash in between the command may be repeated: one message results."""
+    """Send a message which was put aside. After a crash in between the command may be repeated: one message results.
+
+    The key must remember the first message: it does so until 256 other senders have sent messages of the key.
+    """
     store = service.store(registry)
     entry = await entry_aside(store, message.name)
     if entry is None:

@@ -75,16 +75,16 @@ class Position:
                 f"lock {lock!r}: its state is not that of an inbox", lock=lock, reason="state not understood"
             ) from None
 
-    def kept(self, log: str, at: float) -> Kept:
+    def kept(self, in_use_while: str, at: float) -> Kept:
         """Return the state to keep; empty fields are left out. ``protocol.py`` says when a sweep may delete the state.
 
-        ``log``: name of the key's log; ``at``: seconds since 1970.
+        ``in_use_while``: the value of the mark ``WHILE_KEY``; ``at``: seconds since 1970.
         """
         said = asdict(self)
         if not self.log:
             said["at"] = said["entries"] = 0
         kept = written_as({name: value for name, value in said.items() if value})
-        return Kept(kept.body, {**kept.marks, UNTIL_KEY: str(math.ceil(at + _WEEK)), WHILE_KEY: log})
+        return Kept(kept.body, {**kept.marks, UNTIL_KEY: str(math.ceil(at + _WEEK)), WHILE_KEY: in_use_while})
 
     @property
     def tried(self) -> int:

@@ -37,11 +37,14 @@ log is deleted, by the reader, or by a sender that met the mark while the reader
 a sender makes the part again between delete and mark, the mark can't be put there, and the reader reads on. The remains
 of a chain are deleted a day after: a send ends within half a minute.
 
-**A key without a log may be swept.** The position says only what was read of logs that are gone, and which numbers of
-senders: nobody asks for those once no request of a send is on its way. So a week after it was written, a sweep may
-delete the position, if the key has no log. The look for the log comes after the listing, and the delete is on condition
-of the listed ETag, without a lease: a reader that has come since is refused nothing, and loses nothing. What a sender
-appends after the look is a new log, which begins at 0, as does a reader without a position.
+**A key without a log, and without messages put aside, may be swept.** The position says only what was read of logs that
+are gone, and which numbers of senders. A request of a send may still need a number: a send ends within half a minute,
+by the wall clock too, as a machine may sleep. A message put aside needs a number for as long as the message lies there:
+each resend has the same sender, and may be repeated after a crash. So a week after the position was written, a sweep
+may delete the position, if the key has no log and nothing aside. The looks for these come after the listing, and the
+delete is on condition of the listed ETag, without a lease: a reader that has come since is refused nothing, and loses
+nothing. A message is put aside while it is in the log, and the position says so before, which changes the ETag. What a
+sender appends after the look is a new log, which begins at 0, as does a reader without a position.
 
 **The lease is on the lock, never on a log**: a sender has no lease id, and would be refused. A reader that stands still
 past its lease may delete a log only if the reader has read the whole log and nobody has appended since. Its successor
@@ -126,6 +129,10 @@ class Names:
     def lock(self, spot: str) -> str:
         """Return the name of its lock."""
         return f"{self.locks}{spot}"
+
+    def uses(self, spot: str) -> str:
+        """Return what keeps the position of a spot in use: its log, and its messages that were put aside."""
+        return f"{self.log(spot)} {self.asides}{spot}/"
 
 
 def id_in(metadata: Mapping[str, str]) -> str:

@@ -154,9 +154,11 @@ class Sender:
     async def _added(self, spot: str, block: bytes, ends: float) -> int:
         """Add a block to the log of a spot until ``ends``, whatever becomes of the requests; return its offset.
 
-        0 also where an earlier request may have added it as the first.
+        0 also where an earlier request may have added it as the first. A machine that has slept past ``ends`` does not
+        add it again: the key's reader may have forgotten this sender. Only the wall clock tells of the sleep.
         """
         loop = asyncio.get_running_loop()
+        wall_ends = self._wall() + ends - loop.time()
         pause = _PAUSE
         place, may_be_first = self._places.get(spot, Place()), False
         while True:
@@ -177,6 +179,8 @@ class Sender:
                     found = await self._other(spot, place, failure)
             except Exception as error:  # noqa: BLE001
                 found, failure = None, as_failure(error)
+            if self._wall() > wall_ends:
+                raise storage_error(self._name(spot, place), failure, what="log") from failure
             if found is not None and loop.time() < ends:
                 place = found
                 continue
@@ -310,7 +314,7 @@ class Service:
 
     async def keep(self, keeper: Keeper, spot: str, position: Position, registry: Registry) -> None:
         """Keep the position of the reader of a key."""
-        await keeper.write(position.kept(self.names.log(spot), registry.wall()))
+        await keeper.write(position.kept(self.names.uses(spot), registry.wall()))
 
     async def is_drained(self, registry: Registry, spot: str) -> bool:
         """Tell whether a key has no log: the messages that were sent before are then handled."""

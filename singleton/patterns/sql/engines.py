@@ -51,6 +51,8 @@ def _clock(kind: str) -> str:
     return _CLOCKS[kind]
 
 
+_LEVELS: Final = {"mariadb": "REPEATABLE READ", "mysql": "REPEATABLE READ", "sqlite": None}
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -112,9 +114,11 @@ def _level(engine: Engine | AsyncEngine) -> dict[str, Any]:
     """Return the options of a transaction of this package, whatever the level of the app's transactions is.
 
     Each statement must see the latest commits: rows are locked and numbered for that. A higher level fails transactions
-    of claimers side by side, or shows them the past. SQLite has one writer at a time, and no such level.
+    of claimers side by side, or shows them the past. SQLite has one writer at a time, and no such level. MySQL refuses
+    writes at a lower level than its default where binlog_format is STATEMENT. At this default its locking reads and
+    writes see the latest commits, and so does a plain read behind them, the first one of its transaction.
     """
-    return {} if engine.dialect.name == "sqlite" else {"isolation_level": "READ COMMITTED"}
+    return {"isolation_level": level} if (level := _LEVELS.get(engine.dialect.name, "READ COMMITTED")) else {}
 
 
 def in_transaction(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import BigInteger, Column, Double, Enum, Index, Integer, LargeBinary, MetaData, String, Table, Text
-from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
+from sqlalchemy.dialects import mysql
+from sqlalchemy.exc import ArgumentError, CompileError
+from sqlalchemy.types import TypeDecorator, to_instance
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
@@ -20,7 +23,11 @@ _MYSQL: Final = ("mysql", "mariadb")
 
 
 def outbox_table(
-    metadata: MetaData, name: str = "outbox", *, schema: str | None = None, body: TypeEngine[Any] | None = None
+    metadata: MetaData,
+    name: str = "outbox",
+    *,
+    schema: str | None = None,
+    body: TypeEngine[Any] | type[TypeEngine[Any]] | None = None,
 ) -> Table:
     """Describe the table of an outbox, and the fence (``{name}_fence``), a table of one row with the greatest token.
 
@@ -28,7 +35,8 @@ def outbox_table(
         metadata: your ``MetaData``, for your migrations, or a new one.
         name, schema: name and schema of the table.
         body: type of the messages' bodies; ``Text()`` by default, ``JSON()`` or ``LargeBinary()`` for other bodies. On
-            MySQL and MariaDB a type without a length becomes ``LONGTEXT`` or ``LONGBLOB``.
+            MySQL and MariaDB ``TEXT`` and ``BLOB`` become ``LONGTEXT`` and ``LONGBLOB``, unless they have a length or a
+            character set, or the type has a variant of yours for MySQL.
     """
     check_name(metadata, name)
     Table(
@@ -84,13 +92,20 @@ def work_table(metadata: MetaData, name: str = "work") -> Table:
     )
 
 
-def _long(kind: TypeEngine[Any]) -> TypeEngine[Any]:
+def _long(body: TypeEngine[Any] | type[TypeEngine[Any]]) -> TypeEngine[Any]:
     """Return the type with room for any body: MySQL ends a ``TEXT`` and a ``BLOB`` at 64 KiB, perhaps silently."""
-    if getattr(kind, "length", None) is not None:
+    kind = to_instance(body)
+    if isinstance(kind, TypeDecorator):
+        kind = kind.copy()
+        kind.impl = kind.impl_instance = _long(kind.impl_instance)
         return kind
-    if type(kind) is Text:
-        return kind.with_variant(LONGTEXT(), *_MYSQL)
-    return kind.with_variant(LONGBLOB(), *_MYSQL) if type(kind) is LargeBinary else kind
+    with suppress(CompileError, ArgumentError):  # MySQL lacks the type, or the user has chosen a type for MySQL
+        name, _, _ = kind.compile(dialect=mysql.dialect()).partition(" COLLATE ")
+        if name == "TEXT":
+            return kind.with_variant(mysql.LONGTEXT(collation=getattr(kind, "collation", None)), *_MYSQL)
+        if name == "BLOB":
+            return kind.with_variant(mysql.LONGBLOB(), *_MYSQL)
+    return kind
 
 
 def check_name(metadata: object, name: object) -> None:

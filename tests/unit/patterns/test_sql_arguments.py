@@ -12,10 +12,26 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
 
 import pytest
-from sqlalchemy import JSON, Column, Integer, LargeBinary, MetaData, String, Table, Text, create_engine, insert, inspect
+from sqlalchemy import (
+    JSON,
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PickleType,
+    String,
+    Table,
+    Text,
+    UnicodeText,
+    create_engine,
+    insert,
+    inspect,
+    text,
+)
 from sqlalchemy.dialects import mssql, mysql, postgresql
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.types import TypeDecorator
 
 from singleton import ConfigurationError
 from singleton.patterns.outbox import OutboxRelay, StaleClaim
@@ -28,7 +44,7 @@ from singleton.patterns.sql import (
     state_columns,
     work_table,
 )
-from singleton.patterns.sql.engines import Now
+from singleton.patterns.sql.engines import Now, in_transaction
 from tests.support.patterns import Receiver, column, held
 
 if TYPE_CHECKING:
@@ -247,6 +263,38 @@ def test_a_database_that_is_not_known_is_refused_at_once(driver: str) -> None:
         Now().compile(dialect=other.dialect)
 
 
+class Backwards(TypeDecorator[str]):
+    """A type of the user's own."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, _: Any) -> str | None:
+        return value and value[::-1]
+
+
+def test_a_body_of_a_type_of_the_users_own_is_converted_by_this_type(engine: Engine) -> None:
+    outbox = SqlOutbox(engine, outbox_table(MetaData(), body=Backwards()))
+    outbox.create_table()
+    with engine.begin() as connection:
+        outbox.add(connection, "abc")
+        assert connection.execute(text("SELECT body FROM outbox")).scalars().all() == ["cba"]
+    kinds: list[Any] = [mysql, postgresql]
+    for dialect in (kind.dialect() for kind in kinds):
+        convert = outbox.table.c.body.type.dialect_impl(dialect).bind_processor(dialect)
+        assert convert is not None
+        assert convert("abc") == "cba"
+
+
+@pytest.mark.parametrize(("kind", "level"), [("postgresql", "READ COMMITTED"), ("mysql", "REPEATABLE READ")])
+def test_transactions_of_the_package_have_a_level_that_the_database_allows(kind: str, level: str) -> None:
+    asked = MagicMock()
+    asked.dialect.name = kind
+    in_transaction(asked, lambda _: None)
+    connection = asked.connect.return_value.__enter__.return_value
+    connection.execution_options.assert_called_once_with(isolation_level=level)
+
+
 @pytest.mark.parametrize("dialect", [mysql.dialect(), mysql.dialect(is_mariadb=True)], ids=["mysql", "mariadb"])
 def test_bodies_have_no_end_at_64_kib_on_mysql(dialect: Any) -> None:
     metadata = MetaData()
@@ -257,9 +305,16 @@ def test_bodies_have_no_end_at_64_kib_on_mysql(dialect: Any) -> None:
     tables = outbox_table(metadata), work_table(metadata), Table("own", metadata, *state_columns())
     assert [declared(table, "error") for table in tables] == ["LONGTEXT"] * 3
     assert [declared(table, "body") for table in tables[:2]] == ["LONGTEXT"] * 2
-    bodies: list[tuple[TypeEngine[Any], str]] = [
+    bodies: list[tuple[TypeEngine[Any] | type[TypeEngine[Any]], str]] = [
         (Text(), "LONGTEXT"),
+        (Text, "LONGTEXT"),
+        (UnicodeText(), "LONGTEXT"),
+        (Text(collation="utf8mb4_bin"), "LONGTEXT COLLATE utf8mb4_bin"),
+        (Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb"), "MEDIUMTEXT"),
         (LargeBinary(), "LONGBLOB"),
+        (LargeBinary, "LONGBLOB"),
+        (PickleType(), "LONGBLOB"),
+        (Backwards(), "LONGTEXT"),
         (Text(100), "TEXT(100)"),
         (JSON(), "JSON"),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from singleton import AsyncLockClient, Inbox, StorageUnavailable
+from singleton import AsyncLockClient, Inbox, StorageError, StorageUnavailable
 from singleton.patterns.ordered.entries import Entry
 from singleton.patterns.ordered.protocol import Names
 from singleton.patterns.ordered.service import Sender
@@ -165,6 +165,27 @@ async def test_a_copy_of_a_process_sends_under_an_id_of_its_own(monkeypatch: pyt
     third = await sender_of_next()
     assert len({first, second, third}) == 3
     assert await sender_of_next() == third
+
+
+@virtual_time
+@pytest.mark.parametrize("failure", [StoreFailure(), StoreFailure(404, "BlobNotFound")], ids=["no answer", "no log"])
+async def test_a_machine_that_slept_in_a_send_does_not_send_the_message_again(
+    failure: StoreFailure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept, asked = 0.0, 0
+    await Inbox("orders").asend("other", 0)
+    there: Any = store()
+    sender = Sender(there, Names("orders"), wall=lambda: asyncio.get_running_loop().time() + slept)
+
+    async def asleep(*_: Any) -> int:  # meanwhile the loop's clock stands still
+        nonlocal slept, asked
+        slept, asked = slept + 8 * 86_400.0, asked + 1
+        raise failure
+
+    monkeypatch.setattr(there, "append", asleep)
+    with pytest.raises(StorageError):
+        await sender.send("k", Entry("", 0, "k", "json", b"1"), unheard)
+    assert asked == 1
 
 
 @virtual_time

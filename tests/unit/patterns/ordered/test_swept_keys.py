@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from singleton import Inbox, InboxMessage
+from singleton import Inbox, InboxMessage, StorageUnavailable
 from singleton.operating.container import keeping_of
 from singleton.operating.container_pass import Sweep, Swept
+from singleton.patterns.ordered import inbox as inbox_module
 from singleton.patterns.ordered import log_reader
+from singleton.patterns.ordered.bells import Bell
+from singleton.patterns.ordered.protocol import Names
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
 from tests.unit.patterns.ordered.test_inbox import BELL, Handler, send, store
@@ -162,6 +166,60 @@ async def test_a_consumer_that_goes_on_as_its_key_is_swept_keeps_its_position(mo
     await asyncio.sleep(2)
     await inbox.ahandle(BELL, handler.__call__)
     assert handler.of("k") == [0, 0, 1, 2, 2]
+
+
+async def dies(*_: Any) -> None:
+    raise StorageUnavailable("the command was killed here")
+
+
+@virtual_time
+@pytest.mark.parametrize("other", ["other", "other/k", "k2"])
+async def test_a_message_put_aside_is_sent_again_once_however_late_a_broken_resend_is_repeated(
+    other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await aside(inbox, "k")
+    await aside(inbox, other)
+    (message,) = [each for each in await inbox.aaside() if each.key == "k"]
+    with monkeypatch.context() as broken:
+        broken.setattr(inbox_module, "remove_aside", dies)
+        with pytest.raises(StorageUnavailable, match="killed here"):
+            await inbox.aresend(message)
+    await inbox.ahandle(BELL, handler.__call__)
+    await asyncio.sleep(10 * WEEK)
+    assert (await swept()).swept == 0
+    await inbox.aresend(message)
+    await inbox.ahandle(BELL, handler.__call__)
+    assert handler.of("k") == [message.body]
+    await asyncio.sleep(2 * WEEK)
+    assert (await swept()).swept == 1, "nothing of this key is aside any more"
+    assert [each.key for each in await inbox.aaside()] == [other]
+
+
+async def aside(inbox: Inbox, key: str) -> None:
+    """Have a message of the key fail once, and put the message aside."""
+    await inbox.asend(key, f"pay {key}")
+    bell = Bell("orders", Names.spot(key)).text("base64")
+    await inbox.ahandle(bell, Handler(fails=lambda _: True).__call__, attempts=1)
+
+
+@virtual_time
+async def test_a_page_of_a_listing_without_entries_and_with_more_to_come_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inbox = Inbox("orders")
+    await inbox.asend("k", 0)
+    await inbox.ahandle(BELL, Handler().__call__)
+    await asyncio.sleep(2 * WEEK)
+    there: Any = store()
+    page = there.page
+
+    async def empty(prefix: str, *args: Any) -> Any:
+        found = await page(prefix, *args)
+        return found if prefix == "inbox/" else replace(found, entries=(), marker="more")
+
+    monkeypatch.setattr(there, "page", empty)
+    assert await swept() == Swept(kept=1)
 
 
 @virtual_time
