@@ -104,7 +104,7 @@ def explained(function: _F) -> _F:
     most = code.co_argcount if bounded else sys.maxsize
 
     def refuse(args: tuple[Any, ...], given: Collection[str]) -> NoReturn:
-        of = f"{type(args[0]).__name__}.{function.__name__}" if "self" in names else function.__name__
+        of = f"{type(args[0]).__name__}.{function.__name__}" if "self" in names and args else function.__qualname__
         of = of.removesuffix(".__init__")
         if len(args) > most:
             first = ", ".join(name for name in code.co_varnames[:most] if name != "self")

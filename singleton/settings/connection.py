@@ -141,6 +141,18 @@ class StorageAccount:
             return (self.account_url or "").partition("?")[0]
         return parse_connection_string(self.connection_string, "the connection string").endpoint
 
+    @property
+    def name(self) -> str:
+        """The name of the account; empty: not known, as behind a domain of the user's own."""
+        from urllib.parse import urlsplit
+
+        if self.connection_string is not None:
+            named = parse_connection_string(self.connection_string, "the connection string").account
+            if named:
+                return named.lower()
+        name, _, domain = (urlsplit(self.endpoint).hostname or "").partition(".")
+        return name if domain.startswith(("blob.core.", "queue.core.")) else ""
+
     def reached_at(self, url: str | None) -> StorageAccount:
         """Return this account with its identity at ``url``; without an identity or a URL, this account."""
         return self if url is None or self.credential is None else replace(self, account_url=url)

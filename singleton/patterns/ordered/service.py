@@ -15,7 +15,6 @@ import weakref
 from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.state import read_as, written_as
@@ -33,7 +32,6 @@ from singleton.runtime.lock_thread import provided_account
 from singleton.settings.connection import (
     StorageAccount,
     checked_connection_string,
-    parse_connection_string,
     resolve_queue_account,
 )
 from singleton.stores.log_store import FULL, NO_LOG, LogStore
@@ -379,20 +377,10 @@ class Service:
 def _differ(connections: tuple[str, str], settings: Mapping[str, str]) -> bool:
     """Tell whether two connections surely name different accounts."""
     try:
-        names = {_account_name(_queue_account(connection, settings)) for connection in connections}
+        names = {_queue_account(connection, settings).name for connection in connections}
     except ConfigurationError:  # a setting is missing here
         return False
     return len(names) > 1 and "" not in names
-
-
-def _account_name(account: StorageAccount) -> str:
-    """Return the name of an account; empty: not known, as behind a domain of the user's own."""
-    if account.connection_string is not None:
-        named = parse_connection_string(account.connection_string, "the connection string").account
-        if named:
-            return named.lower()
-    name, _, domain = (urlsplit(account.endpoint).hostname or "").partition(".")
-    return name if domain.startswith(("blob.core.", "queue.core.")) else ""
 
 
 def _queue_account(connection: str, settings: Mapping[str, str]) -> StorageAccount:

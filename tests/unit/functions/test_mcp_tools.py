@@ -299,8 +299,8 @@ def test_a_tool_publishes_the_arguments_of_its_function_and_no_other(tmp_path: P
 def test_arguments_that_are_no_object_have_no_properties(thread: LockThread, given_as: object) -> None:
     app = func.FunctionApp()
 
-    @app.generic_trigger(arg_name="context", type="mcpToolTrigger", toolName="t", description="d", toolProperties="[]")
     @singleton(scope="id")
+    @app.generic_trigger(arg_name="context", type="mcpToolTrigger", toolName="t", description="d", toolProperties="[]")
     def ship(context: str) -> str:
         return "done"
 

@@ -102,6 +102,10 @@ def test_every_call_names_the_argument_for_the_word_of_another_library(call: Any
     assert said in refusal(call, **{word: 1})
 
 
+def test_a_call_on_the_class_itself_is_answered_too() -> None:
+    assert refusal(LockClient.lock, ttl=3).startswith("LockClient.lock has no argument 'ttl': give max_hold")
+
+
 def test_each_word_leads_to_an_argument_that_is_explained_and_that_a_call_has() -> None:
     calls = (singleton, once, LockClient.semaphore, LockClient.periodic, SingletonOptions)
     had = {name for call in calls for name in inspect.signature(call).parameters}
