@@ -218,7 +218,7 @@ LISTENERS: tuple[Mutant, ...] = (
         name="items are made after the lock",
         file=LATE,
         old="        result = [*result]\n",
-        new="        pass\n",
+        new="        return result\n",
         breaks="what a body gives item by item is made without the lock",
     ),
     Mutant(
