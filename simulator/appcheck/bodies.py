@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import re
 from types import BuiltinFunctionType, FunctionType
@@ -34,7 +35,7 @@ _BLOCKING: Final = {
     ("urllib.request", "urlopen"): _IN_A_THREAD,
 }
 """Functions that block the thread, by module and name, each with the remedy."""
-_HTTP: Final = frozenset({"httpx._api", "httpx._client", "requests.api", "requests.sessions"})
+_HTTP: Final = frozenset({"httpx", "httpx._client", "requests.api", "requests.sessions"})
 """The modules of HTTP clients that have functions and classes which block."""
 _VERBS: Final = frozenset({"delete", "get", "head", "options", "patch", "post", "put", "request", "send", "stream"})
 _SDKS: Final = (
@@ -48,6 +49,8 @@ _SDKS: Final = (
 _CLIENTS: Final = ("Client", "Proxy", "Receiver", "Sender")
 _SILENT: Final = re.compile(r"_|close$|from_|.*_(client|sender|receiver)$")
 """Methods of the SDK's clients that send nothing."""
+_FUTURES: Final = (asyncio.create_task, asyncio.ensure_future, asyncio.gather, asyncio.shield)
+"""Functions that make what is to be awaited, and are no coroutine functions."""
 _ASYNC_CLIENT: Final = "use AsyncLockClient, with async with and await"
 
 
@@ -79,16 +82,18 @@ def check_body(subject: Subject) -> Iterator[Finding]:
 
 def _not_awaited(subject: Subject, written: FunctionType) -> Iterator[Finding]:
     for call in calls_in(written):
-        if not returns_coroutine(call.function):
+        makes_future = call.function in _FUTURES
+        if not makes_future and not returns_coroutine(call.function):
             continue
         if isinstance(call.around, ast.Return) and inspect.iscoroutinefunction(written) == subject.is_async:
             became = "the function returns it, so the invocation fails: it would run without the lock"
-        elif isinstance(call.around, ast.Expr):
+        elif isinstance(call.around, ast.Expr) and not makes_future:
             became = "nobody awaits it, so its work is not done"
         else:
             continue
         yield RULES["coroutine-not-awaited"].broken(
-            f"{call.name} makes a coroutine, and {became}. Write await, in an async def",
+            f"{call.name} makes a {'future' if makes_future else 'coroutine'}, and {became}. Write await, in an async "
+            "def",
             place=_place(call, written, subject.app.folder),
         )
 
@@ -115,7 +120,8 @@ def _reached(
 
 
 def _place(call: Call, function: FunctionType, folder: Path | None) -> Place:
-    return Place.of(function.__code__.co_filename, call.node.lineno, folder)
+    shown = call.around if isinstance(call.around, ast.Return) else call.node
+    return Place.of(function.__code__.co_filename, shown.lineno, folder)
 
 
 def _blocks(call: Call) -> str | None:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simulator.appcheck.finding import Place
@@ -18,6 +18,7 @@ from simulator.appcheck.source_lines import (
     place_of_class,
     place_of_function,
     place_of_guard,
+    place_of_name,
 )
 from singleton.base.errors import ConfigurationError
 from singleton.baseclient import BaseClient
@@ -192,7 +193,7 @@ def subjects(app: Any, settings: AppSettings) -> tuple[list[Subject], list[Unbui
             place = place_of(inner.get_user_function(), settings.folder)
             failed.append(Unbuilt(str(inner.get_function_name()), str(error), place))
         else:
-            built.append(_subject(function, settings))
+            built.append(_subject(function, settings, app))
     return built, failed
 
 
@@ -245,6 +246,12 @@ def place_of(function: object, folder: Path | None) -> Place:
     return place_of_class(function, folder) or Place("function_app.py", 1)
 
 
+def _place_of_value(value: object, folder: Path | None) -> Place | None:
+    """Return the line of the app's modules that gives a name this value; None: no module has the value."""
+    found = (place_of_name(file, name, folder) for file, name, given in named_values(folder) if given is value)
+    return next(found, None)
+
+
 def _inside(call: Any, depth: int = 0) -> Iterator[FunctionType]:
     """Yield what the user may have written: the function below all decorators, and the functions in its closure."""
     while isinstance(call, partial):
@@ -253,6 +260,10 @@ def _inside(call: Any, depth: int = 0) -> Iterator[FunctionType]:
     call = getattr(call, "__func__", call)
     if isinstance(call, FunctionType):
         yield call
+    elif not isinstance(call, type | ModuleType):  # an object of a decorator that is a class
+        for kept in [*getattr(call, "__dict__", {}).values()] if depth < _DEEPEST else ():
+            if inspect.isroutine(kept):
+                yield from _inside(kept, depth + 1)
     if depth < _DEEPEST:
         for cell in getattr(call, "__closure__", None) or ():
             if _is_filled(cell):
@@ -305,12 +316,15 @@ def guarded_functions(folder: Path | None) -> dict[int, GuardedGlobal]:
     return found
 
 
-def _subject(function: Any, settings: AppSettings) -> Subject:
+def _subject(function: Any, settings: AppSettings, app: object) -> Subject:
     call = function.get_user_function()
     trigger = trigger_of_function(function)
     assert trigger is not None  # it could be built
     carrier = next(_carriers(call), call)
     name = str(function.get_function_name())
+    written, place = written_in(carrier, settings.folder), place_of(carrier, settings.folder)
+    if written is not None and written.__module__.startswith("azure.functions."):  # of AsgiFunctionApp, WsgiFunctionApp
+        place = _place_of_value(app, settings.folder) or place
     return Subject(
         name=name,
         function=function,
@@ -322,8 +336,8 @@ def _subject(function: Any, settings: AppSettings) -> Subject:
         is_locked=_is_locked(call),
         hidden=carrier is not call,
         refused=error_of(carrier),
-        written=written_in(carrier, settings.folder),
-        place=place_of(carrier, settings.folder),
+        written=written,
+        place=place,
         app=settings,
     )
 

@@ -105,7 +105,8 @@ def check(
     findings += _refused(found, settings, misdeclared, [each.message for each in findings])
     findings += check_lost(app, found, settings, everywhere=everywhere, empty=not found and not unbuilt)
     guarded = any(subject.guards or subject.inbox or subject.is_locked or subject.refused for subject in found)
-    if found and not guarded and not guarded_functions(settings.folder) and not uses_client(settings.folder):
+    guarded = guarded or bool(misdeclared or guarded_functions(settings.folder)) or uses_client(settings.folder)
+    if found and not guarded:
         rule = RULES["nothing-guarded"]
         findings.append(rule.broken("none of the app's functions has a guard", place=found[0].place))
     findings = list(dict.fromkeys(findings))

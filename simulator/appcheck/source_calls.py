@@ -7,10 +7,10 @@ import builtins
 import contextlib
 import inspect
 import sys
-from collections import ChainMap
+from collections import ChainMap, Counter
 from functools import partial
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from simulator.appcheck.checked_app import built_from
 from simulator.appcheck.source_lines import definition
@@ -48,7 +48,7 @@ class Call(NamedTuple):
     Attributes:
         node: the call in the source.
         target: the function, class or ``Method`` that is called; None: not known.
-        around: the node around it.
+        around: the node around it; of a call whose result a name has for a ``return`` only, that ``return``.
         entered: whether a plain ``with`` enters the result.
         sure: whether each run of the function makes the call.
         caught: whether the function catches an error of the call.
@@ -88,7 +88,15 @@ def calls_in(function: FunctionType) -> Iterator[Call]:
         node, around, sure, caught = todo.pop(0)
         if isinstance(node, ast.Call):
             given = values.of(node.args[0]) if node.args else None
-            yield Call(node, values.of(node.func), around, around in values.entered, sure, caught, given)
+            yield Call(
+                node,
+                values.of(node.func),
+                values.returns.get(around, around),
+                around in values.entered,
+                sure,
+                caught,
+                given,
+            )
         if not isinstance(node, _INNER):
             catches = values.catch(node)
             inside = (sure and not catches and not isinstance(node, _MAYBE), caught or catches)
@@ -107,6 +115,7 @@ class NamesInside:
 
     Attributes:
         entered: the items of plain ``with`` statements.
+        returns: the ``return`` of each statement that gives a name its only value, if nothing else uses the name.
     """
 
     def __init__(self, written: ast.FunctionDef | ast.AsyncFunctionDef, outside: Mapping[str, object]) -> None:
@@ -119,6 +128,7 @@ class NamesInside:
                 # A name with two values has no known value.
                 self._locals[name] = None if name in self._set else value
                 self._set.add(name)
+        self.returns = _returns_of_names(written)
 
     def _learned(self, node: ast.AST) -> Iterator[tuple[str, object]]:
         match node:
@@ -184,6 +194,21 @@ def _set_in(written: ast.AST) -> Iterator[str]:
             yield from _set_in(node)
 
 
+def _returns_of_names(written: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[ast.AST, ast.Return]:
+    nodes = [*ast.walk(written)]
+    used = Counter(each.id for each in nodes if isinstance(each, ast.Name))
+    returned = {
+        each.value.id: each for each in nodes if isinstance(each, ast.Return) and isinstance(each.value, ast.Name)
+    }
+    found: dict[ast.AST, ast.Return] = {}
+    for each in nodes:
+        match each:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                if name in returned and used[name] == 2:
+                    found[each] = returned[name]
+    return found
+
+
 def _made_by(target: object) -> Instance | None:
     """Return what a call of the target gives, by its class or its annotation; None: not known."""
     if isinstance(target, type):
@@ -194,7 +219,7 @@ def _made_by(target: object) -> Instance | None:
     if isinstance(target, Method) and issubclass(target.of, BaseClient) and function.__name__ in _HOLDS:
         return Instance(Hold)  # which its block gives
     kind = function.__annotations__.get("return")
-    if kind == "Self" and isinstance(target, Method):
+    if kind in ("Self", Self) and isinstance(target, Method):
         return Instance(target.of)
     kind = function.__globals__.get(kind) if isinstance(kind, str) else kind
     return Instance(kind) if isinstance(kind, type) else None

@@ -98,7 +98,7 @@ def place_of_setting(file: Path | None, folder: Path | None, name: str) -> Place
 def place_of_name(file: str, name: str, folder: Path | None) -> Place:
     """Return the line of a module that gives a global its value; the first line, if no line begins with the name."""
     lines = linecache.getlines(file)
-    at = next((at for at, line in enumerate(lines, 1) if re.match(rf"{name}\s*[:=]", line)), 1)
+    at = max((at for at, line in enumerate(lines, 1) if re.match(rf"{name}\s*[:=]", line)), default=1)
     return Place.of(file, at, folder)
 
 

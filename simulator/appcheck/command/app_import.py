@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import singleton
 from simulator.appcheck.check_report import CheckReport
 from simulator.appcheck.checked_app import AppSettings, is_the_apps, subjects, unregistered, without_this_machine
 from simulator.appcheck.command.child import UNWRITTEN
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _REFUSING: Final = (("singleton", "decorator.py"), ("settings", "argument_names.py"))
 """Where a call of this package with an unknown argument is refused."""
+_OURS: Final = Path(singleton.__file__).parent
 
 
 def main(arguments: list[Path]) -> None:
@@ -73,12 +75,12 @@ def checked(app: Path, settings_file: Path | None) -> CheckReport:
         with collecting() as misdeclared:
             found = import_app(app, os.environ)
     except AppError as error:
-        unknown = _unknown_argument(error, app)
-        if unknown is None and isinstance(error.__cause__, KeyError) and "no app setting" in str(error):
+        refused = _refused_at_import(error, app)
+        if refused is None and isinstance(error.__cause__, KeyError) and "no app setting" in str(error):
             raise AppError(f"{error}, or give --settings FILE") from error.__cause__
-        if unknown is None:
+        if refused is None:
             raise
-        return CheckReport(functions=(), findings=(unknown,))
+        return CheckReport(functions=(), findings=(refused,))
     built, unbuilt = subjects(found, settings)
     if not built and not unbuilt and not unregistered(found, app):
         raise AppError("the app has no functions: decorate at least one with a trigger of its FunctionApp")
@@ -129,18 +131,23 @@ def _refused_by_host(function: IndexedFunction) -> str | None:
     return function.refused
 
 
-def _unknown_argument(error: AppError, app: Path) -> Finding | None:
-    """Return the finding for an import that failed at a call of this package with an unknown argument."""
+def _refused_at_import(error: AppError, app: Path) -> Finding | None:
+    """Return the finding for an import that failed at a call of this package with an argument that is not allowed."""
     cause = error.__cause__
-    if not isinstance(cause, TypeError):
+    frames = [] if cause is None else [*traceback.extract_tb(cause.__traceback__)]
+    if isinstance(cause, ConfigurationError):
+        rule = RULES.get(cause.reason or "", RULES["declaration-refused"])
+    elif isinstance(cause, TypeError) and Path(frames[-1].filename).parts[-2:] in _REFUSING:
+        rule = RULES["unknown-argument"]
+    else:
         return None
-    frames = [*traceback.extract_tb(cause.__traceback__)]
-    if Path(frames[-1].filename).parts[-2:] not in _REFUSING:
-        return None
-    said = str(cause)
-    outside = [each for each in frames if Path(each.filename).parts[-2:] not in _REFUSING]
-    places = [each for each in reversed(outside) if not each.filename.startswith("<")]
+    places = [each for each in reversed(frames) if not _is_ours(each.filename)]
     places.sort(key=lambda each: not is_the_apps(each.filename, app))  # a library may have passed the argument on
     place = next((Place.of(each.filename, each.lineno or 1, app) for each in places), Place("function_app.py", 1))
-    said += "" if said.endswith("?") else "."
-    return RULES["unknown-argument"].broken(f"{said} The app does not import, so nothing else was checked", "", place)
+    said = str(cause)
+    said += "" if said.endswith(("?", ".")) else "."
+    return rule.broken(f"{said} The app does not import, so nothing else was checked", "", place)
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith("<") or Path(file).is_relative_to(_OURS)

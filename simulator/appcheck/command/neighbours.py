@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.finding import Place
 from simulator.appcheck.rules import RULES
@@ -14,7 +16,9 @@ from singleton.functions.triggers import TIMER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
+
+_NOT_THE_APPS: Final = frozenset({"node_modules", "site-packages", "tests"})
+"""Folders of which the host imports nothing as the app's."""
 
 
 def timers_of_each(report: Mapping[str, Any], app: Path, against: Path | None) -> Iterator[dict[str, Any]]:
@@ -56,8 +60,19 @@ def _beside(app: Path, against: Path | None) -> list[Path]:
 
 def _guarded_in(folder: Path) -> dict[str, str]:
     """Return the guarded functions in the files of a folder by their names: the source, without its lines."""
-    found = [each for file in folder.glob("*.py") for each in functions_in(str(file))]
+    found = [each for file in _sources(folder) for each in functions_in(str(file))]
     return {each.name: ast.dump(each) for each in found if "singleton" in decorators_of(each)}
+
+
+def _sources(folder: Path) -> Iterator[str]:
+    """Yield the Python files of an app, also those of blueprints in folders, and not those of installed packages."""
+    for where, folders, files in os.walk(folder):
+        folders[:] = [
+            each
+            for each in folders
+            if not (each.startswith((".", "__")) or Path(where, each, "pyvenv.cfg").is_file() or each in _NOT_THE_APPS)
+        ]
+        yield from (str(Path(where, file)) for file in files if file.endswith(".py"))
 
 
 def _is_of_one_host(guard: Mapping[str, Any]) -> bool:

@@ -64,6 +64,26 @@ service = BlobServiceClient.from_connection_string("UseDevelopmentStorage=true")
         code=f"import requests\n{queue('', _ASYNC + '    requests.get(msg.id)')}",
         line="requests.get",
     ),
+    *(
+        Planted(
+            name=f"what from_connection_string of an SDK makes, {how}",
+            finds=("blocking-call",),
+            code=f"""
+from azure.storage.blob import BlobClient
+text = "UseDevelopmentStorage=true"
+@queue()
+{_ASYNC}
+{body}
+""",
+            says="the SDK's module aio",
+            line="upload_blob",
+        )
+        for how, body in (
+            ("direct", "    BlobClient.from_connection_string(text, 'in', 'a').upload_blob(b'')"),
+            ("assigned", "    blob = BlobClient.from_connection_string(text, 'in', 'a')\n    blob.upload_blob(b'')"),
+            ("entered", "    with BlobClient.from_connection_string(text, 'in', 'a') as it: it.upload_blob(b'')"),
+        )
+    ),
     Planted(
         name="a sync lock client in an async def",
         finds=("blocking-call",),
@@ -136,6 +156,29 @@ async def ship_now(req: func.HttpRequest) -> str:
         name="a coroutine that an async def returns",
         finds=("coroutine-not-awaited",),
         code=f"async def work(msg): ...\n{queue('', _ASYNC + '    return work(msg)')}",
+    ),
+    Planted(
+        name="a future that a plain def returns",
+        finds=("coroutine-not-awaited",),
+        code=f"""{IMPORTS}
+async def work(msg): ...
+{queue("", "def ship(msg: func.QueueMessage) -> None: return asyncio.gather(work(msg))")}""",
+        says="asyncio.gather() makes a future, and the function returns it",
+        line="return asyncio.gather",
+    ),
+    Planted(
+        name="a coroutine that a name has until a plain def returns it",
+        finds=("coroutine-not-awaited",),
+        code="""
+async def work(msg): ...
+@queue()
+@singleton
+def ship(msg: func.QueueMessage) -> None:
+    coro = work(msg)
+    return coro
+""",
+        says="work() makes a coroutine, and the function returns it",
+        line="return coro",
     ),
     Planted(
         name="a coroutine that nobody awaits",

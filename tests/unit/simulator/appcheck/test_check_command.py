@@ -19,6 +19,7 @@ from simulator.appcheck.command import app_import, child
 from simulator.appcheck.command.neighbours import timers_of_each
 from simulator.appcheck.engine import check
 from simulator.host.app.app_model import AppError
+from singleton.base.errors import ConfigurationError
 from singleton.functions.misdeclaration import collecting
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, beside, checked, imported
@@ -121,7 +122,7 @@ def test_a_keyword_that_a_call_of_ours_lacks_is_a_finding(code: str, said: str, 
         imported(tmp_path, f"@queue()\n{code}\ndef ship(msg): ...\n")
     error = AppError("it does not import")
     error.__cause__ = failure.value
-    found = app_import._unknown_argument(error, tmp_path)
+    found = app_import._refused_at_import(error, tmp_path)
     assert found is not None
     assert (found.id, said in found.message) == ("unknown-argument", True), found.message
     assert found.place is not None
@@ -135,11 +136,34 @@ def test_a_keyword_that_a_library_passes_on_is_told_at_the_user_s_line(tmp_path:
         imported(tmp_path, code)
     error = AppError("it does not import")
     error.__cause__ = failure.value
-    found = app_import._unknown_argument(error, tmp_path)
+    found = app_import._refused_at_import(error, tmp_path)
     assert found is not None
     assert found.place is not None
     assert found.place.file == "function_app.py"
     assert "@lib" in (tmp_path / "function_app.py").read_text().splitlines()[found.place.line - 1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "@locks.lock('a')\ndef ship(msg):\n    yield msg\n",
+        "@locks.lock('a')\nasync def ship(msg): ...\n",
+        "@locks.lock('')\ndef ship(msg): ...\n",
+    ],
+)
+def test_what_a_lock_client_refuses_at_the_import_is_a_finding_at_the_user_s_line(code: str, tmp_path: Path) -> None:
+    own = "from singleton import LockClient\nlocks = LockClient('AzureWebJobsStorage')\n"
+    with pytest.raises(ConfigurationError) as failure:
+        imported(tmp_path, f"{own}@queue()\n{code}")
+    error = AppError("it does not import")
+    error.__cause__ = failure.value
+    found = app_import._refused_at_import(error, tmp_path)
+    assert found is not None
+    assert (found.id, found.severity) == ("declaration-refused", "error")
+    assert found.message.startswith(str(failure.value)[:20])
+    assert found.message.endswith("The app does not import, so nothing else was checked")
+    assert found.place is not None
+    assert "@locks" in (tmp_path / "function_app.py").read_text().splitlines()[found.place.line - 1]
 
 
 def test_a_keyword_that_a_call_of_others_lacks_is_not(tmp_path: Path) -> None:
@@ -148,7 +172,7 @@ def test_a_keyword_that_a_call_of_others_lacks_is_not(tmp_path: Path) -> None:
         dict[str, str](1, 2)  # type: ignore[call-overload]
     except TypeError as cause:
         error.__cause__ = cause
-    assert app_import._unknown_argument(error, tmp_path) is None
+    assert app_import._refused_at_import(error, tmp_path) is None
 
 
 def test_an_app_whose_only_functions_nobody_registered_is_an_error(
@@ -307,6 +331,17 @@ def test_a_timer_that_another_app_has_too_is_told_unless_a_host_id_is_set(
     for each in timers_of_each(report, tmp_path / "north", None):
         assert "'south', beside this app, has this timer, too" in each["message"]
         assert "@singleton" in (tmp_path / "north" / each["file"]).read_text().splitlines()[each["line"] - 1]
+
+
+@pytest.mark.parametrize("folder", ["jobs", "jobs/nightly", ".venv/lib/site-packages/jobs", "site-packages"])
+def test_a_timer_of_a_blueprint_in_a_folder_of_another_app_is_told_as_well(tmp_path: Path, folder: str) -> None:
+    place = tmp_path / "south" / folder
+    place.mkdir(parents=True)
+    checked(tmp_path / "south", "")
+    (place / "settle.py").write_text(SETTLE)
+    report = checked(tmp_path / "north", SETTLE).to_json()
+    found = [each["id"] for each in timers_of_each(report, tmp_path / "north", None)]
+    assert found == ([] if "site-packages" in folder else ["timer-in-each-app"])
 
 
 def test_a_timer_of_several_other_apps_is_told_once_and_another_clone_is_no_other_app(tmp_path: Path) -> None:

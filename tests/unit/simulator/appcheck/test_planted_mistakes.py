@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.appcheck.rules import RULES
-from tests.support.checked import checked
+from tests.support.checked import beside, checked
 from tests.unit.simulator.appcheck.planted_bodies import BODIES
 from tests.unit.simulator.appcheck.planted_mistakes import PLANTED
 
@@ -44,3 +44,10 @@ def test_every_rule_is_planted() -> None:
         "own-module-singleton",
     } | notes
     assert {rule for each in (*PLANTED, *BODIES) for rule in each.finds} == set(RULES) - elsewhere
+
+
+def test_a_function_of_httpx_blocks_whose_module_is_that_of_the_package(tmp_path: Path) -> None:
+    code = "import httpx\n@queue()\nasync def ship(msg: func.QueueMessage) -> None: httpx.post(msg.id)\n"
+    with beside(tmp_path, httpx="def post(url): ...\n"):
+        (found,) = checked(tmp_path, code).warnings
+    assert (found.id, "Use an async HTTP client" in found.message) == ("blocking-call", True)

@@ -84,6 +84,37 @@ def test_a_refused_declaration_below_a_decorator_without_a_trace_stands_at_its_l
         assert lines_of(report, tmp_path / str(number)) == [decorator, ORDER.strip()]
 
 
+KEEPER = """
+class Kept:
+    def __init__(self, function):
+        self.function, self.__name__, self.__annotations__ = function, function.__name__, function.__annotations__
+
+    def __call__(self, req):
+        return self.function(req)
+"""
+
+
+def test_a_function_that_an_object_of_a_library_keeps_has_its_own_line(tmp_path: Path) -> None:
+    folder = tmp_path / "app"
+    code = f"import deco\n@app.route(route='a')\n@singleton\n@deco.Kept\n{ORDER}"
+    with beside(tmp_path / "lib", deco=KEEPER):
+        report = checked(folder, code)
+    assert [each.id for each in report.errors] == ["declaration-refused"]
+    assert lines_of(report, folder) == ["@singleton", ORDER.strip()]
+
+
+@pytest.mark.parametrize("kind", ["AsgiFunctionApp", "WsgiFunctionApp"])
+def test_an_app_of_a_web_framework_stands_where_the_user_makes_it(kind: str, tmp_path: Path) -> None:
+    made = f"app = func.{kind}(app=print)"
+    report = checked(tmp_path, f"{made}\n")
+    assert lines_of(report, tmp_path) == [made]
+    (note,) = report.to_json()["findings"]
+    assert (note["id"], note["file"]) == ("nothing-guarded", "function_app.py")
+    shown = "\n".join(lines(report.to_json(), "app", verbose=False))
+    assert f"function_app.py:{note['line']}" in shown
+    assert "site-packages" not in shown
+
+
 def test_functions_below_one_decorator_are_not_one_function(tmp_path: Path) -> None:
     code = f"""
 import deco
