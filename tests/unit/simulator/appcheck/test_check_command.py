@@ -112,8 +112,8 @@ def test_a_result_that_can_not_be_written_is_no_mistake_of_the_app(
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("@singleton(also=OldLock(scope='x'))", "OldLock has no argument 'scope': another call has scope"),
-        ("@once(key='Id', scope='x')", "once has no argument 'scope': another call has scope"),
+        ("@singleton(also=OldLock(scope='x'))", "OldLock has no argument 'scope': give name"),
+        ("@once(key='Id', scope='x')", "once has no argument 'scope': give key"),
         ("@singleton(scop='x')", "@singleton has no argument"),
     ],
 )
