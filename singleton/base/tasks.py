@@ -48,7 +48,7 @@ def from_outside(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and being_cancelled()
 
 
-def ends_more(error: BaseException, *, awaited: bool = True) -> bool:
+def ends_the_thread(error: BaseException, *, awaited: bool = True) -> bool:
     """Tell whether an error that the app's code raised would end more than the one call: a task, a loop, a thread.
 
     The Functions worker never answers for such an error (facts §6, H-84): a cancellation without a caller who asked for
@@ -76,7 +76,7 @@ class Deciding:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if error is not None and ends_more(error, awaited=self._awaited):
+        if error is not None and ends_the_thread(error, awaited=self._awaited):
             said = f"{self._what} raised {type(error).__name__}: it must return, or raise an error"
             raise RuntimeError(said) from error
 

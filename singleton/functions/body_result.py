@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from singleton.base.errors import text_of
-from singleton.base.tasks import ends_more
+from singleton.base.tasks import ends_the_thread
 
 WRITTEN_ONE_BY_ONE: Final = ("cosmosDB", "eventGrid", "mysql", "queue", "sql")
 """Types of ``$return`` outputs for which the worker goes through whatever can be iterated."""
@@ -17,7 +17,7 @@ def refuse_unanswered(function: str, error: BaseException, *, is_async: bool) ->
 
     Call in the handler of the error, and raise any other error again.
     """
-    if not ends_more(error, awaited=is_async):
+    if not ends_the_thread(error, awaited=is_async):
         return
     match error:
         case asyncio.CancelledError():
