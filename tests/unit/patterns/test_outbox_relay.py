@@ -256,7 +256,7 @@ def test_a_hold_without_a_token_is_refused_unless_locking_is_off(engine: Engine,
     add(engine, outbox, "a1")
     receiver, hold = Receiver(), Hold("relay")
     hold.lease_id = "11111111-1111-4111-8111-111111111111"
-    with pytest.raises(ConfigurationError, match="fencing_tokens"):
+    with pytest.raises(ConfigurationError, match=r"limit=.*layout=.webjobs.*fencing_tokens"):
         OutboxRelay(outbox, receiver).work(hold)
     OutboxRelay(outbox, receiver).work(Hold("relay"))
     assert receiver.got == ["a1"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +17,7 @@ from singleton.operating.container import keeping_of
 from singleton.operating.container_pass import Sweep, Swept
 from singleton.patterns.ordered import inbox as inbox_module
 from singleton.patterns.ordered import log_reader
+from singleton.patterns.ordered.aside_messages import remove_aside
 from singleton.patterns.ordered.bells import Bell
 from singleton.patterns.ordered.protocol import Names
 from singleton.stores.protocol import StoreFailure
@@ -222,6 +225,12 @@ async def test_a_page_of_a_listing_without_entries_and_with_more_to_come_says_no
     assert await swept() == Swept(kept=1)
 
 
+async def sweeping(rng: random.Random, outcomes: list[Swept]) -> None:
+    while True:
+        await asyncio.sleep(rng.uniform(1, 60))
+        outcomes.append(await swept())
+
+
 @virtual_time
 async def storm(rng: random.Random) -> None:
     """Senders, consumers and sweeps side by side for hours; appends are answered to nobody, and arrive twice, late."""
@@ -254,17 +263,12 @@ async def storm(rng: random.Random) -> None:
             await inbox.asend("k", number)
             sent.append(number)
 
-    async def sweeping() -> None:
-        while True:
-            await asyncio.sleep(rng.uniform(1, 60))
-            outcomes.append(await swept())
-
     async def handle(message: InboxMessage) -> None:
         await asyncio.sleep(rng.choice((0.0, 0.5, 5.0)))
         handled.append((message.body, message.token or 0))
 
     outcomes = list[Swept]()
-    sweeper = asyncio.create_task(sweeping())
+    sweeper = asyncio.create_task(sweeping(rng, outcomes))
     async with inbox.worker(handle), inbox.worker(handle):
         await sending()
         await asyncio.sleep(300)
@@ -281,3 +285,49 @@ def test_sweeps_beside_senders_and_consumers_lose_and_repeat_nothing(
 ) -> None:
     monkeypatch.setattr(log_reader, "_WEEK", 100.0)
     storm(random.Random(seed))
+
+
+@virtual_time
+async def storm_of_resends(rng: random.Random) -> None:
+    """Messages fail and are put aside, an operator's resends break off and are repeated, and sweeps run, for hours."""
+    inbox, handled, outcomes = Inbox("orders"), Counter[int](), list[Swept]()
+    fails = 0.5
+
+    async def handle(message: InboxMessage) -> None:
+        if rng.random() < fails:
+            raise ValueError("no")
+        handled[message.body] += 1
+
+    await inbox.asend("k", 0)
+    sweeper = asyncio.create_task(sweeping(rng, outcomes))
+    async with inbox.worker(handle, attempts=1):
+        for number in range(1, 20):
+            await inbox.asend("k", number)
+            await asyncio.sleep(rng.choice((1.0, 50.0, 400.0)))
+            for message in await inbox.aaside():
+                with contextlib.suppress(StorageUnavailable):
+                    await inbox.aresend(message)
+        fails = 0.0
+        while left := await inbox.aaside():
+            await asyncio.sleep(400)
+            for message in left:
+                with contextlib.suppress(StorageUnavailable):
+                    await inbox.aresend(message)
+        await asyncio.sleep(400)
+    sweeper.cancel()
+    assert handled == Counter(range(20)), "each once"
+    assert sum(each.swept for each in outcomes) > 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_resends_that_break_off_and_are_repeated_beside_sweeps_lose_and_repeat_nothing(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+
+    async def dies_or_removes(*args: Any) -> None:
+        await (dies if rng.random() < 0.5 else remove_aside)(*args)
+
+    monkeypatch.setattr(log_reader, "_WEEK", 100.0)
+    monkeypatch.setattr(inbox_module, "remove_aside", dies_or_removes)
+    storm_of_resends(rng)
