@@ -76,7 +76,7 @@ async def settled(
     Raises:
         ConfigurationError: the result has late work. Generators and promises in it were closed.
     """
-    outputs = [each for each in arguments if type(each).__name__ == "Out" and each.get() is not None]
+    outputs = [each for each in arguments if _is_output(each) and each.get() is not None]
     for each in outputs:
         if _is_lazy(given := each.get()):
             each.set([*given])
@@ -85,6 +85,8 @@ async def settled(
     if type(result) in _PLAIN or not (found := [*_late_parts(result)]):
         return result
     for part in [each for late, _ in found for each in (late, *_inside(late))]:
+        if part is not result and isinstance(part, Future | asyncio.Future):
+            continue  # it may be shared: others may wait for it
         try:
             await _close(part, waits=waits)
         except Exception:  # noqa: BLE001 - the user's code
@@ -132,6 +134,10 @@ def _annotated(annotation: Any, names: dict[str, Any]) -> list[Any]:
     return [annotation]
 
 
+def _is_output(value: object) -> bool:
+    return type(value).__name__ == "Out" and all(callable(getattr(value, name, None)) for name in ("get", "set"))
+
+
 def _is_lazy(value: object) -> bool:
     """Tell whether a value is an iterator, whose items the worker would ask for. Files run no code."""
     return isinstance(value, Iterator) and not hasattr(value, "read")
@@ -159,7 +165,7 @@ def _late_parts(result: Any) -> Iterator[tuple[Any, str]]:
             yield value, kind
         elif kind in ("container", "wsgi"):
             inner = (getattr(value, "response", None),) if kind == "wsgi" else value
-            parts += itertools.islice(inner.values() if isinstance(inner, dict) else inner, _MOST - len(parts))
+            parts += itertools.islice(dict.values(inner) if isinstance(inner, dict) else inner, _MOST - len(parts))
 
 
 def _kind(value: object) -> str:
@@ -174,11 +180,11 @@ def _kind_by_class(kind: Any) -> str:
     is_reader = hasattr(kind, "read") or hasattr(kind, "fetchone")
     if issubclass(kind, _CONTAINERS):
         return "container"
-    if issubclass(kind, Coroutine | Future | asyncio.Future) or (awaited and not _is_of_library(awaited, in_c=False)):
+    if issubclass(kind, Coroutine | Future | asyncio.Future) or (awaited and not _is_of_library(awaited)):
         return "promise"
     if issubclass(kind, contextlib.ContextDecorator | contextlib.AsyncContextDecorator):
         return "block"
-    if not STREAMS.isdisjoint(names) or ("starlette" in names and _has_own(kind, "__call__")):
+    if (names & STREAMS and names & {"django", "starlette"}) or ("starlette" in names and _has_own(kind, "__call__")):
         return "stream"
     if names & {"starlette", "werkzeug"}:
         return "response" if "starlette" in names else "wsgi"
@@ -192,19 +198,19 @@ def _is_of_the_app(reached: object) -> bool:
     function = reached.func if isinstance(reached, functools.partial) else reached
     kind = _kind(function)
     is_own = kind != "container" and _has_own(type(function), "__call__", "__getitem__")
-    return is_own or kind == "iterator" or not _is_of_library(function, in_c=True)
+    return is_own or kind == "iterator" or not _is_of_library(function)
 
 
 def _has_own(kind: type[Any], *methods: str) -> bool:
     """Tell whether a class has one of these methods in Python code of the app's."""
-    return not all(_is_of_library(getattr(kind, each, None), in_c=True) for each in methods)
+    return not all(_is_of_library(getattr(kind, each, None)) for each in methods)
 
 
-def _is_of_library(method: object, *, in_c: bool) -> bool:
-    """Tell whether a package or the standard library has a method; ``in_c``: the answer without Python code."""
+def _is_of_library(method: object) -> bool:
+    """Tell whether a package or the standard library has a method. A method without Python code is theirs."""
     code = getattr(method, "__code__", None)
     if type(code) is not CodeType:  # a mock has a code, too
-        return in_c
+        return True
     file = code.co_filename
     return file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
 

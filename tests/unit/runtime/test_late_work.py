@@ -508,15 +508,58 @@ def test_only_the_first_values_of_a_large_result_are_looked_at(way: Any) -> None
     """A large result must not stop the event loop."""
     looked_at = 0
 
-    class Row(dict[str, int]):
-        def values(self) -> Any:
+    class Row(list[int]):
+        def __iter__(self) -> Any:
             nonlocal looked_at
             looked_at += 1
-            return super().values()
+            return super().__iter__()
 
-    result = [Row(id=number) for number in range(3000)]
+    result = [Row([number]) for number in range(3000)]
     assert way(lambda: result)() is result
     assert 0 < looked_at <= 1000
+
+
+class Easy(dict[str, Any]):
+    """A dict whose keys are attributes, as of easydict: ``values`` may be one."""
+
+    values: Any = (1, 2)
+
+
+class Proxy:
+    """As werkzeug's: each special method of the class is an object that forwards."""
+
+    __await__ = property(lambda self: self)
+
+
+OWN_STREAM = type("StreamingResponse", (), {"chunks": 3, "__module__": "billing.responses"})
+
+
+@every_way
+@pytest.mark.parametrize("result", [Easy(a=1), Proxy(), OWN_STREAM()], ids=["easy dict", "proxy", "class of that name"])
+def test_what_only_looks_like_late_work_passes(way: Any, result: object) -> None:
+    assert way(lambda: result)() is result
+
+
+@every_way
+def test_an_argument_of_a_class_named_out_need_be_no_binding(way: Any) -> None:
+    class Out:
+        path = "out/7"
+
+    assert way(lambda out: out.path)(out=Out()) == "out/7"
+
+
+async def test_a_task_in_a_refused_result_goes_on_as_others_may_wait_for_it() -> None:
+    begun = asyncio.Event()
+    shared = asyncio.create_task(begun.wait())
+
+    @AsyncLockClient("AzureWebJobsStorage").lock("export")
+    async def body() -> object:
+        return {"cache": shared}
+
+    with pytest.raises(ConfigurationError, match="returned a Task"):
+        await body()
+    begun.set()
+    assert await shared
 
 
 def test_a_coroutine_function_in_a_plain_function_has_not_begun() -> None:
