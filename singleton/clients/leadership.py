@@ -42,7 +42,12 @@ class LeadershipClaim:
         """End the campaign, unless the campaign has ended. The collector runs on any thread."""
         if self._campaign is not None and not self._campaign.done():
             with suppress(RuntimeError):  # the loop is closed
-                self._campaign.get_loop().call_soon_threadsafe(self._campaign.cancel)
+                self._campaign.get_loop().call_soon_threadsafe(_end_once, self._campaign)
+
+
+def _end_once(campaign: asyncio.Task[None]) -> None:
+    if not campaign.cancelling():  # a second cancellation would cut off the release
+        campaign.cancel()
 
 
 class Leadership(Campaign):
@@ -134,7 +139,8 @@ class Leadership(Campaign):
         self._enter(loop)
         try:
             runtime().call(self._begin)
-            self._claim()
+            if self._leaving is not None and (leaving := self._leaving()) is not None and self._task is not None:
+                leaving.claims.append(LeadershipClaim(self._task))
         except BaseException:  # the block is not entered, and nobody else would end it
             with suppress(SingletonError):
                 self.stop()
@@ -154,23 +160,16 @@ class Leadership(Campaign):
         self._enter(this_caller().loop)
         try:
             await runtime().call_async(self._begin)
-            self._claim()
         except BaseException:
             with suppress(SingletonError):
                 await to_its_end(asyncio.ensure_future(self.__aexit__()), cancel=False)
             raise
         return self
 
-    @dropped_at_the_end
     async def __aexit__(self, *_: object) -> None:
         if self._mine():
             with suppress(LockClosed):
                 await runtime().call_async(self._end)
-
-    def _claim(self) -> None:
-        """Have the exit of the block end the campaign, also if the exit is dropped: a closed loop awaits no end."""
-        if self._leaving is not None and (leaving := self._leaving()) is not None and self._task is not None:
-            leaving.claims.append(LeadershipClaim(self._task))
 
     def _enter(self, loop: LoopRef | None) -> None:
         """Note that the candidacy begins; ``loop``: the event loop on which the block of the candidacy will end."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
+from singleton.clients.leadership import LeadershipClaim
 from singleton.locking.lease import Lease
 from singleton.runtime.calls import Calls
 from singleton.runtime.registry import Registry
@@ -232,15 +233,18 @@ async def test_closing_the_client_ends_the_waits_and_not_a_leadership() -> None:
     assert service.leased() == {}
 
 
-def test_who_is_cancelled_at_any_step_leaves_no_candidate_behind() -> None:
+@pytest.mark.parametrize("again", [None, 1, 3, 6])
+def test_who_is_cancelled_at_any_step_leaves_no_candidate_behind(again: int | None) -> None:
     """Also while entering: the block is not entered then, and nobody would end the candidacy."""
 
     async def scenario(loop: SteppedLoop) -> None:
         network = Network()
         registry = Registry(lambda _: network, random.Random(1))
+        led: list[Hold] = []
 
         async def lead() -> None:
-            async with AsyncLockClient(CONNECTION).leadership(JOB):
+            async with AsyncLockClient(CONNECTION).leadership(JOB) as leadership:
+                led.append(await leadership)
                 await asyncio.sleep(1)
 
         with on(Calls(registry, loop)):
@@ -248,8 +252,29 @@ def test_who_is_cancelled_at_any_step_leaves_no_candidate_behind() -> None:
             await asyncio.sleep(1)
         assert network.service.leased() == {}
         assert not registry._companions, "a candidate goes on, and nobody can end it"
+        assert all(hold.lost.ended for hold in led), "the release was cut off"
 
-    assert at_every_step(scenario) > 10
+    assert at_every_step(scenario, again=again) > 10
+
+
+async def test_a_claim_that_is_collected_while_its_campaign_ends_cuts_off_no_release() -> None:
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    async def campaign() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            released.set()
+
+    task = asyncio.create_task(campaign())
+    claim = LeadershipClaim(task)
+    await begun.wait()
+    task.cancel()
+    del claim
+    await asyncio.wait({task})
+    assert released.is_set()
 
 
 # --- in threads -------------------------------------------------------------------------------------------------------
