@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import linecache
 import re
@@ -116,10 +117,19 @@ def names_used_in(file: str) -> frozenset[str]:
 
 
 def _nodes(file: str) -> Iterator[ast.AST]:
+    """Yield the nodes of a file's syntax tree; none where it can't be read.
+
+    The collector rests meanwhile: code which it runs amid the parser fails the parser (CPython, gh-106905).
+    """
+    collects = gc.isenabled()
+    gc.disable()
     try:
         return ast.walk(ast.parse(Path(file).read_bytes()))
     except (OSError, SyntaxError, ValueError):
         return iter(())
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _name(decorator: ast.expr) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_or
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.invocation import log as _log
+from singleton.base.tasks import ends_the_thread
 from singleton.base.words import with_article
 from singleton.runtime.reentry import leave_out
 
@@ -82,14 +83,20 @@ async def settled(
             each.set([*given])
     if iterated and (_is_lazy(result) or _is_iterated_by_the_app(result)):
         result = [*result]
-    if type(result) in _PLAIN or not (found := [*_late_parts(result)]):
+    found: list[tuple[Any, str]] = []
+    if type(result) not in _PLAIN:
+        with contextlib.suppress(Exception):  # code of the user's, in a value which says nothing then
+            found += _late_parts(result)
+    if not found:
         return result
     for part in [each for late, _ in found for each in (late, *_inside(late))]:
         if part is not result and isinstance(part, Future | asyncio.Future):
             continue  # it may be shared: others may wait for it
         try:
             await _close(part, waits=waits)
-        except Exception:  # noqa: BLE001 - the user's code
+        except BaseException as failure:  # the user's code
+            if not (isinstance(failure, Exception) or ends_the_thread(failure, awaited=waits)):
+                raise
             _log.exception("%s failed as it was closed", with_article(type(part).__name__))
     part, kind = found[0]
     begins = getattr(result, "cr_code", None) or getattr(result, "gi_code", None)

@@ -6,7 +6,7 @@ import inspect
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from singleton.base.callables import returns_coroutine
+from singleton.base.callables import finish, refuse_iterator, returns_coroutine
 from singleton.base.errors import ConfigurationError, StorageUnavailable
 from singleton.base.words import quoted
 from singleton.clients.blocks import dropped_at_the_end
@@ -242,6 +242,7 @@ class OnceBlock(_Once["LockClient"]):
                     if inspect.iscoroutine(result):
                         result.close()
                     raise _async_work()
+                refuse_iterator(result, "work")
                 operation.finish(result)
         return operation.result
 
@@ -277,8 +278,7 @@ class AsyncOnceBlock(_Once["AsyncLockClient"]):
         work, *given = _with_work(arguments, named)
         async with self as operation:
             if not operation.done:
-                result = work(*given, **named)
-                await operation.finish(await result if inspect.isawaitable(result) else result)
+                await operation.finish(await finish(work(*given, **named), "work"))
         return operation.result
 
 

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from singleton.base.errors import ConfigurationError, LockLost
+from singleton.base.errors import LockLost
 from singleton.base.hold import current_hold
 from singleton.base.invocation import log as _log
 from singleton.functions.bindings import is_output
@@ -109,15 +109,16 @@ class OnceGuard(Guard):
             return _replayed(call, outcome)
         hold.raise_if_lost()  # the look may have taken long
         undone: list[object] = []
-        refused: ConfigurationError | None = None
+        refused: Exception | None = None
         above = left_out.set(undone)
         try:
             with cancelled_when_lost(hold) if cancel else contextlib.nullcontext():
                 result = await body()
-        except ConfigurationError as error:
-            if (self.written, error) not in undone:
+        except Exception as error:
+            result = next((each for each in _chain(error) if (self.written, each) in undone), None)
+            if result is None:
                 raise
-            result = refused = error  # the body ran until it returned, and a repeat must not run it again
+            refused = error  # the body ran until it returned, and a repeat must not run it again
         finally:
             left_out.reset(above)
         if refused is None and self.written in undone:  # a lock below skipped the call, or put its message back
@@ -145,6 +146,14 @@ def _replayed(call: Call, outcome: Outcome) -> Any:
             output.set(outcome.outputs[name])
     _log.info("%s was done before: its result is kept with lock %s", call.function, call.lock, extra=call.fields)
     return result
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and the errors from which other decorators made it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _outputs(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base import clock
-from singleton.base.errors import ConfigurationError, ResultNotKept
+from singleton.base.errors import ConfigurationError, ResultNotKept, text_of
 from singleton.base.state import (
     MOST_STATE,
     OUTCOME,
@@ -72,8 +72,8 @@ def kept_as(result: Any, outputs: Mapping[str, Any], until: float) -> tuple[Kept
         body = json.dumps({"result": _encoded(result), "outputs": encoded}, separators=(",", ":")).encode()
         if len(body) > MOST_STATE:
             raise ValueError(f"it has {len(body):,} bytes, and at most {MOST_STATE:,} are allowed")  # noqa: TRY301
-    except (TypeError, ValueError, RecursionError) as error:
-        body = json.dumps({"unkept": str(error)[:500]}).encode()
+    except Exception as error:  # noqa: BLE001 - code of the user's may answer for the value; what was done is done
+        body = json.dumps({"unkept": text_of(error)[:500]}).encode()
     return Kept(body, {STATE_KEY: OUTCOME, UNTIL_KEY: str(math.ceil(until))}), _read(body)
 
 

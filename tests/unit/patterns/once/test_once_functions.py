@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import json
 import logging
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -741,3 +743,89 @@ def test_work_that_a_try_lock_below_skipped_is_not_done() -> None:
             assert pay('{"Id": 7}') is None
         assert [pay('{"Id": 7}') for _ in range(2)] == ["a receipt"] * 2
     assert len(ran) == 1
+
+
+class Attributes(dict[str, Any]):
+    """A dict whose keys are attributes, as many write it: a missing one is a ``KeyError``."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Broken(list[int]):
+    def __iter__(self) -> Any:
+        raise KeyError(1)
+
+
+def begun() -> Iterator[int]:
+    """Return a generator that was begun, whose clean-up exits."""
+
+    def items() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            raise SystemExit(3)
+
+    made = items()
+    next(made)
+    return made
+
+
+@both
+@pytest.mark.parametrize("result", [lambda: Attributes(id=7), lambda: Broken([1]), begun], ids=["dict", "list", "gen"])
+def test_what_is_done_is_done_once_also_if_a_look_at_its_result_fails(kind: str, result: Callable[[], Any]) -> None:
+    done: list[str] = []
+
+    def body(msg: str) -> Any:
+        done.append(msg)
+        return result()
+
+    with memory_locks():
+        ship = job(kind, body, key="Id")
+        for _ in range(3):
+            with suppress(ResultNotKept, ConfigurationError):
+                outcome(ship('{"Id": 1}'))
+    assert len(done) == 1
+
+
+def test_a_refused_result_counts_as_done_also_where_a_decorator_makes_another_error_of_the_refusal() -> None:
+    done: list[str] = []
+
+    def translating(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                raise ValueError("it failed") from error
+
+        return call
+
+    @once(key="Id")
+    @translating
+    @one_at_a_time
+    def ship(msg: str) -> Any:
+        done.append(msg)
+        return map(str, [1])
+
+    with memory_locks():
+        with pytest.raises(ValueError, match="it failed"):
+            ship('{"Id": 1}')
+        with pytest.raises(ResultNotKept, match="returned a map"):
+            ship('{"Id": 1}')
+    assert len(done) == 1
+
+
+@pytest.mark.parametrize("work", [lambda: map(str, [1]), lambda: (each for each in [1])], ids=["map", "generator"])
+def test_run_refuses_an_iterator_over_its_work_which_nobody_would_begin(work: Callable[[], Any]) -> None:
+    async def in_a_task() -> Any:
+        locks = AsyncLockClient("AzureWebJobsStorage")
+        with pytest.raises(ConfigurationError, match="its body did not run"):
+            await once(locks, "7", name="job").run(work)
+        return await once(locks, "7", name="job").run(lambda: "done")
+
+    with memory_locks():
+        locks = LockClient("AzureWebJobsStorage")
+        with pytest.raises(ConfigurationError, match="its body did not run"):
+            once(locks, "8", name="job").run(work)
+        assert once(locks, "8", name="job").run(lambda: "done") == "done"
+        assert asyncio.run(in_a_task()) == "done"
