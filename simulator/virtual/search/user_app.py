@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -270,6 +270,7 @@ class _InvocationRunner:
 
 
 def _sleep_virtually(real: Callable[[float], None]) -> Callable[[float], None]:
+    @wraps(real)  # what reads the app's code knows the function by its name
     def sleep(seconds: float) -> None:
         if Baton.held():
             Baton.wait(asyncio.sleep(seconds))

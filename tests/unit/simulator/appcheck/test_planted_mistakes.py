@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from simulator.appcheck.rules import RULES
+from simulator.virtual.search.user_app import _sleep_virtually
 from tests.support.checked import beside, checked
 from tests.unit.simulator.appcheck.planted_bodies import BODIES
 from tests.unit.simulator.appcheck.planted_mistakes import PLANTED
@@ -51,3 +53,11 @@ def test_a_function_of_httpx_blocks_whose_module_is_that_of_the_package(tmp_path
     with beside(tmp_path, httpx="def post(url): ...\n"):
         (found,) = checked(tmp_path, code).warnings
     assert (found.id, "Use an async HTTP client" in found.message) == ("blocking-call", True)
+
+
+def test_a_sleep_on_virtual_time_is_still_known_as_the_one_that_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sleeps,) = (each for each in BODIES if each.name == "time.sleep in an async def")
+    monkeypatch.setattr(time, "sleep", _sleep_virtually(time.sleep))
+    assert [each.id for each in checked(tmp_path, sleeps.code).warnings] == ["blocking-call"]
