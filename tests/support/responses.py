@@ -1,4 +1,4 @@
-"""Responses of the kinds that Starlette, sse-starlette, Django and Flask have, without these packages."""
+"""Responses of the kinds that Starlette, sse-starlette, Django and Flask have, without these, and an output."""
 
 from __future__ import annotations
 
@@ -72,3 +72,16 @@ class FlaskResponse:
 
     def __init__(self, response: Any) -> None:
         self.response = response
+
+
+class Out:
+    """An output binding, as the worker's."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def set(self, value: Any) -> None:
+        self.value = value
+
+    def get(self) -> Any:
+        return self.value

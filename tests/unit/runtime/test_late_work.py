@@ -32,6 +32,7 @@ from tests.support.responses import (
     EventSourceResponse,
     FlaskResponse,
     JSONResponse,
+    Out,
     Response,
     StreamingHttpResponse,
     StreamingResponse,
@@ -410,19 +411,6 @@ def test_an_open_file_passes_and_stays_open(way: Any) -> None:
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------------
-
-
-class Out:
-    """An output binding, as the worker's."""
-
-    def __init__(self) -> None:
-        self.value: Any = None
-
-    def set(self, value: Any) -> None:
-        self.value = value
-
-    def get(self) -> Any:
-        return self.value
 
 
 @every_way

@@ -37,7 +37,7 @@ from singleton.patterns.once.keys import Key
 from singleton.testing import held_elsewhere, memory_locks
 from tests.support.empty_values import EMPTY
 from tests.support.lock_thread import FOREIGN, Context, LockThread, an_app, outcome
-from tests.support.responses import BackgroundTask, JSONResponse, StreamingResponse
+from tests.support.responses import BackgroundTask, JSONResponse, Out, StreamingResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -277,19 +277,6 @@ def test_an_http_response_is_given_again_as_it_was(thread: LockThread) -> None:
         assert (each.status_code, each.mimetype, each.charset) == (202, "application/x", "latin-1")
         assert each.get_body() == b"\x00gone"
         assert list(each.headers) == [("Location", "/ship/1"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
-
-
-class Out:
-    """An output binding, as the worker's."""
-
-    def __init__(self) -> None:
-        self.value: Any = None
-
-    def set(self, value: Any) -> None:
-        self.value = value
-
-    def get(self) -> Any:
-        return self.value
 
 
 @both
