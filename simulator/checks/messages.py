@@ -261,7 +261,7 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
         return violation(f"{where} by the lock's own failure ({', '.join(faults)})")
     if not failed and any((call.host, call.id) in history.struck for call in message.invocations):
         return note(f"{where}: its body failed once too often, in an invocation that then had to succeed")
-    if not failed and message.most_dequeued > len(message.receipts):
+    if not failed and message.unseen:
         return note(f"{where} by deliveries that never reached a host, which count all the same")
     if not failed:
         return violation(f"{where} without one failed invocation")

@@ -254,6 +254,8 @@ class Message:
     ids: set[str] = field(default_factory=set)  # ids of the message and of its copies
     deferred: int = 0
     most_dequeued: int = 0  # the highest count under any of its ids
+    received: Counter[str] = field(default_factory=Counter)  # how often hosts received each of its ids
+    unseen: int = 0  # how many deliveries of one of its ids reached no host
     queue: str = ""
     key: str = ""
     session: str = ""  # of an entity whose sessions have an order
@@ -263,6 +265,12 @@ class Message:
     completed: list[str] = field(default_factory=list)  # the hosts that deleted it after a success
     poisoned: bool = False
     invocations: list[Invocation] = field(default_factory=list)
+
+    def receive(self, name: str, dequeued: int) -> None:
+        """Take a delivery of one of the ids, and how many deliveries of that id the queue has counted."""
+        self.received[name] += 1
+        self.most_dequeued = max(self.most_dequeued, dequeued)
+        self.unseen = max(self.unseen, dequeued - self.received[name])
 
 
 @dataclass(slots=True)

@@ -230,7 +230,7 @@ class Historian:
             case "message_received":
                 message = self._message(record)
                 message.receipts.append((record.t, record.host))
-                message.most_dequeued = max(message.most_dequeued, int(record.get("dequeue_count") or 0))
+                message.receive(record.text("id"), int(record.get("dequeue_count") or 0))
                 message.digests |= {record.text("digest")} - {""}
             case "message_completed":
                 message = self._message(record)
@@ -416,7 +416,9 @@ class Historian:
         early = self.history.messages.pop(name, None)  # the copy was received before its sender's record
         if early is not None:
             message.ids |= early.ids
+            message.received += early.received
             message.most_dequeued = max(message.most_dequeued, early.most_dequeued)
+            message.unseen = max(message.unseen, early.unseen)
             message.deferred += early.deferred
             message.poisoned = message.poisoned or early.poisoned
             message.receipts += early.receipts

@@ -933,6 +933,52 @@ def test_nothing_is_found_where_hosts_do_as_they_should() -> None:
     assert scene.found() == {}
 
 
+def test_a_lease_that_a_late_copy_of_its_acquire_brings_back_is_no_loss_to_be_told() -> None:
+    scene = Scene()
+
+    async def part(host: Host) -> None:
+        host.says("waiting")
+        belief = await host.take()
+        host.says("acquired")
+        hold = host.enter(belief, token=1)
+        await host.until(1.0)
+        scene.world.operate("break_", 0)
+        await host.until(3.0)
+        sent = host.now()
+        await host.store.acquire(LOCK, belief.id, PERIOD)
+        belief.deadline = sent + 14.0
+        await host.until(15.0)
+        host.leave(hold)
+        await host.store.release(LOCK, belief.id)
+        host.says("released")
+        host.ends("ok")
+
+    scene.a.plays(part)
+    assert scene.found() == {}
+
+
+def test_a_set_does_not_answer_for_the_lease_of_a_caller_that_left_while_it_asked() -> None:
+    scene = Scene()
+
+    async def part(host: Host) -> None:
+        book, customer = _client(host)
+        await host.store.create(LOCK)
+        book.begin(customer, "set", "set", (LOCK, "a"), None)
+        alone = book.begin(customer, "alone", "lock", (LOCK,), 0.0)
+        taking = asyncio.ensure_future(host.store.acquire(LOCK, IDS[0], 15))
+        alone.cut = True
+        book.over(alone, asyncio.CancelledError())
+        await taking
+        await host.until(5.0)
+        await host.store.create("a")
+        await host.store.acquire("a", IDS[1], 15)
+        await host.until(6.0)
+        await host.store.release(LOCK, IDS[0])
+
+    scene.a.plays(part)
+    assert "out of order" not in scene.found()
+
+
 @pytest.mark.parametrize("part", [all_is_well, an_empty_log])
 def test_nothing_is_found_where_an_inbox_does_as_it_should(part: Callable[[Host], Coroutine[Any, Any, None]]) -> None:
     scene = Scene()

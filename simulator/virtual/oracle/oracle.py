@@ -279,13 +279,13 @@ class Oracle(Evidence):
 
     def _must_know(self, tenure: Tenure) -> None:
         """By now its deadline has come, with any network."""
-        for body in self.inside(tenure):
+        for body in self._ousted(tenure):
             if not body.machine.crashed and not body.knows():
                 self._not_told(body)
 
     def _must_have_heard(self, tenure: Tenure) -> None:
         """By now a renewal was answered, if the network was good and it renews: a caller that leaves does not."""
-        for body in self.inside(tenure):
+        for body in self._ousted(tenure):
             well = self.conduct.well(body.machine, self.bounds.period) and not body.machine.leaving
             if well and not body.knows():
                 self._not_told(body)
@@ -294,6 +294,10 @@ class Oracle(Evidence):
         """By now a touch was answered, if the network was good. A touch under a lease that is being broken succeeds."""
         if tenure.lasts < self.loop.now:
             self._must_have_heard(tenure)
+
+    def _ousted(self, tenure: Tenure) -> list[RunningBody]:
+        """Return the bodies whose lease an operator ended. A late copy of the acquire may have acquired it anew."""
+        return self.inside(tenure) if self.operated(tenure.lease_id) else []
 
     def _not_told(self, body: RunningBody) -> None:
         self.blame("not told", f"{body.machine.name} does not know that its lease of {body.lock} was taken away")

@@ -34,6 +34,22 @@ def test_deliveries_whose_replies_were_lost_may_poison_a_message_without_an_invo
     assert said in verdict.notes
 
 
+def test_such_deliveries_are_counted_for_each_copy_of_a_message_that_was_put_back() -> None:
+    story = busy("defer")
+    story.sent(1, "m9")
+    for number, (name, copy) in enumerate((("m9", "c1"), ("c1", "c2"), ("c2", "c3"))):
+        put_back(story, 1.1 + 3 * number, "host-2", name, copy)
+    story.received(14, "host-2", "c3", 4)  # the fourth delivery of this copy, and of all copies too
+    story.add(14.1, "host-2", "message_poisoned", queue="orders", id="c3")
+    verdict = judge(story.end(30))
+    said = "1 message poisoned from 'orders' by deliveries that never reached a host, which count all the same"
+    assert said in verdict.notes, verdict.reasons
+    story.received(13, "host-2", "c3", 3)
+    story.received(12, "host-2", "c3", 2)
+    story.received(11, "host-2", "c3", 1)
+    assert "1 message poisoned from 'orders' without one failed invocation" in judge(story.end(30)).violations
+
+
 def test_messages_that_ran_once_are_completed() -> None:
     messages = judge(good_story().end(30)).messages
     assert (messages.sent, messages.completed, messages.redelivered) == (4, 4, 1)
