@@ -119,6 +119,10 @@ class Conduct:
         """Tell whether the service has told a machine, at that time or later, that it does not have a lock."""
         return self._refused.get((machine.name, lock), float("-inf")) >= since
 
+    def asked(self, lease_id: str) -> float:
+        """Return when an acquire of a lease was last sent."""
+        return self._asked.get(lease_id, float("-inf"))
+
     def last_renewal(self, lease_id: str) -> float:
         """Return when a renewal of a lease was last requested."""
         return self._last_renewal.get(lease_id, float("-inf"))

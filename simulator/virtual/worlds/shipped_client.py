@@ -174,7 +174,7 @@ class VirtualConnection(asyncio.Transport):
             return
         self._closing = True
         loop = self._protocol.loop
-        if self.forgotten and loop.time() - self._sent >= _IN_VAIN and self._sent:
+        if self.forgotten and not self.idle and loop.time() - self._sent >= _IN_VAIN:
             self._of_host.knows = True
         self._of_host.open.discard(self)
         if self._answering is not None:
