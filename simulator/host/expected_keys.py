@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
+from simulator.expected.blob import expected_blob
 from simulator.expected.key import CantTell, Declared, Delivered, expected_key
 from simulator.host.triggers.bindings import BINARY
 from simulator.host.triggers.delivery import Delivery, delivery_names, is_batch
@@ -16,11 +17,10 @@ from singleton.dotnet.dequeueable import DequeueableLayout
 from singleton.dotnet.webjobs import WebJobsLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from simulator.host.app.app_model import Parameter
     from simulator.host.function_plan import Plan
-    from singleton.functions.guard import Guard
 
 
 _LAYOUTS: Final[dict[type, Literal["webjobs", "dequeueable"]]] = {
@@ -40,11 +40,11 @@ def expected_keys(plan: Plan, cause: object, settings: Mapping[str, str], host_i
     """
     delivered = _delivered(plan.function.trigger, cause)
     keys: dict[str, str | None] = {}
-    for guard in plan.guards:
-        key = expected_key(_declared(guard, plan.function.name, host_id), delivered, settings)
+    for declared in _declared(plan, host_id):
+        key = expected_key(declared, delivered, settings)
         if not isinstance(key, CantTell):
-            keys[guard.mode] = key if isinstance(key, str) else None
-    if plan.guards and plan.once is not None and isinstance(operation := _operation(plan, delivered, settings), str):
+            keys[declared.mode] = key if isinstance(key, str) else None
+    if plan.guarded and plan.once is not None and isinstance(operation := _operation(plan, delivered, settings), str):
         keys["once"] = operation
     return keys
 
@@ -67,17 +67,40 @@ def _operation(plan: Plan, delivered: Delivered, settings: Mapping[str, str]) ->
     )
 
 
-def _declared(guard: Guard, function: str, host_id: str) -> Declared:
-    return Declared(
-        function=getattr(guard.layout, "dotnet_name", None) or guard.name or function,
-        host_id=guard.options.host_id or host_id,
-        mode=guard.mode,
-        level=guard.level,
-        scope=guard.scope,
-        scope_id=guard.scope_id,
-        layout=_LAYOUTS.get(type(guard.layout), "default"),
-        several=guard.limit is not None,
-    )
+def _declared(plan: Plan, host_id: str) -> Iterator[Declared]:
+    """Yield the declarations of a function as the app wrote them; without a copy of them, as its guards say."""
+    for each in plan.declared:
+        yield Declared(
+            function=each["dotnet_name"] or each["name"] or plan.function.name,
+            host_id=each.options["host_id"] or host_id,
+            mode=each["mode"],
+            level=each["level"],
+            scope=each["scope"],
+            scope_id=each["scope_id"],
+            layout=each["layout"],
+            several=each["limit"] is not None,
+        )
+    for guard in () if plan.declared else plan.guards:
+        yield Declared(
+            function=getattr(guard.layout, "dotnet_name", None) or guard.name or plan.function.name,
+            host_id=guard.options.host_id or host_id,
+            mode=guard.mode,
+            level=guard.level,
+            scope=guard.scope,
+            scope_id=guard.scope_id,
+            layout=_LAYOUTS.get(type(guard.layout), "default"),
+            several=guard.limit is not None,
+        )
+
+
+def expected_blobs(plan: Plan, keys: Mapping[str, str | None]) -> dict[str, str]:
+    """Return where the locks of these keys are by docs/layouts.md, for each mode: container and blob."""
+    blobs: dict[str, str] = {}
+    for each in plan.declared:
+        key = keys.get(each["mode"])
+        if key is not None and (name := expected_blob(key, hashed=each["scope_hash"])) is not None:
+            blobs[each["mode"]] = f"{each.options['container']}/{name}"
+    return blobs
 
 
 def _delivered(trigger: Parameter, cause: object) -> Delivered:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 
 from simulator.history.deeds import once_of
 from simulator.host.app.app_model import HostError, SettingsError
+from simulator.host.app.declared import declared_around, declared_on
 from simulator.host.app.function_index import check_names
 from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
 from simulator.host.triggers.delivery import Source, source_of
@@ -26,6 +27,7 @@ from singleton.settings.connection import DEFAULT_CONNECTION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from simulator.expected.declaration import Declaration
     from simulator.host.app.app_model import IndexedFunction, Parameter
     from singleton.functions.guard import Guard
 
@@ -41,7 +43,8 @@ class Plan:
     """One function, and how the function is triggered."""
 
     function: IndexedFunction
-    guards: tuple[Guard, ...] = ()  # its ``@singleton`` declarations, a listener's first
+    guards: tuple[Guard, ...] = ()  # what the product made of its declarations, a listener's first
+    declared: tuple[Declaration, ...] = ()  # its ``@singleton`` declarations as the app wrote them, a listener's first
     hidden: bool = False  # whether a decorator without ``__wrapped__`` hides them
     idle: str | None = None  # why the function is never called, or None
     queue: str | None = None
@@ -53,8 +56,13 @@ class Plan:
 
     @property
     def guard(self) -> Guard | None:
-        """The innermost declaration, under which its body runs; None if there is none."""
+        """The innermost guard, under which its body runs; None if there is none."""
         return self.guards[-1] if self.guards else None
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the app has declared the function to be guarded."""
+        return bool(self.guards or self.declared)
 
     def bare(self) -> Plan:
         """Return what a host must know of it, without any object of the app."""
@@ -62,7 +70,7 @@ class Plan:
         function = replace(
             self.function, call=_elsewhere, trigger=trigger, inputs={}, outputs={}, returns=None, retry=None
         )
-        return replace(self, function=function, guards=())
+        return replace(self, function=function, guards=(), declared=())
 
     def to_json(self) -> dict[str, Any]:
         """Return what the journal tells of the function."""
@@ -105,14 +113,15 @@ class Plan:
         return told
 
     def _guard(self) -> dict[str, Any] | None:
-        guard = self.guard
-        if guard is None:
+        if not self.guarded:
             return None
+        leases = [(each["mode"], each.lease, each.poll) for each in self.declared]
+        leases += [(each.mode, each.period, each.poll) for each in self.guards]
         return {
-            **guard_facts(guard),
+            **guard_facts(self.guard, self.declared[-1] if self.declared else None),
             "decorated": self.hidden or _is_decorated(self.function.call),
             "listener": next(
-                ({"lease": each.period, "poll": each.poll} for each in self.guards if each.mode == "listener"), None
+                ({"lease": lease, "poll": poll} for mode, lease, poll in leases if mode == "listener"), None
             ),
         }
 
@@ -127,8 +136,11 @@ class Plan:
         return getattr(self.function.call, ONCE_MARK, None)
 
 
-def guard_facts(guard: Guard) -> dict[str, Any]:
-    """Return what the journal tells of a guard."""
+def guard_facts(guard: Guard | None, declared: Declaration | None) -> dict[str, Any]:
+    """Return what the journal tells of a guard: as it is declared, and where that is not known, as it says itself."""
+    if declared is not None:
+        return {"paths": [] if guard is None else list(guard.template.paths), **declared.facts()}
+    assert guard is not None
     return {
         "scope": guard.scope,
         "scope_id": guard.scope_id,
@@ -186,11 +198,13 @@ def inner_guards(plans: Iterable[Plan]) -> list[Guard]:
 def inner_records(plans: Iterable[Plan]) -> Iterator[dict[str, Any]]:
     """Yield what the journal tells of each guard that is not the guard of a function's own body."""
     plans = list(plans)
-    guards = [(guard.function, guard) for guard in inner_guards(plans)]
+    inner = inner_guards(plans)
+    guards = [(guard.function, guard) for guard in inner]
     guards += [(once_of(plan.function.name), plan.once) for plan in plans if plan.guards and plan.once]
     for name, guard in guards:
         # What is between this guard and its function is not known.
-        yield {"name": name, "guarded": True, "decorated": True, **guard_facts(guard)}
+        declared = declared_around(guard.written, guard.mode) if guard in inner else None
+        yield {"name": name, "guarded": True, "decorated": True, **guard_facts(guard, declared)}
 
 
 def users_functions(plans: Iterable[Plan]) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -252,7 +266,16 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, a
     elif idle is None and is_disabled(function.name, settings):
         idle = "it is disabled by an app setting"
     hidden = _hidden_guards(function)
-    plan = Plan(function=function, guards=guards_of(function.call) or hidden, hidden=bool(hidden), idle=idle)
+    declared = declared_on(function.call) or tuple(
+        each for guard in hidden if (each := declared_around(guard.written, guard.mode)) is not None
+    )
+    plan = Plan(
+        function=function,
+        guards=guards_of(function.call) or hidden,
+        declared=declared,
+        hidden=bool(hidden),
+        idle=idle,
+    )
     if idle is not None:
         return plan
     try:

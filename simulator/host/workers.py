@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.journal import Journal
 from simulator.host.app.app_model import HostError
-from simulator.host.expected_keys import expected_keys
+from simulator.host.expected_keys import expected_blobs, expected_keys
 from simulator.host.function_plan import inner_records, users_functions
 from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindings import binding_data, queue_input, timer_input
@@ -120,9 +120,9 @@ class _Answering:
     def _start(self, call: WorkerCall) -> None:
         plan = self._plans[call.function]
         function = plan.function
-        if plan.guards:
+        if plan.guarded:
             keys = expected_keys(plan, call.cause, os.environ, self._host_id)
-            self._write("expected", invocation=call.invocation, keys=keys)
+            self._write("expected", invocation=call.invocation, keys=keys, blobs=expected_blobs(plan, keys))
         self._worker.submit(
             function,
             call.invocation,
