@@ -4,8 +4,7 @@ A success needs a body that ended well under the lock, or a refusal. A failure n
 an act of the run: a kill, a pause, an operator. Functions with further decorators of the app are excused if
 the decorators may add a success or a failure.
 
-A refusal needs a policy that allows it, and a holder. A caller that does not wait is refused at once. If somebody wants
-a free lock, somebody acquires it within a poll.
+A refusal needs a policy that allows it, and a holder.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.exclusion import EARLY
-from simulator.checks.excuses import ASKED, behind_failure, hindered, is_long, leased_until, troubled_since
+from simulator.checks.excuses import ASKED, behind_failure, is_long, leased_until, troubled_since
 from simulator.checks.failover import SLACK
-from simulator.checks.findings import Finding, by_function, count, label, note, violation
+from simulator.checks.findings import Finding, by_function, count, note, violation
 from simulator.checks.losses import is_full
 from simulator.history.journal import PANIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, History, Invocation, Sight
+    from simulator.history.facts import History, Invocation, Sight
 
 
 _ENDING: Final = 15.0
@@ -183,10 +182,9 @@ def _calls(numbers: Counter[str], what: str) -> Iterator[Finding]:
 
 _STALE: Final = 2.0
 """Seconds for which an answer may be old: the answer was on its way, or a holder released meanwhile."""
-_KEPT: Final = 3.0
-"""Seconds in which a lock is released after its body has ended."""
 
-TimeSpan = tuple[float, float]
+TakenSpan = tuple[float, float, str]
+"""From when to when a lock was taken, and the blob of a slot; empty: not known which."""
 
 
 def judge_accounts(history: History) -> Iterator[Finding]:
@@ -201,19 +199,15 @@ def judge_accounts(history: History) -> Iterator[Finding]:
     )
     yield from by_function(bare, "hold", "holds", "had no fencing token")
     if not history.rough:
-        taken = _taken(history)
-        yield from _alone(history, taken)
-        yield from _waits(history)
-        yield from _kept(history)
-        yield from _left_free(history, taken)
+        yield from _alone(history)
 
 
-def _taken(history: History) -> dict[str, list[TimeSpan]]:
+def taken(history: History) -> dict[str, list[TakenSpan]]:
     """Return when each lock was held, or may have been held, in order.
 
     A lock may be held for one more lease if its holder died or stood still, and after an abandoned attempt.
     """
-    spans: dict[str, list[TimeSpan]] = defaultdict(list)
+    spans: dict[str, list[TakenSpan]] = defaultdict(list)
     for got in history.acquisitions:
         lease = history.function(got.function).lease_in(got.mode)
         lapses = got.ending != "ok" or history.paused(got.host, got.t, got.until)
@@ -222,13 +216,13 @@ def _taken(history: History) -> dict[str, list[TimeSpan]]:
         least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
         until = max(got.until, least) + (lease if lapses else 0)
         until = max(until, leased_until(history, got, got.t, got.until + ASKED))
-        spans[got.lock].append((got.t, until + known))
+        spans[got.lock].append((got.t, until + known, got.blob))
     for wait in history.waits:
         if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
             lease = history.function(wait.function).lease_in(wait.mode)
-            spans[wait.lock].append((wait.start, wait.end + lease))
+            spans[wait.lock].append((wait.start, wait.end + lease, ""))
         if (until := leased_until(history, wait, wait.start, wait.end)) > wait.start:
-            spans[wait.lock].append((wait.start, until))
+            spans[wait.lock].append((wait.start, until, ""))
     return {lock: sorted(several) for lock, several in spans.items()}
 
 
@@ -258,92 +252,23 @@ def _not_allowed(history: History) -> Iterator[Finding]:
         )
 
 
-def _alone(history: History, taken: dict[str, list[TimeSpan]]) -> Iterator[Finding]:
-    """If a lock is refused, somebody has it or has asked for it: a lease begins before its holder knows."""
-    known = {lock: [*spans] for lock, spans in taken.items()}
+def _alone(history: History) -> Iterator[Finding]:
+    """If a lock is refused, somebody has it or has asked for it: a lease begins before its holder knows.
+
+    Of a semaphore each slot is in use, at some time of the attempt.
+    """
+    known = {lock: [*spans] for lock, spans in taken(history).items()}
+    slots = {(got.host, got.owner, got.lock, got.t): got.blob for got in history.acquisitions}
     for wait in history.waits:
         if wait.ending == "acquired":
-            known.setdefault(wait.lock, []).append((wait.start, wait.end))
-    alone = Counter[str]()
+            slot = slots.get((wait.host, wait.owner, wait.lock, wait.end), "")
+            known.setdefault(wait.lock, []).append((wait.start, wait.end, slot))
+    alone, too_few = Counter[str](), Counter[str]()
     for refusal in history.refusals:
-        since, spans = refusal.asked - _STALE, known.get(refusal.lock, ())
-        alone[refusal.function] += not any(start <= refusal.t and end >= since for start, end in spans)
+        since, most = refusal.asked - _STALE, history.function(refusal.function).at_once
+        spans = [each for each in known.get(refusal.lock, ()) if each[0] <= refusal.t and each[1] >= since]
+        found = len({slot or start for start, _, slot in spans})
+        alone[refusal.function] += not found
+        too_few[refusal.function] += 0 < found < most
     yield from _calls(alone, "found the lock taken, and nobody had it")
-
-
-def _waits(history: History) -> Iterator[Finding]:
-    """A caller skips, raises or defers as soon as another has the lock; a timeout ends a wait."""
-    held: dict[str, list[Acquisition]] = defaultdict(list)
-    for got in history.acquisitions:
-        held[got.lock].append(got)
-    worst: dict[str, float] = {}
-    for wait in history.waits:
-        function = history.function(wait.function)
-        if wait.mode == "listener" or function.on_contention == "custom":
-            continue
-        limit = function.timeout if function.on_contention == "wait" else function.timeout or 0.0
-        if limit is None or history.paused(wait.host, wait.start, wait.end):
-            continue
-        end = min(wait.end, history.end)
-        others = [got for got in held[wait.lock] if got.host != wait.host]
-        kept_out = max((min(got.until, end) - max(got.t, wait.start) for got in others), default=0.0)
-        kept_out = end - wait.start if limit else kept_out
-        if kept_out - hindered(history, wait.host, wait.start, end) > limit + _STALE + SLACK:
-            worst[wait.function] = max(worst.get(wait.function, 0.0), end - wait.start)
-    for name, seconds in sorted(worst.items()):
-        function = history.function(name)
-        policy = f"on_contention={function.on_contention!r}"
-        policy += f", timeout={function.timeout:g}" if function.timeout else ""
-        yield violation(f"an invocation of {name!r} waited for {seconds:.1f} s for its lock, despite {policy}")
-
-
-def _kept(history: History) -> Iterator[Finding]:
-    """A lock is released when its body has ended; the invocations that have ended show that too."""
-    answered = {
-        (call.host, call.id)
-        for call in history.invocations
-        if call.ending in {"ok", "error", "deferred"} and call.error != "CancelledError"
-    }
-    ended: dict[tuple[str, str, str], float] = {}
-    for section in history.sections:
-        if section.mode == "function" and section.ending in {"ok", "error"}:
-            who = (section.host, section.lock, section.owner)
-            ended[who] = max(section.end, ended.get(who, 0.0))
-    worst: dict[str, tuple[float, str]] = {}
-    for got in history.acquisitions:
-        end = ended.get((got.host, got.lock, got.owner))
-        if end is None or got.ending not in {"ok", "open"} or (got.host, got.owner) not in answered:
-            continue
-        until = min(got.until, history.end)
-        kept = until - end - history.stood(got.host, got.worker, end, until) - hindered(history, got.host, end, until)
-        if kept > _KEPT and not history.paused(got.host, end, until):
-            worst[got.lock] = max(worst.get(got.lock, (0.0, "")), (kept, got.host))
-    for lock, (kept, host) in sorted(worst.items()):
-        yield violation(f"{label(lock)} was kept by {host} for {kept:.1f} s after its body had ended")
-
-
-def _left_free(history: History, taken: dict[str, list[TimeSpan]]) -> Iterator[Finding]:
-    """A waiter acquires a free lock within a poll."""
-    worst: dict[str, tuple[float, str]] = {}
-    for wait in history.waits:
-        function = history.function(wait.function)
-        if function.merges or wait.ending in {"killed", "crashed"}:
-            continue
-        bound = function.poll_in(wait.mode) + SLACK
-        for start, end in _gaps(taken.get(wait.lock, []), wait.start, min(wait.end, history.end)):
-            free = end - start - hindered(history, wait.host, start, end)
-            if free > bound and not history.paused(wait.host, start, end):
-                worst[wait.lock] = max(worst.get(wait.lock, (0.0, "")), (free, wait.host))
-    for lock, (free, host) in sorted(worst.items()):
-        yield violation(f"{label(lock)} was free for {free:.1f} s while {host} waited for it")
-
-
-def _gaps(spans: list[TimeSpan], start: float, end: float) -> Iterator[TimeSpan]:
-    """Yield the times between ``start`` and ``end`` that no span covers. The spans are in order of their starts."""
-    for begins, ends in spans:
-        if begins > start:
-            yield start, min(begins, end)
-        start = max(start, ends)
-        if start >= end:
-            return
-    yield start, end
+    yield from _calls(too_few, "found all slots of a semaphore taken, and fewer were in use")

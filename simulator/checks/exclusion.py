@@ -67,7 +67,7 @@ def _together(first: Section, second: Section) -> bool:
     return first.mode == second.mode == "listener" and one_process
 
 
-def _most_at_once(history: History) -> dict[str, int]:
+def most_at_once(history: History) -> dict[str, int]:
     """Return how many may be inside each lock: of several limits, the highest."""
     most: dict[str, int] = defaultdict(lambda: 1)
     for section in history.sections:
@@ -85,7 +85,7 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
     If any fault may happen (`History.rough`), three more cases can't be prevented: a host that never wakes; a thread
     that was told in time, or when its host woke, and that nobody can end; a body whose lease an operator ended.
     """
-    most = _most_at_once(history)
+    most = most_at_once(history)
     found: list[tuple[Section, Section]] = []
     caught: list[tuple[Section, Section]] = []
     for second, firsts in _with_others(overlapping(history.sections)):
@@ -195,7 +195,7 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
         yield note(f"{count(len(outlived), 'body', 'bodies')} went on after max_hold, though told, and others got in")
     if overlaps:
         worst = overlaps[0]
-        most = _most_at_once(history)[worst.lock]
+        most = most_at_once(history)[worst.lock]
         many = "two bodies of one lock" if most == 1 else f"more than {most} bodies of one semaphore"
         yield violation(
             f"{count(len(overlaps), 'overlap')}: {many} ran at the same time; the longest for "

@@ -3,6 +3,8 @@
 A lease ends by itself, at the latest one lease period after the kill. From then on
 
 - a waiter notices at its next poll: bound = lease + poll. If nobody wanted the lock so early: the first demand + poll;
+- with ``failover`` a waiter finds the holder silent before: bound = 4/3 · the greater ``failover``, from the kill or
+  from the first demand on. The waiters of a semaphore look for a silent holder at their polls only;
 - a timer that skips notices at its next tick: bound = lease + tick;
 - a new caller acquires it at once;
 - a candidate for the listener notices at its next attempt: bound = lease + recovery interval. Its invocations don't ask
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
 
 SLACK = 1.5
+TURN: Final = 1.1
+"""Polling intervals for which a process leaves a lock alone after its run (docs/guarantees.md)."""
+_SILENCE: Final = 4 / 3
+"""Parts of ``failover`` after which a waiter has the lock of a holder that died (docs/guarantees.md)."""
 
 TakeoverState = Literal["in time", "late", "never", "cut short", "unwanted"]
 
@@ -122,15 +128,16 @@ def judge_failovers(history: History, failovers: list[Failover]) -> Iterator[Fin
 
 
 def _take_over(history: History, held: Held) -> TakeOver:
-    over = _measure(history, held, held.t + _lease(history, held))
-    return over if over.state not in {"late", "never"} else _measure(history, held, _free_at(history, held, over))
+    over = _measure(history, held, held.t)
+    return over if over.state not in {"late", "never"} else _measure(history, held, _gone_at(history, held, over))
 
 
-def _measure(history: History, held: Held, free: float) -> TakeOver:
-    """Measure the failover of a lock that is free from `free` on, at the latest."""
+def _measure(history: History, held: Held, gone: float) -> TakeOver:
+    """Measure the failover of a lock whose last holder was gone at `gone`, at the latest."""
+    free = gone + _lease(history, held)
     got = next((got for got in history.acquisitions if got.lock == held.lock and got.t > held.t), None)
     until = history.end if got is None else got.t
-    demands = list(_demands(history, held, free, until))
+    demands = list(_demands(history, held, gone, until))
     deadlines = [deadline for _, deadline in demands if deadline is not None]
     asked = [since for since, _ in demands]
     if got is not None:
@@ -165,20 +172,21 @@ def _lease(history: History, held: Held) -> float:
     return history.function(held.function).lease_in(held.mode)
 
 
-def _free_at(history: History, held: Held, over: TakeOver) -> float:
-    """When the lease has expired at the latest, if it took longer than a lease.
+def _gone_at(history: History, held: Held, over: TakeOver) -> float:
+    """Return from when on nobody has kept the lease alive, at the latest, if the take-over was late.
 
-    A later victim that was waiting for this lock may have got it unseen in its last instant: then its lease counts.
+    A later victim that was waiting for this lock may have got it unseen in its last instant: then its death counts.
     """
     until = history.end if over.seconds is None else held.t + over.seconds
     waiting = {wait.host for wait in history.waits if wait.lock == held.lock and wait.ending == "killed"}
     deaths = (other.t for other in history.kills if held.t <= other.t <= until and other.host in waiting)
-    lapsed = max([held.t, *deaths]) + _lease(history, held)
-    return max(lapsed, free_later(history, held.lock, held.t - ASKED, until))
+    lapsed = free_later(history, held.lock, held.t - ASKED, until)
+    return max(held.t, *deaths, lapsed - _lease(history, held))
 
 
-def _demands(history: History, held: Held, free: float, until: float) -> Iterator[tuple[float, float | None]]:
+def _demands(history: History, held: Held, gone: float, until: float) -> Iterator[tuple[float, float | None]]:
     """Yield when survivors asked for the lock, and by when somebody must have acquired it, if somebody must."""
+    free = gone + _lease(history, held)
     waits = [wait for wait in history.waits if wait.lock == held.lock]
     refusals = [refusal for refusal in history.refusals if refusal.lock == held.lock]
     shared = any(history.function(each.function).at_once > 1 for each in (held, *waits))  # waiters want other slots
@@ -186,7 +194,8 @@ def _demands(history: History, held: Held, free: float, until: float) -> Iterato
     asked = min((wait.start for wait in waits if wait.ending == "acquired" and wait.end == until), default=until)
     for wait in waits:
         if wait.host != held.host and wait.end > held.t and wait.start <= until:
-            yield max(wait.start, held.t), _deadline(history, wait, free, asked, shared=shared)
+            silent = math.inf if shared else _silent_at(history, held, wait, gone)
+            yield max(wait.start, held.t), _deadline(history, wait, (free, silent), asked, shared=shared)
     for refusal in refusals:
         if refusal.host != held.host and held.t < refusal.t <= until:
             due = held.mode == "function" and free + SLACK <= refusal.t < asked and not shared
@@ -196,9 +205,23 @@ def _demands(history: History, held: Held, free: float, until: float) -> Iterato
         yield from _ticks(history, held, askers, free, until)
 
 
-def _deadline(history: History, wait: Wait, free: float, asked: float, *, shared: bool) -> float | None:
+def _silent_at(history: History, held: Held, wait: Wait, gone: float) -> float:
+    """Return by when a waiter has found the holder silent, with ``failover``.
+
+    A process that has had the lock before may stand aside at first, and looks afterwards.
+    """
+    function, theirs = history.function(wait.function), history.function(held.function).failover
+    if held.mode == "listener" or not function.failover or not theirs:
+        return math.inf
+    own = [got.until for got in history.acquisitions if (got.lock, got.host) == (wait.lock, wait.host)]
+    aside = max((until for until in own if until <= wait.end), default=-math.inf) + TURN * function.poll
+    return by_when(history, wait.host, max(gone, wait.start, aside), _SILENCE * max(function.failover, theirs))
+
+
+def _deadline(history: History, wait: Wait, ends: tuple[float, float], asked: float, *, shared: bool) -> float | None:
+    free, silent = ends
     function = history.function(wait.function)
-    deadline = by_when(history, wait.host, max(free, wait.start), function.poll_in(wait.mode))
+    deadline = min(silent, by_when(history, wait.host, max(free, wait.start), function.poll_in(wait.mode)))
     if wait.ending in {"killed", "crashed"} or history.paused(wait.host, wait.start, deadline):
         return None  # it could not acquire it: the next caller that can does
     polls = function.on_contention == "wait" or wait.mode == "listener"

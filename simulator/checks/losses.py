@@ -1,6 +1,6 @@
-"""Times of a hold: it is renewed, kept at least and held at most as declared, and a loss is told to the body.
+"""Times of a hold: it is kept at least and held at most as declared, and a loss is told to the body.
 
-The host saw each renewal on the network. A body can see the loss of its lock, and an async body is asked to end.
+A body can see the loss of its lock, and an async body is asked to end.
 
 The lock is lost when the lock says so, or when the host stood still for longer than the lease. If any fault may happen,
 a pause may be one of a loop only, and then only the lock's word counts. The lock must say so when the lease has run
@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses import hindered, hindering
+from simulator.checks.excuses import hindering
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 
 if TYPE_CHECKING:
@@ -101,35 +101,6 @@ def _lost(history: History, sight: Sight, told: list[float]) -> float | None:
     if history.rough:
         lapsed = []
     return min((*lapsed, *(t for t in told if sight.start <= t < sight.end)), default=None)
-
-
-_LATE_RENEWAL: Final = 2.0
-"""Seconds by which a renewal may be late on a busy machine."""
-
-
-def judge_renewals(history: History) -> Iterator[Finding]:
-    """Find holds that lasted past the time of their renewal without one, in a run with locks.
-
-    A failed renewal counts as a renewal: other checks find that the renewal did not help. Virtual worlds have no real
-    network: in a world the oracle knows what the service knows.
-    """
-    bare = Counter(got.function for got in history.acquisitions if _is_overdue(history, got))
-    for name, number in sorted(bare.items()):
-        were = "was" if number == 1 else "were"
-        yield violation(
-            f"{count(number, 'hold')} of {name!r} {were} not renewed in time: no request for it left the host"
-        )
-
-
-def _is_overdue(history: History, got: Acquisition) -> bool:
-    # Something that is guarded, but is no function of the host, has no invocation id: its holds can't be told apart.
-    if got.function not in history.functions or not (got.owner or got.mode == "listener"):
-        return False
-    end = min(got.until, history.end)
-    due = history.function(got.function).renewal_in(got.mode) + _LATE_RENEWAL
-    stood = history.stood(got.host, got.worker, got.t, end)  # a process that stands still renews nothing
-    stood += hindered(history, got.host, got.t, end)  # a request without an answer is written down when it is given up
-    return got.seen and not got.asked and end - got.t - stood > due and not history.paused(got.host, got.t, end)
 
 
 _SLACK: Final = 1.0

@@ -104,6 +104,10 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
             "Each refusal, each wait and each hold of a lock has its reason.",
             {**invocations, "refusals": len(history.refusals)},
         ),
+        "bounds": (
+            "What has a bound takes no longer, by the options in force.",
+            {**holds, "waits": len(history.waits)},
+        ),
         "renewals": ("A long hold is renewed over the network.", {**holds, "of them renewed": renewed}),
         "losses": ("A body is told when its lock is lost.", {**sights, "lost holds": sum(history.losses.values())}),
         "endings": ("Each invocation ends as its body did.", invocations),

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from simulator.checks.bounds import judge_bounds, judge_renewals
 from simulator.checks.coverage import (
     Exercised,
     ExerciseLevel,
@@ -42,7 +43,7 @@ from simulator.checks.failover import (
     measure_failovers,
 )
 from simulator.checks.http_callers import Requests, check_requests
-from simulator.checks.losses import judge_losses, judge_renewals, judge_spans
+from simulator.checks.losses import judge_losses, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.history.historian import read_history
@@ -189,6 +190,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "guards": judge_guards(history),
             "witnessed": judge_witnessed(history),
             "accounts": judge_accounts(history) if locked else (),
+            "bounds": judge_bounds(history) if locked else (),
             "renewals": judge_renewals(history) if locked else (),
             "losses": judge_losses(history) if locked else (),
             "endings": judge_endings(history) if locked else (),

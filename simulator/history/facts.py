@@ -38,6 +38,7 @@ class Function:
     failover: float | None = None
     """After how many seconds of silence another process may take such a lock; None: after its lease."""
     poll: float = 5.0  # how long a waiter leaves such a lock alone
+    window: float = 30.0  # how long a process hands such a lock on among its own waiters
     listener_lease: float = 60.0  # how long the lease of its listener lasts
     renewal: float | None = None  # how long after each renewal of a lease the next; None: half the lease
     recovery: float = 60.0  # how long a candidate for the listener leaves the listener's lock alone
@@ -140,8 +141,9 @@ class Acquisition(Deed):
     token: int | None
     until: float = math.inf  # when it was released, or known to be lost, or its host died
     ending: Ending = "open"  # which of these: ``ok`` for released
+    why: str = ""  # the reason of its loss
     seen: bool = False  # whether its host saw the lease on the network
-    asked: int = 0  # how many requests to renew it the host saw
+    asked: list[float] = field(default_factory=list)  # when the host saw the end of a request to renew it
     renewed: int = 0  # how many of these were granted
     blob: str = ""  # the name of its blob, where that is a slot of the lock
     granted: list[float] = field(default_factory=list)

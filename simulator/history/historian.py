@@ -67,7 +67,7 @@ class Leases:
             return
         for got in held:
             if (got.host, got.worker) == (record.host, worker) and _is_of(blob, got.blob or got.lock):
-                got.asked += 1
+                got.asked.append(record.t)
                 got.renewed += granted
                 got.granted += [record.t] * granted
 
@@ -406,7 +406,7 @@ class Historian:
     def _let_go(self, key: Key, record: Record, ending: Ending) -> None:
         held = self.held.pop(key, None)
         if held is not None:
-            held.until, held.ending = record.t, ending
+            held.until, held.ending, held.why = record.t, ending, record.text("reason")
 
     def _hand_on(self, message: Message, name: str) -> None:
         """From now on, what happens to this copy happens to the message."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator.history.journal import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TIMER = "locks/shared/import_eligibility"
 
@@ -182,6 +185,11 @@ class Story:
             self.fleet(t, "queue_left", queue="orders", ready=0, invisible=0, ids=[])
         self.fleet(t, "run_ended", **fields)
         return self.records
+
+
+def plain(texts: Iterable[str]) -> list[str]:
+    """Return sentences of a verdict without their times and bounds."""
+    return [text.partition(" (from second ")[0] for text in texts]
 
 
 def good_story(**setup: Any) -> Story:

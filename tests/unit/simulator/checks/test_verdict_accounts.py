@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from simulator.checks.verdict import judge
-from tests.support.journals import Story, good_story, key_lock
+from tests.support.journals import Story, good_story, key_lock, plain
 
 A = key_lock("a")
 
 
 def violations(story: Story, end: float = 40) -> list[str]:
-    return [*judge(story.end(end)).violations]
+    return plain(judge(story.end(end)).violations)
 
 
 def call(story: Story, host: str, start: float, end: float, owner: str, **ended: Any) -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from simulator.checks.verdict import judge
 from simulator.history.journal import PANIC
-from tests.support.journals import Story, key_lock
+from tests.support.journals import Story, key_lock, plain
 
 A = key_lock("a")
 
 
 def violations(story: Story, end: float = 40) -> list[str]:
-    return [*judge(story.end(end)).violations]
+    return plain(judge(story.end(end)).violations)
 
 
 def called(

@@ -14,7 +14,7 @@ import pytest
 from simulator.checks.verdict import Verdict, judge
 from simulator.faults.effects import EFFECTS, UNKNOWN, effects_of
 from simulator.faults.real import ALL, KINDS
-from tests.support.journals import TIMER, Story, key_lock
+from tests.support.journals import TIMER, Story, key_lock, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,7 +215,7 @@ def test_an_invocation_that_fails_without_need_is_a_violation(
     policy: str, end: float, fault: tuple[float, float], host: str
 ) -> None:
     said = unavailable(policy, 5.0, end, fault=fault, host=host).violations
-    assert said == ("1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused",)
+    assert "1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused" in said
 
 
 def troubled_candidate(*faults: tuple[float, float, str, str], paused: bool = False) -> Verdict:
@@ -295,28 +295,28 @@ def test_a_lock_whose_release_was_lost_stays_leased_for_one_more_lease(kind: str
     ],
 )
 def test_without_it_the_lock_is_free_at_once(faults: tuple[tuple[float, float, str, str], ...]) -> None:
-    assert lost_release(*faults).violations == ("ship.a was free for 17.0 s while host-2 waited for it",)
+    assert plain(lost_release(*faults).violations) == ["ship.a was free for 17.0 s while host-2 waited for it"]
 
 
-def cut_off_waiter(kind: str, got: float, host: str = "host-2") -> tuple[str, ...]:
+def cut_off_waiter(kind: str, got: float, host: str = "host-2") -> list[str]:
     story = fleet()
     story.body("host-1", 1.0, 4.0, A, token=1)
     story.fault(8.0, 14.0, kind, host)
     story.body("host-2", got, got + 1, A, token=2, asked=3.0)
-    return ended(story).violations
+    return plain(ended(story).violations)
 
 
 @pytest.mark.parametrize("kind", ["throttle", "error"])
 def test_a_waiter_whose_requests_are_refused_waits_as_much_longer_and_no_more(kind: str) -> None:
-    assert cut_off_waiter(kind, 21.0) == ()  # 6 s of the fault and 5 s after it, besides a poll
-    assert cut_off_waiter(kind, 23.0) == ("ship.a was free for 8.0 s while host-2 waited for it",)
-    assert cut_off_waiter(kind, 21.0, "host-3") == ("ship.a was free for 17.0 s while host-2 waited for it",)
+    assert cut_off_waiter(kind, 21.0) == []  # 6 s of the fault and 5 s after it, besides a poll
+    assert cut_off_waiter(kind, 23.0) == ["ship.a was free for 8.0 s while host-2 waited for it"]
+    assert cut_off_waiter(kind, 21.0, "host-3") == ["ship.a was free for 17.0 s while host-2 waited for it"]
 
 
 @pytest.mark.parametrize("kind", ["partition", "lose", "delay", "duplicate"])
 def test_a_waiter_may_have_been_given_the_lease_unseen_which_costs_one_more_lease(kind: str) -> None:
-    assert cut_off_waiter(kind, 40.0) == ()
-    assert cut_off_waiter(kind, 50.0) == ("ship.a was free for 16.0 s while host-2 waited for it",)
+    assert cut_off_waiter(kind, 40.0) == []
+    assert cut_off_waiter(kind, 50.0) == ["ship.a was free for 16.0 s while host-2 waited for it"]
 
 
 def retained(*faults: tuple[float, float, str, str]) -> Verdict:
@@ -334,8 +334,8 @@ def retained(*faults: tuple[float, float, str, str]) -> Verdict:
 def test_a_release_takes_longer_only_under_a_fault_of_its_host() -> None:
     assert retained((1.5, 5.0, "throttle", "host-1")).violations == ()
     for faults in ((), ((1.5, 5.0, "throttle", "host-2"),), ((20.0, 25.0, "throttle", "host-1"),)):
-        said = retained(*faults).violations
-        assert said == ("ship.a was kept by host-1 for 5.0 s after its body had ended",)
+        said = plain(retained(*faults).violations)
+        assert said == ["ship.a was kept by host-1 for 5.0 s after its body had ended"]
 
 
 def slow_skip(*faults: tuple[float, float, str, str]) -> Verdict:
@@ -370,8 +370,10 @@ def unrenewed(*faults: tuple[float, float, str, str]) -> Verdict:
 def test_a_renewal_that_hangs_is_no_renewal_that_was_not_sent() -> None:
     assert unrenewed((8.0, 12.0, "partition", "host-1")).violations == ()
     for faults in ((), ((8.0, 12.0, "partition", "host-2"),), ((20.0, 22.0, "partition", "host-1"),)):
-        said = unrenewed(*faults).violations
-        assert said == ("1 hold of 'ship' was not renewed in time: no request for it left the host",)
+        said = plain(unrenewed(*faults).violations)
+        assert said == [
+            "a hold of 'ship' was not renewed in time: no request for it left host-1 for 11.0 s",
+        ]
 
 
 def crowd(*faults: tuple[float, float, str, str]) -> Verdict:

@@ -1,0 +1,294 @@
+"""Bounds by the options in force: each row of the table of bounds in docs/guarantees.md that a real run can reach.
+
+A `Row` says what starts the clock, what ends the clock, and the bound, from the options of the function concerned. One
+function judges all rows. A deadline leaves out the time in which the host could do nothing (`by_when`).
+
+Take-overs after a kill have rows of the table, too: `simulator.checks.failover` measures the take-overs. A holder whose
+lease was broken is told in time: see `untold` of `simulator.checks.excuses`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.endings import taken
+from simulator.checks.exclusion import most_at_once
+from simulator.checks.excuses import CALL, by_when, hindering
+from simulator.checks.failover import SLACK, TURN
+from simulator.checks.findings import Finding, label, violation
+from simulator.history.leases import DEADLINE
+from simulator.history.outages import covered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from simulator.checks.endings import TakenSpan
+    from simulator.history.facts import Acquisition, Deed, History, Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One run of a row's clock, for a deed of a host.
+
+    Attributes:
+        bound: the seconds that are allowed, as the table says.
+        slack: seconds that are allowed besides, for a request on a busy machine.
+        most: seconds that are allowed even while the storage does not answer.
+        what: more words for the row's sentence.
+    """
+
+    deed: Deed
+    start: float
+    end: float
+    bound: float
+    slack: float = SLACK
+    most: float = math.inf
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of the table: how it is measured, and the sentence about a clock that ran for too long.
+
+    ``rule``: the bound in words, if the seconds of the bound don't say it.
+    """
+
+    clocks: Callable[[History], Iterator[Measured]]
+    says: str
+    rule: str = ""
+
+
+def judge_bounds(history: History) -> Iterator[Finding]:
+    """Find what took longer than its bound, in a run with locks: for each row and lock or function the worst.
+
+    If any fault may happen, only the oracle, which knows the faults, can tell how long something may take.
+    """
+    for row in () if history.rough else _ROWS:
+        yield from _judge(history, row)
+
+
+def judge_renewals(history: History) -> Iterator[Finding]:
+    """Find holds that were not renewed in time, in a run with locks.
+
+    A failed renewal counts as a renewal: other checks find that the renewal did not help. Virtual worlds have no real
+    network: in a world the oracle knows what the service knows.
+    """
+    yield from _judge(history, _RENEWALS)
+
+
+def _judge(history: History, row: Row) -> Iterator[Finding]:
+    worst: dict[str, tuple[float, float, Measured]] = {}
+    for each in row.clocks(history):
+        if each.end - each.start <= each.bound + each.slack:
+            continue
+        about = each.deed.function if "{function" in row.says else each.deed.lock
+        seconds = _late(history, each)
+        if seconds and seconds - each.bound > worst.get(about, (0.0,))[0]:
+            worst[about] = seconds - each.bound, seconds, each
+    for _, (_, seconds, each) in sorted(worst.items()):
+        deed = each.deed
+        told = {"lock": label(deed.lock), "function": deed.function, "host": deed.host, "what": each.what}
+        text = row.says.format(**told, seconds=seconds)
+        rule = row.rule or f"{each.bound:.1f} s and a request are allowed"
+        yield violation(f"{text} (from second {each.start - history.start:.1f} on; {rule})")
+
+
+def _late(history: History, each: Measured) -> float:
+    """Return for how long the clock ran while its host could work, if that was too long; else 0."""
+    host, worker, ran = each.deed.host, each.deed.worker, each.end - each.start
+    if history.paused(host, each.start, each.end):
+        return 0.0
+    stood = history.stood(host, worker, each.start, each.end)
+    allowed = each.bound + each.slack
+    idle = by_when(history, host, each.start, allowed + stood) - each.start - allowed
+    if ran - stood > each.most + each.slack:
+        return ran - stood
+    return ran - idle if ran - idle > allowed else 0.0
+
+
+_AT_ONCE: Final = 32
+"""Slots of a semaphore that a waiter asks for in one poll."""
+_FREE: Final = 2 / 3
+"""Share of a run in which a lock was free, so that the polls of others found it free (0.75), and some for requests."""
+
+
+def _left_free(history: History) -> Iterator[Measured]:
+    """A waiter acquires a lock, or a slot, that nobody has within a poll."""
+    most = most_at_once(history)
+    free = {lock: list(_gaps(spans, most[lock])) for lock, spans in taken(history).items()}
+    for wait in history.waits:
+        function = history.function(wait.function)
+        if function.merges or wait.ending in {"killed", "crashed"}:
+            continue
+        poll = function.poll_in(wait.mode) * math.ceil(function.at_once / _AT_ONCE)
+        what = "a slot of " if function.at_once > 1 else ""
+        for start, end in free.get(wait.lock, [(-math.inf, math.inf)]):
+            since, until = max(start, wait.start), min(end, wait.end, history.end)
+            if until > since:
+                yield Measured(deed=wait, start=since, end=until, bound=poll, what=what)
+
+
+def _gaps(spans: list[TakenSpan], most: int) -> Iterator[tuple[float, float]]:
+    """Yield the times in which fewer than ``most`` of the spans last."""
+    steps = sorted([(start, 1) for start, _, _ in spans] + [(end, -1) for _, end, _ in spans])
+    number, since = 0, -math.inf
+    for t, step in steps:
+        if number < most <= number + step:
+            yield since, t
+        elif number + step < most <= number:
+            since = t
+        number += step
+    yield since, math.inf
+
+
+def _turns(history: History) -> Iterator[Measured]:
+    """A waiter gets a chance while another process has one section after the other.
+
+    A lock that is free most of the time is found free by somebody's poll, sooner or later: that has no bound.
+    """
+    waits: dict[str, list[Wait]] = defaultdict(list)
+    for wait in history.waits:
+        if wait.mode == "function" and wait.ending not in {"killed", "crashed"}:
+            waits[wait.lock].append(wait)
+    for lock, run in _runs(history):
+        functions = [history.function(got.function) for got in run]
+        window, poll = max(each.window for each in functions), functions[0].poll
+        lasting = [
+            (got.t, max(min(got.until, history.end), got.t + each.at_least))
+            for got, each in zip(run, functions, strict=True)
+        ]
+        longest = max(until - since for since, until in lasting)
+        bound = window + longest + TURN * poll
+        for wait in waits[lock]:
+            own = history.function(wait.function)
+            start, end = max(wait.start, run[0].t), min(wait.end, lasting[-1][1], history.end)
+            polls = {each.poll for each in (*functions, own)}
+            if (
+                end - start <= bound
+                or (wait.host, wait.worker) == (run[0].host, run[0].worker)
+                or len(polls) > 1
+                or own.at_once > _AT_ONCE
+            ):
+                continue
+            if covered(lasting, start, end) < (1 - _FREE) * (end - start) or hindering(
+                history, run[0].host, start, end
+            ):
+                continue
+            if not history.paused(run[0].host, start, end):
+                yield Measured(deed=wait, start=start, end=end, bound=bound, what=run[0].host)
+
+
+def _runs(history: History) -> Iterator[tuple[str, list[Acquisition]]]:
+    """Yield the holds of each lock that one process had without another's in between, and gave back itself."""
+    holds: dict[str, list[Acquisition]] = defaultdict(list)
+    for got in history.acquisitions:
+        if got.mode == "function":
+            holds[got.lock].append(got)
+    for lock, several in holds.items():
+        for _, run in groupby(
+            sorted(several, key=lambda got: got.t), lambda got: (got.host, got.worker, _goes_on(got))
+        ):
+            if len(whole := list(run)) > 1:
+                yield lock, whole
+
+
+def _goes_on(got: Acquisition) -> bool:
+    return got.ending in {"ok", "open"}
+
+
+_READ: Final = 1.0
+"""Seconds for which a single attempt waits for the read of the holder."""
+_TRY_ONCE: Final = 10.0
+"""Seconds of a single attempt while the storage does not answer."""
+_RELEASE: Final = 5.0
+"""Seconds of a release while the storage does not answer."""
+
+
+def _attempts(history: History) -> Iterator[Measured]:
+    """A caller skips, raises or defers as soon as another has the lock; a timeout ends a wait."""
+    for wait in history.waits:
+        function = history.function(wait.function)
+        limit = function.timeout if function.on_contention == "wait" else function.timeout or 0.0
+        if limit is None or wait.mode == "listener" or function.on_contention == "custom":
+            continue
+        policy = f"on_contention={function.on_contention!r}"
+        policy += f", timeout={function.timeout:g}" if function.timeout else ""
+        end = min(wait.end, history.end)
+        most = _TRY_ONCE + _READ if not limit and function.at_once == 1 else math.inf
+        yield Measured(
+            deed=wait, start=wait.start, end=end, bound=limit + _READ, slack=CALL / 2, most=most, what=policy
+        )
+
+
+def _releases(history: History) -> Iterator[Measured]:
+    """A lock is released when its body has ended; the invocations that have ended show that too."""
+    answered = {
+        (call.host, call.id)
+        for call in history.invocations
+        if call.ending in {"ok", "error", "deferred"} and call.error != "CancelledError"
+    }
+    ended: dict[tuple[str, str, str], float] = {}
+    for section in history.sections:
+        if section.mode == "function" and section.ending in {"ok", "error"}:
+            who = (section.host, section.lock, section.owner)
+            ended[who] = max(section.end, ended.get(who, 0.0))
+    for got in history.acquisitions:
+        end = ended.get((got.host, got.lock, got.owner))
+        if end is not None and got.ending in {"ok", "open"} and (got.host, got.owner) in answered:
+            until = min(got.until, history.end)
+            yield Measured(deed=got, start=end, end=until, bound=0.0, slack=2 * SLACK, most=_RELEASE)
+
+
+def _expiries(history: History) -> Iterator[Measured]:
+    """A hold whose renewals all fail lasts until its deadline. With failover its touches have a deadline of their own.
+
+    The deadline counts from when the last granted request was sent, and its host saw the answer: the clock of this row
+    runs from the loss to the deadline, and nothing is allowed but the time that the request may have taken.
+    """
+    for got in history.acquisitions:
+        function = history.function(got.function)
+        if got.why != "expired" or not got.granted or (got.mode == "function" and function.failover):
+            continue
+        answered = got.granted[-1]
+        took = by_when(history, got.host, answered - SLACK, SLACK) - answered
+        deadline = answered + function.lease_in(got.mode) * DEADLINE
+        yield Measured(deed=got, start=got.until, end=deadline, bound=0.0, slack=SLACK + took, most=0.0)
+
+
+def _renewals(history: History) -> Iterator[Measured]:
+    # Something that is guarded, but is no function of the host, has no invocation id: its holds can't be told apart.
+    for got in history.acquisitions:
+        if got.seen and got.function in history.functions and (got.owner or got.mode == "listener"):
+            due = history.function(got.function).renewal_in(got.mode)
+            for start, end in pairwise((got.t, *got.asked, min(got.until, history.end))):
+                yield Measured(deed=got, start=start, end=end, bound=due, slack=_LATE_RENEWAL)
+
+
+_LATE_RENEWAL: Final = 2.0
+"""Seconds by which a renewal may be late on a busy machine."""
+_RENEWALS: Final = Row(
+    clocks=_renewals,
+    says="a hold of {function!r} was not renewed in time: no request for it left {host} for {seconds:.1f} s",
+)
+_ROWS: Final = (
+    Row(clocks=_left_free, says="{what}{lock} was free for {seconds:.1f} s while {host} waited for it"),
+    Row(
+        clocks=_turns,
+        says="{lock} was kept by {what} for {seconds:.1f} s, one section after another, while {host} waited for it",
+    ),
+    Row(clocks=_attempts, says="an invocation of {function!r} waited for {seconds:.1f} s for its lock, despite {what}"),
+    Row(
+        clocks=_releases,
+        says="{lock} was kept by {host} for {seconds:.1f} s after its body had ended",
+        rule="a request is allowed; 5 s while the storage does not answer",
+    ),
+    Row(
+        clocks=_expiries,
+        says="{host} was told that the lease of {lock} had expired, {seconds:.1f} s before its deadline",
+        rule="14/15 of a lease are promised from its last granted request on",
+    ),
+)

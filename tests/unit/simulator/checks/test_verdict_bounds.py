@@ -1,0 +1,257 @@
+"""Each row of the table of bounds, by the options that the function was declared with and not by the defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.checks.verdict import judge
+from simulator.history.journal import Record
+from tests.support.journals import Story, key_lock, plain
+
+A = key_lock("a")
+
+
+def said(story: Story, end: float = 120.0) -> list[str]:
+    return plain(judge(story.end(end)).violations)
+
+
+# --- a process that keeps a wanted lock -------------------------------------------------------------------------------
+
+
+def greedy(until: float, *, section: float = 1.0, gap: float = 0.05, host: str = "host-1", **known: Any) -> Story:
+    """A process with one section after another, from second 2 on, while `host-2` waits from second 5 on."""
+    story = Story().know(**known)
+    t, token = 2.0, 0
+    while t < until:
+        story.body("host-1", t, t + section - gap, A, token=(token := token + 1))
+        t += section
+    story.body("host-2", t + 0.2, t + 1, A, token=token + 1, asked=5.0)
+    return story
+
+
+def test_a_waiter_gets_a_chance_within_the_window_the_longest_section_and_a_poll() -> None:
+    assert said(greedy(39.0)) == []  # of 30 s, 0.95 s, 5.5 s
+    kept = "ship.a was kept by host-1 for 60.0 s, one section after another, while host-2 waited for it"
+    assert said(greedy(65.0)) == [kept]
+    assert judge(greedy(65.0).end(120)).violations == (
+        f"{kept} (from second 5.0 on; 36.5 s and a request are allowed)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("until", "known", "found"),
+    [
+        (40.0, {"poll": 2}, True),
+        (37.0, {"poll": 2}, False),
+        (20.0, {"window": 5}, True),
+        (15.0, {"window": 5}, False),
+        (65.0, {"window": 60}, False),
+        (45.0, {"at_least": 20}, False),
+    ],
+)
+def test_the_bound_is_that_of_the_options_as_declared(until: float, known: dict[str, Any], *, found: bool) -> None:
+    assert any("one section after another" in text for text in said(greedy(until, **known))) == found
+
+
+def test_a_lock_that_is_free_most_of_the_time_is_found_free_by_chance() -> None:
+    assert said(greedy(65.0, section=3.0, gap=2.5)) == []
+
+
+def test_a_waiter_in_another_process_that_gets_it_in_between_has_had_its_chance() -> None:
+    story = greedy(65.0)
+    story.body("host-3", 33.96, 33.98, A, token=100)
+    assert not any("one section after another" in text for text in said(story))
+
+
+def test_a_waiter_or_a_holder_that_stood_still_had_less_time() -> None:
+    for host in ("host-1", "host-2"):
+        story = greedy(65.0)
+        story.add(20, host, "pause")
+        story.add(45, host, "resume")
+        assert not any("one section after another" in text for text in said(story))
+
+
+# --- a slot of a semaphore --------------------------------------------------------------------------------------------
+
+
+def slots(*taken: int, asked: float, got: float) -> Story:
+    """Two slots, of which these are taken from second 1 to 30; `host-2` asks, and gets one."""
+    story = Story().know(several=True, at_once=2)
+    for number in taken:
+        story.body("host-1", 1, 30, f"{A}/slot-{number}")
+    story.body("host-2", got, got + 1, f"{A}/slot-1", asked=asked)
+    return story
+
+
+def test_a_slot_that_is_free_is_got_within_a_poll_though_other_slots_are_taken() -> None:
+    assert said(slots(0, asked=3, got=9)) == []
+    assert said(slots(0, asked=3, got=12)) == ["a slot of ship.a was free for 9.0 s while host-2 waited for it"]
+    assert said(slots(0, 1, asked=3, got=31)) == []
+
+
+@pytest.mark.parametrize("policy", ["skip", "raise", "defer"])
+def test_a_refusal_needs_a_holder_of_each_slot(policy: str) -> None:
+    def refused(*taken: int) -> list[str]:
+        story = Story(policy=policy).know(several=True, at_once=2)
+        for number in taken:
+            story.body("host-1", 1, 10, f"{A}/slot-{number}")
+        story.skip("host-2", 5, A, reason=policy)
+        return [text for text in said(story) if "slots" in text]
+
+    assert refused(0, 1) == []
+    assert refused(0) == ["1 invocation of 'ship' found all slots of a semaphore taken, and fewer were in use"]
+
+
+def test_one_slot_that_two_had_one_after_the_other_is_one_slot() -> None:
+    story = Story(policy="skip").know(several=True, at_once=2)
+    story.body("host-1", 1, 4.8, f"{A}/slot-0")
+    story.body("host-3", 4.9, 10, f"{A}/slot-0")
+    story.skip("host-2", 5, A)
+    assert any("fewer were in use" in text for text in said(story))
+
+
+# --- renewals ---------------------------------------------------------------------------------------------------------
+
+
+def renewed(*times: float, until: float = 30.0, **known: Any) -> Story:
+    story = Story().know(**known)
+    story.lease(0.9, "host-1", "acquire", A, status=201)
+    story.body("host-1", 1, until, A)
+    for t in times:
+        story.lease(t, "host-1", "renew", A)
+    return story
+
+
+def test_each_renewal_comes_an_interval_after_the_one_before() -> None:
+    assert said(renewed(8.5, 16.0, 23.5)) == []
+    (late,) = said(renewed(8.5, 18.5, 26.0))
+    assert late == "a hold of 'ship' was not renewed in time: no request for it left host-1 for 10.0 s"
+    assert said(renewed(8.5, 18.5, 26.0, renewal=12)) == []
+    assert said(renewed(8.5, 16.0)) != []
+
+
+# --- a lease that expires ---------------------------------------------------------------------------------------------
+
+
+def expired(at: float, *, granted: float = 8.5, **known: Any) -> list[str]:
+    """A hold that is told that its lease has expired, in an outage of its host."""
+    story = Story(faults=["partition"]).know(**known)
+    story.fault(9.0, 24.0, "partition", "host-1")
+    story.lease(0.9, "host-1", "acquire", A, status=201)
+    story.lease(granted, "host-1", "renew", A)
+    story.body("host-1", 1, None, A, token=1, owner="call-1")
+    story.lock(at, "host-1", "lost", A, "call-1", token=1, reason="expired")
+    story.lock(at + 0.1, "host-1", "body_ended", A, "call-1", token=1, reason="lost")
+    error = {"outcome": "error", "error": "LockLost: expired", "blames": "LockLost"}
+    story.add(at + 0.1, "host-1", "invocation_ended", function="ship", invocation="call-1", **error)
+    story.fleet(59, "healed")
+    return [text for text in said(story, 60) if "expired" in text]
+
+
+def test_a_hold_lasts_until_its_deadline() -> None:
+    assert expired(22.5) == []
+    assert expired(15.5) == ["host-1 was told that the lease of ship.a had expired, 7.0 s before its deadline"]
+    assert expired(22.5, lease=30) == [
+        "host-1 was told that the lease of ship.a had expired, 14.0 s before its deadline",
+    ]
+
+
+def test_with_failover_the_touches_have_an_earlier_deadline() -> None:
+    assert expired(11.5, failover=3) == []
+
+
+# --- single attempts and releases -------------------------------------------------------------------------------------
+
+
+def attempt(policy: str, seconds: float, *, fault: float = 0.0, **known: Any) -> list[str]:
+    story = Story(policy=policy, faults=["throttle"]).know(**known)
+    story.body("host-1", 1.0, 4.0, A)
+    story.fault(2.5, 2.6 + fault, "throttle", "host-2" if fault else "host-3")
+    story.add(3, "host-2", "invocation_started", function="ship", invocation="call-1")
+    story.lock(3, "host-2", "waiting", A, "call-1")
+    story.lock(3 + seconds, "host-2", "contended", A, "call-1", reason=policy)
+    story.fleet(59, "healed")
+    return [text for text in said(story, 60) if "despite" in text]
+
+
+@pytest.mark.parametrize("policy", ["skip", "raise", "defer"])
+def test_a_single_attempt_is_one_request_also_where_the_holder_has_gone(policy: str) -> None:
+    assert attempt(policy, 3.0) == []
+    assert attempt(policy, 6.0) == [
+        f"an invocation of 'ship' waited for 6.0 s for its lock, despite on_contention={policy!r}",
+    ]
+
+
+def test_a_single_attempt_ends_after_ten_seconds_though_the_storage_does_not_answer() -> None:
+    assert attempt("skip", 11.0, fault=20.0) == []
+    assert attempt("skip", 15.0, fault=20.0) == [
+        "an invocation of 'ship' waited for 15.0 s for its lock, despite on_contention='skip'",
+    ]
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(6.0, False), (9.5, True)])
+def test_a_release_takes_five_seconds_though_the_storage_does_not_answer(seconds: float, *, found: bool) -> None:
+    story = Story(faults=["throttle"])
+    story.fault(1.5, 20.0, "throttle", "host-1")
+    owner = story.body("host-1", 1, 2, A)
+    story.records.remove(next(each for each in story.records if each.get("kind") == "released"))
+    story.lock(2 + seconds, "host-1", "released", A, owner)
+    story.fleet(59, "healed")
+    kept = [text for text in said(story, 60) if "was kept by" in text]
+    assert kept == [f"ship.a was kept by host-1 for {seconds} s after its body had ended"] * found
+
+
+# --- failover ---------------------------------------------------------------------------------------------------------
+
+
+def taken_over(seconds: float, *, asked: float = 9.0, own: float | None = None, **known: Any) -> list[str]:
+    story = Story(kill=1).know(**known)
+    if own is not None:
+        story.body("host-2", own - 1, own, A, token=1)
+    story.body("host-1", 9.5, None, A, token=2, asked=9.4)
+    story.kill(10, "host-1", A)
+    story.body("host-2", 10 + seconds, 11 + seconds, A, token=3, asked=asked)
+    return said(story)
+
+
+def test_with_failover_a_waiter_has_four_thirds_of_it() -> None:
+    assert taken_over(4.0, failover=2) == []
+    assert taken_over(14.1, failover=2) == [
+        "ship.a, which host-1 held when it was killed, was taken over after 14.1 s; 2.7 s were allowed",
+    ]
+    assert taken_over(14.1) == []
+    assert taken_over(14.1, failover=10) == []
+
+
+def test_with_failover_the_clock_of_a_later_caller_starts_at_its_demand() -> None:
+    assert taken_over(8.0, asked=14.0, failover=2) == []
+    assert taken_over(9.0, asked=14.0, failover=2) != []
+
+
+def test_a_process_that_stands_aside_after_its_run_looks_later() -> None:
+    assert taken_over(8.0, own=9.3, failover=2) == []
+
+
+def test_the_waiters_of_a_semaphore_look_at_their_polls() -> None:
+    said = taken_over(14.1, failover=2, several=True, at_once=2)
+    assert not any("taken over" in text for text in said)
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(36.0, False), (37.0, True)])
+def test_a_listener_is_followed_within_its_lease_and_a_recovery_interval(seconds: float, *, found: bool) -> None:
+    lock = f"{A}~listener"
+    story = Story(kill=1).know(mode="listener", listener={"lease": 15, "poll": 20})
+    story.lock(2, "host-1", "waiting", lock, "", mode="listener", worker=1)
+    story.lock(2, "host-1", "acquired", lock, "", mode="listener", worker=1, token=1)
+    story.lock(3, "host-2", "waiting", lock, "", mode="listener", worker=1)
+    holds = [{"lock": lock, "function": "ship", "owner": "", "mode": "listener", "worker": 1}]
+    story.records.append(Record(1010, "host-1", "kill", {"host": "host-1", "pid": 100, "holds": holds}))
+    story.lock(10 + seconds, "host-2", "acquired", lock, "", mode="listener", worker=1, token=2)
+    late = [text for text in said(story) if "taken over" in text]
+    assert (
+        late
+        == ["ship.a (listener), which host-1 held when it was killed, was taken over after 37.0 s; 35.0 s were allowed"]
+        * found
+    )
