@@ -90,7 +90,21 @@ class _Group(click.Group):
     "--pause", default=0, help="How many hosts to stop, inside a body, for longer than their lease. Then they go on."
 )
 @click.option(
-    "--app", type=_PATH, metavar="DIR", help="The app's folder. Default: the current one, or else the sample."
+    "--app",
+    "apps",
+    type=_PATH,
+    multiple=True,
+    metavar="DIR",
+    help="The app's folder. Default: the current one, or else the sample. Given several times, each folder is an app "
+    "of its own, with the host id that Azure would give it.",
+)
+@click.option(
+    "--site",
+    "sites",
+    multiple=True,
+    metavar="NAME",
+    help="Given several times: the app is deployed under these names (regions, slots), with the host ids that Azure "
+    "would give them.",
 )
 @click.option("--duration", default=LOAD, type=_SECONDS, metavar="SECONDS", help="For how long there is new work.")
 @click.option(
@@ -191,8 +205,8 @@ def _simulate(
     unwritten = ""
     with Signals() as signals, contextlib.closing(reporter):
         try:
-            app = (options.pop("app") or default_app(Path.cwd())).resolve()
-            scenario = Scenario(app=app, seed=seed, **options)
+            app, *more = (folder.resolve() for folder in options.pop("apps") or [default_app(Path.cwd())])
+            scenario = Scenario(app=app, more=tuple(more), seed=seed, **options)
             outcome = run(scenario, reporter, signals)
             if outcome.verdict is not None:
                 written, unwritten = _write(page, trace, scenario, outcome)

@@ -88,7 +88,7 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
     most = most_at_once(history)
     found: list[tuple[Section, Section]] = []
     caught: list[tuple[Section, Section]] = []
-    for second, firsts in _with_others(overlapping(history.sections)):
+    for second, firsts in with_others(overlapping(history.sections)):
         excused = [first for first in firsts if _is_caught(history, first, second)]
         inside = [first for first in firsts if first not in excused]
         found += [(first, second) for first in inside[most[second.lock] - 1 :]]
@@ -97,7 +97,7 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
     return _longest_first(history, found), _longest_first(history, caught)
 
 
-def _with_others(pairs: list[tuple[Section, Section]]) -> Iterator[tuple[Section, list[Section]]]:
+def with_others(pairs: list[tuple[Section, Section]]) -> Iterator[tuple[Section, list[Section]]]:
     """Yield each body that began while bodies were inside its lock, with the bodies inside."""
     others: dict[int, tuple[Section, list[Section]]] = {}
     for first, second in pairs:

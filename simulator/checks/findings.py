@@ -71,14 +71,18 @@ def by_function(numbers: Mapping[str, int], one: str, many: str, what: str) -> I
             yield violation(f"{count(number, one, many)} of {name!r} {what}")
 
 
-def fleet_of(hosts: int, *, same_app: bool) -> str:
+def fleet_of(hosts: int, *, same_app: bool, apps: int = 0) -> str:
     """Say how the hosts of a run belong together.
 
     >>> fleet_of(5, same_app=False), fleet_of(2, same_app=True), fleet_of(1, same_app=False)
     ('5 hosts, each an app of its own', '2 hosts, instances of one app', '1 host')
+    >>> fleet_of(4, same_app=False, apps=2)
+    '4 hosts, instances of 2 apps'
     """
     if hosts == 1:
         return count(hosts, "host")
+    if apps:
+        return f"{count(hosts, 'host')}, instances of {count(apps, 'app')}"
     return f"{count(hosts, 'host')}, {'instances of one app' if same_app else 'each an app of its own'}"
 
 

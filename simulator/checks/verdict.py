@@ -46,6 +46,7 @@ from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.losses import judge_losses, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
+from simulator.checks.sites import judge_sites
 from simulator.history.historian import read_history
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ class Verdict:
         failovers: one entry for each kill, in order.
         faults: one entry for each fault of a nemesis, in order, with what it excused.
         singleton: False for a run with ``--no-singleton``.
+        apps: how many apps of several folders or sites the hosts are instances of; 0 for a run of one.
+        shared_id: whether the hosts share the id of their locks only because the simulator made one up.
         interrupted: the run was interrupted. duration: seconds from the first to the last record.
         seed: the number from which the run's choices were made.
         start: when the run began, by the journals' clock.
@@ -124,6 +127,8 @@ class Verdict:
     duration: float
     singleton: bool
     same_app: bool
+    apps: int
+    shared_id: bool
     interrupted: bool
     sections: int
     locks: int
@@ -160,7 +165,7 @@ class Verdict:
                 data[name] = [self._overlap(overlap) for overlap in value]
             elif name == "failovers":
                 data[name] = [_failover(failover) for failover in self.failovers]
-            elif name not in {"violations", "start", "checks"}:
+            elif name not in {"violations", "start", "checks", "apps", "shared_id"}:
                 data[name] = value
         return cast("dict[str, Any]", _plain(data))
 
@@ -186,6 +191,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         history,
         {
             "overlaps": judge_overlaps(history, overlaps, caught),
+            "sites": judge_sites(history) if locked else (),
             "spans": judge_spans(history) if locked else (),
             "guards": judge_guards(history),
             "witnessed": judge_witnessed(history),
@@ -230,6 +236,8 @@ def judge(records: Sequence[Record]) -> Verdict:
         faults=report_faults(history, caught),
         singleton=bool(locked),
         same_app=bool(history.setup.get("same_app", False)),
+        apps=len(history.setup.get("sites") or ()),
+        shared_id=bool(history.setup.get("shared_id", False)),
         interrupted=history.interrupted,
         duration=history.end - history.start,
         seed=history.setup.get("seed", 0),

@@ -95,6 +95,7 @@ class Traffic:
     """Folds records, oldest first."""
 
     ports: dict[str, int] = field(default_factory=dict)
+    served: dict[str, frozenset[str]] = field(default_factory=dict)  # by which hosts which functions
     requests: dict[str, Asked] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
     """The user's requests that no host was up for, and their functions."""
@@ -106,6 +107,7 @@ class Traffic:
         match record.event:
             case "http_port":
                 self.ports[record.host] = int(record.get("port") or 0)
+                self.served[record.host] = frozenset(record.get("functions") or ())
             case "message_let_go":
                 self.let_go.add((record.host, record.text("id")))
             case "request_sent":

@@ -22,12 +22,13 @@ from simulator.program import HOST
 from simulator.report.board import Board
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     import psutil
 
+    from simulator.work.deployments import Deployment
     from simulator.work.scenario import Scenario
 
 
@@ -188,6 +189,7 @@ class Fleet:
         *,
         storage: str,
         lock_host_id: str,
+        sites: Sequence[Deployment] = (),
         way: Callable[[str], str] | None = None,
         bus: str = "",
     ) -> None:
@@ -195,7 +197,8 @@ class Fleet:
 
         Args:
             storage: connection string of the storage.
-            lock_host_id: the host id of the locks.
+            lock_host_id: the host id of the locks; of sites, what their host ids begin with.
+            sites: the apps, which the hosts run in turn; none: all hosts run the scenario's app.
             way: returns the connection string of one host, by its name, if each has a way of its own to the storage.
             bus: URL of the run's message broker; empty if no function needs it.
         """
@@ -209,12 +212,13 @@ class Fleet:
         self._folder = folder
         self._way = way or (lambda _: storage)
         self._lock_host_id = lock_host_id
+        self._sites = sites
         self._bus = bus
         self.hosts = [self._host(number) for number in range(1, scenario.hosts + 1)]
 
     def _host(self, number: int, times: int = 1) -> Host:
         scenario, name = self.scenario, f"host-{number}" + (f".{times}" if times > 1 else "")
-        config = {
+        config: dict[str, Any] = {
             "app": str(scenario.app),
             "storage": self._way(name),
             "host_id": "simulated" if scenario.same_app else f"simulated-{number}",
@@ -227,6 +231,10 @@ class Fleet:
             "max_polling_interval": max(POLLING, scenario.hosts / POLLED_TOGETHER),
             "bus": self._bus,
         }
+        if self._sites:  # the hosts of a site are instances of one app
+            site = self._sites[(number - 1) % len(self._sites)]
+            config |= {"app": str(site.folder), "site": site.name, "same_app": True}
+            config |= {"host_id": f"simulated-{site.host_id}", "lock_host_id": self._lock_host_id + site.lock_id}
         return Host(name, self._folder, config)
 
     def start_again(self, name: str) -> None:

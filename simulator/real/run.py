@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,14 +30,15 @@ from simulator.real.settle import Interrupt, Signals, hopeless, multiplying, out
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.real.supply import Supply
 from simulator.report.words import Phase, Progress, Reporter
-from simulator.work.apps import App, check_app, describe, described, end_describing
+from simulator.work.apps import App, check_app, describe, described, end_describing, together
+from simulator.work.deployments import deployments_of, shares_by_itself
 from simulator.work.feed import Feeder
 from simulator.work.own import check_messages, read_own
 from simulator.work.scenario import ScenarioError
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from simulator.history.journal import Record
     from simulator.work.scenario import Scenario
@@ -49,7 +50,9 @@ def refuse(scenario: Scenario) -> None:
     Raises:
         ScenarioError: a file or the storage can't be used.
     """
-    check_app(scenario.app)
+    for folder in scenario.folders:
+        check_app(folder)
+    deployments_of(scenario)
     if scenario.messages is not None:
         check_messages(scenario.messages)
     if scenario.storage:
@@ -166,25 +169,27 @@ class _Course:
         scenario = self._scenario
         connection = checked_storage(scenario.storage, cloud=scenario.cloud) if scenario.storage else ""
         with self._signals.held():
-            describing = describe(scenario.app)
-            self._undo.callback(end_describing, describing)
+            describing = {folder: describe(folder) for folder in scenario.folders}
+            for each in describing.values():
+                self._undo.callback(end_describing, each)
         if not connection:
             connection = self._start_azurite(describing)
-        self._reporter.step(f"Reading the app in {scenario.app}")
-        self._app = described(describing, scenario.app)
+        self._reporter.step(f"Reading the app in {' and '.join(map(str, scenario.folders))}")
+        self._app = together({folder: described(process, folder) for folder, process in describing.items()})
         self._own = read_own(scenario.messages, self._app) if scenario.messages else None
         self._connection = connection
         self._storage = Storage(connection, self._app)
         self._undo.callback(self._storage.close)
         self._storage.prepare()
 
-    def _start_azurite(self, describing: subprocess.Popen[str]) -> str:
-        """Start an own storage, unless the folder turns out to be no app meanwhile."""
+    def _start_azurite(self, describing: Mapping[Path, subprocess.Popen[str]]) -> str:
+        """Start an own storage, unless a folder turns out to be no app meanwhile."""
 
         def step(text: str) -> None:
             self._reporter.step(text)
-            if describing.poll():
-                described(describing, self._scenario.app)
+            for folder, process in describing.items():
+                if process.poll():
+                    described(process, folder)
 
         self._azurite = Azurite(step)
         self._undo.callback(self._azurite.stop)
@@ -194,7 +199,9 @@ class _Course:
     def _assemble(self) -> None:
         """Start the hosts and wait until all are ready."""
         scenario = self._scenario
-        lock_host_id = "fleet" if self._azurite else f"simulated-{secrets.token_hex(4)}"
+        sites = deployments_of(scenario)
+        own = "" if self._azurite else f"simulated-{secrets.token_hex(4)}"
+        lock_host_id = own + "-" * bool(own) if sites else own or "fleet"
         supply = self._supply = Supply(self._app, self._storage, scenario)
         self._undo.callback(supply.stop)
         supply.start()
@@ -209,6 +216,7 @@ class _Course:
             self._folder,
             storage=self._connection,
             lock_host_id=lock_host_id,
+            sites=sites,
             way=None if wiring is None else wiring.open,
             bus=supply.url,
         )
@@ -216,7 +224,7 @@ class _Course:
         self._undo.callback(fleet.journal.close)
         self._undo.callback(fleet.end_at_once)
         if self._azurite is None:
-            self._undo.callback(self._storage.clean, lock_host_id)
+            self._undo.callback(self._storage.clean, f"locks/{lock_host_id}" + "/" * (not sites))
         fleet.journal.write(
             "run_started",
             hosts=scenario.hosts,
@@ -225,8 +233,17 @@ class _Course:
             seed=scenario.seed,
             duration=scenario.duration,
             singleton=scenario.singleton,
-            same_app=scenario.same_app,
+            same_app=scenario.same_app or bool(sites),
             app=str(scenario.app),
+            sites=[
+                {
+                    **asdict(site),
+                    "folder": str(site.folder),
+                    "hosts": [host.name for host in fleet.hosts[at :: len(sites)]],
+                }
+                for at, site in enumerate(sites)
+            ],
+            shared_id=not (sites or scenario.same_app or shares_by_itself(scenario.app)),
             queues=self._app.queues,
             aimed=not scenario.struck,
             faults=scenario.kinds(),
@@ -237,7 +254,7 @@ class _Course:
             fleet.journal.write("fault_plan", faults=[fault.to_dict() for fault in plan])
             field = RealField(fleet, wiring, self._storage)
             self._nemesis = Nemesis(plan, field, seed=scenario.seed, every=scenario.fault_every)
-        self._reporter.step(f"Starting {fleet_of(scenario.hosts, same_app=scenario.same_app)}")
+        self._reporter.step(f"Starting {fleet_of(scenario.hosts, same_app=scenario.same_app, apps=len(sites))}")
         fleet.start(lambda: self._show("starting"), self._signals.held)
         self._started = clock()
 

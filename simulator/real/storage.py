@@ -137,8 +137,8 @@ class Storage:
             )
         return self._blobs[name]
 
-    def clean(self, lock_host_id: str) -> None:
-        """Remove what the run left in an account that stays: its messages, and the blobs of its locks."""
+    def clean(self, locks: str) -> None:
+        """Remove what the run left in an account that stays: its messages, and the blobs whose names begin so."""
         from azure.storage.blob import BlobServiceClient
 
         for queue in self._app.queues:
@@ -146,7 +146,7 @@ class Storage:
         with BlobServiceClient.from_connection_string(self._connection_string, retry_total=0) as blobs:
             container = blobs.get_container_client(self._app.container)
             if self._ask("look for the locks' container", container.exists):
-                for name in container.list_blob_names(name_starts_with=f"locks/{lock_host_id}/"):
+                for name in container.list_blob_names(name_starts_with=locks):
                     delete = partial(container.delete_blob, name)
                     # Gone already, or a killed host's lease still runs.
                     self._ask("delete a lock's blob", delete, fine=("BlobNotFound", "LeaseIdMissing"))

@@ -191,10 +191,13 @@ class Supply:
     def _call(self, message: Outgoing, name: str = "") -> None:
         """Send a request to a host. If none is up, a made one is dropped, and one of the user's is kept until then."""
         board, request = self._fleet.board, message.request
-        ports = board.history.traffic.ports
-        hosts = [host for host in board.alive() if host in ports]
         if request is None or self._callers is None:
             return
+        traffic = board.history.traffic
+        ports, served = traffic.ports, traffic.served
+        hosts = [
+            host for host in board.alive() if host in ports and request.function in (served[host] or [request.function])
+        ]
         about = {"function": request.function, "source": message.queue, "key": message.key}
         asked = {"method": request.method, "path": request.path}
         if not hosts:

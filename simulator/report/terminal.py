@@ -211,7 +211,8 @@ def _title(board: Board, progress: Progress, width: int) -> list[RenderableType]
         "settling": f"waiting for {' and '.join(progress.waits) or 'the rest'}",
         "stopping": "the hosts stop",
     }
-    hosts = fleet_of(here, same_app=bool(board.history.setup.get("same_app")))
+    setup = board.history.setup
+    hosts = fleet_of(here, same_app=bool(setup.get("same_app")), apps=len(setup.get("sites") or ()))
     overlaps = (count(len(board.overlapped), "overlap"), "bold red" if board.overlapped else "green")
     bodies = count(len(board.history.sections), "body", "bodies")
     now = f"{max(progress.now - board.history.start, 0):4.0f} s"

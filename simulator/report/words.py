@@ -30,6 +30,7 @@ EXCUSED_SHOWN: Final = 5
 NAMED: Final = 2
 LONGEST: Final = 100
 UNTRIED_SHOWN: Final = 5
+SHARED: Final = "one lock id for all hosts (in Azure, set hostId for slots, regions and other apps)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,11 @@ def headline(verdict: Verdict) -> Line:
     if verdict.verdict == "holds":
         return _holds(verdict)
     if verdict.verdict == "violated":
-        return Line("bad", "VIOLATED: " + ("two were inside at once." if verdict.overlaps else "a promise was broken."))
+        apart = any(check.name == "sites" and check.violated for check in verdict.checks)
+        what = "two were inside at once" if verdict.overlaps or apart else "a promise was broken"
+        return Line(
+            "bad", f"VIOLATED: {what}{', as their apps have different host ids' * (apart and not verdict.overlaps)}."
+        )
     if verdict.interrupted:
         return Line("open", "BROKEN OFF: no promise was broken so far, and none is proven.")
     return Line("open", "UNPROVEN: nothing was broken, but the run did not show all that it should.")
@@ -59,6 +64,7 @@ def _holds(verdict: Verdict) -> Line:
         untried = [*untried[:UNTRIED_SHOWN], f"and {len(untried) - UNTRIED_SHOWN} more"]
     struck = [_number_of(verdict)] if verdict.faults else []
     rest = [f"delivered, not simulated: {', '.join(delivered)}"] if delivered else []
+    rest += [SHARED] if verdict.shared_id and verdict.singleton and verdict.locks and len(verdict.hosts) > 1 else []
     if missing:
         ran = f"{len(verdict.functions) - len(missing)} of {count(len(verdict.functions), 'function')}"
         rest = [f"HOLDS for {ran}", *struck, f"not exercised: {', '.join(missing)}", *rest]
@@ -91,7 +97,7 @@ def summary(verdict: Verdict) -> list[Line]:
 
 def _fleet(verdict: Verdict) -> str:
     again = sum(bool(host.after) for host in verdict.hosts)
-    fleet = fleet_of(len(verdict.hosts) - again, same_app=verdict.same_app)
+    fleet = fleet_of(len(verdict.hosts) - again, same_app=verdict.same_app, apps=verdict.apps)
     return f"{fleet}; started again {count(again, 'time')}" if again else fleet
 
 

@@ -13,7 +13,7 @@ from simulator.host.app.app_model import AppError, SettingsError
 from simulator.host.app.hostjson import queue_options
 from simulator.host.app.settings import local_settings
 from simulator.program import HOST
-from simulator.work.scenario import ScenarioError
+from simulator.work.scenario import SCRIPT, ScenarioError
 from singleton.base.errors import ConfigurationError
 from singleton.settings.options import load_options
 
@@ -40,6 +40,7 @@ class AppFunction:
         ordered: whether its queue is that of an inbox, whose messages come from the app alone.
         scope: its guard's property path, or None.
         paths: the dotted paths of its guard's scope id.
+        declared: its guard and its schedule, as JSON.
     """
 
     name: str
@@ -59,6 +60,7 @@ class AppFunction:
     ordered: bool = False
     scope: str | None = None
     paths: tuple[str, ...] = ()
+    declared: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", self.source or self.queue)
@@ -94,6 +96,32 @@ class App:
         return tuple(function for function in self.functions if function.source == source)
 
 
+def together(apps: Mapping[Path, App]) -> App:
+    """Return the apps of several folders as one app, for the work that they get.
+
+    Raises:
+        ScenarioError: two have a function of one name that is not the same, or read queues in different ways.
+    """
+    (place, first), *others = apps.items()
+    known = {function.name: (function, place) for function in first.functions}
+    for folder, app in others:
+        if (app.encoding, app.container) != (first.encoding, first.container):
+            raise ScenarioError(
+                f"--app {place} --app {folder}: messageEncoding and the container of the locks must be equal in both"
+            )
+        for function in app.functions:
+            same, where = known.setdefault(function.name, (function, folder))
+            if function != same:
+                differ = next(
+                    each.name for each in fields(same) if getattr(same, each.name) != getattr(function, each.name)
+                )
+                raise ScenarioError(
+                    f"--app {where} --app {folder}: both have a function {function.name!r}, and their {differ} "
+                    "differs: make them equal, give one of them another name, or run each folder by itself"
+                )
+    return App(functions=tuple(each for each, _ in known.values()), encoding=first.encoding, container=first.container)
+
+
 def check_app(folder: Path) -> None:
     """See whether there is an app in a folder, without importing it.
 
@@ -103,7 +131,9 @@ def check_app(folder: Path) -> None:
     try:
         script_name(folder, {**local_settings(folder), **os.environ})
     except (AppError, SettingsError, ConfigurationError) as error:
-        raise ScenarioError(f"--app {folder}: {error}") from error
+        apps = sorted(each.parent for each in folder.glob(f"*/{SCRIPT}"))
+        more = f"; for the apps in it give {' '.join(f'--app {each}' for each in apps)}" if apps else ""
+        raise ScenarioError(f"--app {folder}: {error}{more}") from error
 
 
 def describe(folder: Path) -> subprocess.Popen[str]:
@@ -179,5 +209,6 @@ def _function(raw: Mapping[str, Any]) -> AppFunction:
             "guarded": bool(guard),
             "scope": guard.get("scope"),
             "paths": tuple(guard.get("paths", ())),
+            "declared": json.dumps([guard, raw.get("schedule")], sort_keys=True),
         }
     )

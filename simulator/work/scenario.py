@@ -41,6 +41,8 @@ class Scenario:
     Attributes:
         duration: seconds for which work is offered. The run then goes on until the work is done, and other hosts have
             acquired the locks of every victim.
+        more: further folders with apps; the hosts run all folders in turn.
+        sites: the names under which one folder is deployed; the hosts have them in turn.
         same_app: the hosts are instances of one app. Otherwise the hosts are apps that share one lock scope.
         timer_every: the longest wait for a timer's next tick in seconds; 0 keeps the app's own schedules.
         faults: the kinds of faults that strike, with commas; "" for none.
@@ -48,6 +50,8 @@ class Scenario:
     """
 
     app: Path
+    more: tuple[Path, ...] = ()
+    sites: tuple[str, ...] = ()
     hosts: int = 5
     kill: int = 0
     pause: int = 0
@@ -94,11 +98,32 @@ class Scenario:
         self._check_faults()
         if not 0 <= self.seed < 2**32:
             raise ScenarioError(f"--seed {self.seed}: give a whole number from 0 to {2**32 - 1}")
-        if not self.app.is_dir():
-            what = f"give the folder that holds {SCRIPT}"
+        for folder in self.folders:
+            if not folder.is_dir():
+                what = f"give the folder that holds {SCRIPT}"
+                raise ScenarioError(
+                    f"--app {folder}: {'not a folder' if folder.exists() else 'no such folder'}: {what}"
+                )
+        self._check_sites()
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """All folders with apps."""
+        return (self.app, *self.more)
+
+    def _check_sites(self) -> None:
+        """See whether the apps can be told apart, and each has a host."""
+        if len({folder.resolve() for folder in self.folders}) < len(self.folders):
+            raise ScenarioError(f"--app {self.app}: a folder is given twice: for one app under two names give --site")
+        if self.sites and self.more:
             raise ScenarioError(
-                f"--app {self.app}: {'not a folder' if self.app.exists() else 'no such folder'}: {what}"
+                f"--site {self.sites[0]}: with several folders each one's name is WEBSITE_SITE_NAME of its "
+                "local.settings.json: set it there, or give one --app"
             )
+        if not all(self.sites) or len(set(self.sites)) < len(self.sites):
+            raise ScenarioError(f"--site {', '.join(map(repr, self.sites))}: give each app a name of its own")
+        if self.hosts < (many := max(len(self.folders), len(self.sites))):
+            raise ScenarioError(f"--hosts {self.hosts}: there are {many} apps: give --hosts {many} or more")
 
     def _check_faults(self) -> None:
         if not (self.faults or self.fault_plan):
@@ -202,7 +227,9 @@ class Scenario:
 
     def options(self) -> str:
         """Return the options that repeat this run from this folder, without the storage: it may be a secret."""
-        words = [] if self._is_default_app() else [f"--app {quote(_nearest(self.app))}"]
+        folders = () if self._is_default_app() and not self.more else self.folders
+        words = [f"--app {quote(_nearest(folder))}" for folder in folders]
+        words += [f"--site {quote(site)}" for site in self.sites]
         defaults = {field.name: field.default for field in fields(self)}
         for name in ("hosts", "kill", "pause", "duration", "seed", "timer_every", "visibility"):
             value = getattr(self, name)

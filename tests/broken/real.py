@@ -23,6 +23,7 @@ APPS: Final = Path(__file__).parent / "apps"
 _OPTIONS: Final = {
     "": "--kill 1",
     "longest": "",
+    "regions": "--site north --site south --kill 1",
     "many": "",
     "layouts": "--same-app --kill 1",
     "retries": "--same-app",
@@ -34,12 +35,16 @@ _OPTIONS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A lock and an app, and words of the violation; none: it must not be accused."""
+    """A lock and an app, and words of the violation; none: it must not be accused.
+
+    ``right``: the lock is not broken, but the app is set up wrongly.
+    """
 
     name: str
     app: str
     options: str
     says: str = ""
+    right: bool = False
 
     def met_by(self, told: Told) -> bool:
         """Tell whether this is what must be said."""
@@ -67,6 +72,13 @@ def cases() -> Iterator[Case]:
         yield Case(name=f"app-{app or 'sample'}", app=app, options=_options(app))
     yield Case(name="sample-all-that-strikes", app="", options="--kill 1 --pause 1")
     yield Case(name="sample-one-app", app="", options="--kill 1 --pause 1 --same-app")
+    yield Case(
+        name="sites-with-ids-of-their-own",
+        app="",
+        options="--site north --site south",
+        says="between apps:",
+        right=True,
+    )
     yield Case(name="nested-all-that-strikes", app="nested", options="--kill 1 --pause 1")
 
 
@@ -99,7 +111,9 @@ def told(case: Case, *, seed: int = 1, duration: int = 12) -> Told:
 def _make(folder: Path, case: Case) -> None:
     """Write the app: broken by its first line, if it is."""
     source = APPS / f"{case.app}.py" if case.app else ROOT / "function_app.py"
-    breaking = f"import tests.broken.real; tests.broken.real.break_by({case.name!r})\n" if case.says else ""
+    breaking = (
+        f"import tests.broken.real; tests.broken.real.break_by({case.name!r})\n" if case.says and not case.right else ""
+    )
     (folder / "function_app.py").write_text(
         breaking + source.read_text("utf-8").replace("from __future__", "#"), "utf-8"
     )

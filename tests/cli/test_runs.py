@@ -50,7 +50,7 @@ def test_a_killed_holder_is_replaced_in_time_and_the_journals_tell_the_same_agai
     folder = Path(verdict.pop("journals"))
     assert verdict.pop("report") == "run.html"
     page = (run.work / "run.html").read_text("utf-8")
-    assert "HOLDS: never two at once and failover was in time." in page
+    assert "HOLDS: never two at once and failover was in time; one lock id for all hosts" in page
     assert "AccountKey" not in page
     assert judge(read_journals(folder)).to_dict() == verdict
     assert not [path.name for path in folder.iterdir() if b"AccountKey" in path.read_bytes()]

@@ -118,6 +118,7 @@ class HostConfig:
     """Seconds for which a received message is invisible, renewed at half time (H-35: the real one is 600)."""
     max_polling_interval: float = 1.0  # upper bound in seconds of the queues' polling interval (H-43)
     bus: str = ""  # URL of the run's message broker; empty if no function needs it
+    site: str = ""  # the app's name in Azure; empty: as its settings say
     parent: int = 0  # id of the process with which the host ends; 0: its parent process
 
     @classmethod

@@ -80,6 +80,8 @@ def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
     }
     if not config.singleton:
         fixed["AzureFunctionsJobHost__singleton__enabled"] = "false"
+    if config.site:
+        fixed["WEBSITE_SITE_NAME"] = config.site
     for name, value in fixed.items():
         for spelt in [spelt for spelt in environment if normalised(spelt) == normalised(name)]:
             del environment[spelt]

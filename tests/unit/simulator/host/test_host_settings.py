@@ -46,6 +46,16 @@ def test_the_environment_wins_over_local_settings_whatever_the_case(tmp_path: Pa
     assert (environment["Other"], environment["Number"], environment["Flag"]) == ("kept", "7", "True")
 
 
+def test_the_name_of_a_site_is_that_of_the_run(tmp_path: Path) -> None:
+    write_settings(tmp_path, {"website_site_name": "shop"})
+    environment: dict[str, str] = {}
+    prepare(environment, make_config(tmp_path))
+    assert environment["website_site_name"] == "shop"
+    prepare(environment, make_config(tmp_path, site="shop-north"))
+    assert environment["WEBSITE_SITE_NAME"] == "shop-north"
+    assert "website_site_name" not in environment
+
+
 def test_the_example_stands_in_for_missing_local_settings(tmp_path: Path) -> None:
     write_settings(tmp_path, {"A": "example"}, name="local.settings.example.json")
     assert local_settings(tmp_path) == {"A": "example"}

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -13,11 +14,11 @@ import pytest
 
 from simulator.history.journal import Record, read_journal
 from simulator.real.fleet import Fleet, FleetTrouble, Host
+from simulator.work.deployments import Deployment
 from simulator.work.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 # In and out of a body hundreds of times a second, each time for a fraction of a millisecond; `out` never enters.
 PROGRAM = """
@@ -60,6 +61,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def make(folder: Path, mode: str = "quick", hosts: int = 2) -> Fleet:
     return Fleet(Scenario(app=folder, hosts=hosts), folder, storage="", lock_host_id=mode)
+
+
+def test_the_hosts_run_several_apps_in_turn_each_with_the_ids_of_its_app(folder: Path) -> None:
+    north, south = (
+        Deployment(name=name, folder=folder / name, host_id=name, lock_id=f"shop-{name}", cause="")
+        for name in ("north", "south")
+    )
+    fleet = Fleet(Scenario(app=folder, hosts=3), folder, storage="", lock_host_id="run-", sites=(north, south))
+    fleet.journal.close()
+    told = [json.loads((folder / f"host-{number}.config.json").read_text()) for number in (1, 2, 3)]
+    assert [Path(each["app"]).name for each in told] == ["north", "south", "north"]
+    assert [each["lock_host_id"] for each in told] == ["run-shop-north", "run-shop-south", "run-shop-north"]
+    assert [each["host_id"] for each in told] == ["simulated-north", "simulated-south", "simulated-north"]
+    assert [each["site"] for each in told] == ["north", "south", "north"]
+    assert all(each["same_app"] for each in told)
 
 
 @pytest.fixture

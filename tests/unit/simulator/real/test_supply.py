@@ -110,6 +110,17 @@ def test_a_request_of_the_users_waits_until_a_host_is_up(bench: Bench) -> None:
     assert bench.supply.requests() == 1  # its caller waits
 
 
+def test_a_request_goes_to_a_host_whose_app_has_the_function(bench: Bench) -> None:
+    for number, functions in enumerate((["call"], ["ship", "call"], ["bill"])):
+        bench.see("http_port", f"host-{number}", port=9, functions=functions)
+        bench.see("host_ready", f"host-{number}")
+    for _ in range(6):
+        bench.supply.send(
+            Outgoing("http/ship", "", "a", request=RequestSpec(function="ship", method="GET", path="/api/ship"))
+        )
+    assert {record.host for record in bench.written("request_sent")} == {"host-1"}
+
+
 def test_a_request_goes_to_a_host_that_works_and_its_caller_tells_what_became_of_it(bench: Bench) -> None:
     ask = Outgoing("http/ship", "", "a", request=RequestSpec(function="ship", method="POST", path="/api/ship"))
     bench.supply.send(ask)

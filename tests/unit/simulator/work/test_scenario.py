@@ -50,6 +50,9 @@ def test_a_scenario_of_good_values_is_made(app: Path) -> None:
         ({"faults": "break", "singleton": False}, ["--faults break", "no lease to break"]),
         ({"fault_plan": Path("/nope")}, ["--fault-plan /nope", "No such file"]),
         ({"fault_plan": Path("/nope"), "faults": "all"}, ["--faults all --fault-plan /nope", "leave one of them out"]),
+        ({"sites": ("a", "b"), "hosts": 1}, ["--hosts 1", "there are 2 apps", "--hosts 2 or more"]),
+        ({"sites": ("a", "a")}, ["--site 'a', 'a'", "a name of its own"]),
+        ({"sites": ("",)}, ["--site ''", "a name of its own"]),
         ({"seed": -1}, ["--seed -1", "from 0 to 4294967295"]),
         ({"seed": 2**32}, ["--seed 4294967296"]),
     ],
@@ -70,6 +73,17 @@ def test_a_folder_that_is_not_there_is_refused(app: Path) -> None:
         Scenario(app=app / "function_app.py")
 
 
+def test_several_folders_are_told_apart(app: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    assert Scenario(app=app, more=(other,)).folders == (app, other)
+    with pytest.raises(ScenarioError, match="a folder is given twice: for one app under two names give --site"):
+        Scenario(app=app, more=(app,))
+    with pytest.raises(ScenarioError, match="each one's name is WEBSITE_SITE_NAME of its"):
+        Scenario(app=app, more=(other,), sites=("north", "south"))
+    with pytest.raises(ScenarioError, match=r"--app .*missing: no such folder"):
+        Scenario(app=app, more=(other / "missing",))
+
+
 def test_timers_may_keep_their_own_schedules(app: Path) -> None:
     assert Scenario(app=app, timer_every=0).timer_every == 0
 
@@ -85,6 +99,13 @@ def test_the_command_asks_for_the_same_run_again(app: Path, monkeypatch: pytest.
     monkeypatch.chdir(app)
     scenario = Scenario(app=app, hosts=8, kill=3, seed=5, singleton=False, duration=12.5)
     assert scenario.options() == "--hosts 8 --kill 3 --duration 12.5 --seed 5 --no-singleton"
+
+
+def test_it_names_every_folder_and_every_site(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (app / "south").mkdir()
+    monkeypatch.chdir(app)
+    assert Scenario(app=app, sites=("north", "south")).options() == "--site north --site south --hosts 5 --seed 0"
+    assert Scenario(app=app, more=(app / "south",)).options() == "--app . --app south --hosts 5 --seed 0"
 
 
 def test_it_names_an_app_that_is_not_the_one_of_this_folder_and_the_users_own_messages(
