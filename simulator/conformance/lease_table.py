@@ -23,7 +23,7 @@ A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LeaseRow:
     """A request on a state of the lease, and the outcome: ok, or status and meaning."""
 
     start: Start
@@ -75,7 +75,7 @@ _OUTCOMES: dict[tuple[LeaseCall, IdOwner], tuple[str, ...]] = {
 CONTENT: frozenset[LeaseCall] = frozenset({"put", "get", "peek"})
 """Requests that only a ``ContentStore`` has."""
 TABLE = [
-    Row(start, call, who, outcome)
+    LeaseRow(start, call, who, outcome)
     for (call, who), outcomes in _OUTCOMES.items()
     for start, outcome in zip(_STARTS, outcomes, strict=True)
 ]
@@ -169,7 +169,7 @@ async def _renewed(store: LeaseStore, name: str, lease_id: str) -> None:
     assert await store.renew(name, lease_id) == lease_id, "renewed for somebody else"
 
 
-async def check(store: LeaseStore, row: Row, name: str) -> None:
+async def check(store: LeaseStore, row: LeaseRow, name: str) -> None:
     """Make the row's request on a blob that is in its state."""
     lease_id = A if row.who == "mine" else B
     assert await ask(store, name, row.call, lease_id) == row.outcome, f"{row}: outcome"

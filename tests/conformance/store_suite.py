@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simulator.conformance.lease_table import CONTENT, TABLE, Row, bring_about, check
+from simulator.conformance.lease_table import CONTENT, TABLE, LeaseRow, bring_about, check
 from simulator.conformance.scenarios import QUICK, SLOW, Fixture
 from singleton.stores.protocol import ContentStore
 
@@ -58,7 +58,7 @@ class StoreConformance:
 
         self._run(all_at_once)
 
-    async def _on_state(self, row: Row, fixture: Fixture) -> None:
+    async def _on_state(self, row: LeaseRow, fixture: Fixture) -> None:
         if row.call in CONTENT and not isinstance(fixture.store, ContentStore):
             return  # this store keeps locks without state
         await bring_about(fixture.store, fixture.name, row.start)
@@ -88,7 +88,7 @@ def _add_tests() -> None:
     def scenario_test(scenario: StoreScenario) -> Callable[[StoreConformance], None]:
         return lambda self: self._run(scenario)
 
-    def row_test(row: Row) -> Callable[[StoreConformance], None]:
+    def row_test(row: LeaseRow) -> Callable[[StoreConformance], None]:
         return lambda self: self._run(lambda fixture: self._on_state(row, fixture))
 
     tests = {scenario.__name__: scenario_test(scenario) for scenario in QUICK}
