@@ -1,7 +1,7 @@
 """The host's own witness: when the user's innermost function begins and ends, for which invocation, and what stays.
 
 The witness asks the lock nothing. Every body is seen: also a body that runs after its lock was released, that runs
-twice, or that runs for nobody. Tasks, threads and calls in thread pools that start while an invocation runs belong to
+twice, or that runs for nobody. Tasks, threads, calls in thread pools and processes that a body starts belong to
 that invocation. A cancellation of a body's task is seen, and whether the loop of the body could cancel at all.
 
 Learn when a function's own code begins and ends, for every caller and through all wrappers.
@@ -17,16 +17,19 @@ import asyncio
 import inspect
 import itertools
 import math
+import os
+import subprocess
 import sys
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, thread
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -232,13 +235,16 @@ def tell_standstills(loop: asyncio.AbstractEventLoop, write: Write) -> None:
 inside: ContextVar[str] = ContextVar("simulated_body", default="")
 """The id of the invocation in whose body this code runs; the empty text outside all bodies."""
 
-_OF_THE_LOCK: Final = frozenset({"singleton-locks", "singleton-log", "singleton-credential", "singleton-lookup"})
-"""Threads of the lock's library, which outlast the body that first needs them."""
-_OF_A_POOL: Final = getattr(thread, "_worker", None)
+_STARTERS: Final = ("singleton.runtime.", "asyncio.", "concurrent.futures.thread.")
+"""Modules whose threads are no work of the body that first needs the threads.
+
+The lock's library keeps its threads. A pool's calls, and the processes that asyncio waits for, are followed themselves.
+The starting module counts: a thread that a body starts may run a function of any module.
+"""
 
 
 class Leftovers:
-    """Follows the tasks and threads of bodies to their ends. ``asked`` is told of a cancelled task of no body."""
+    """Follows what bodies start: tasks, threads, processes. ``asked`` is told of a cancelled task of no body."""
 
     def __init__(self, asked: Callable[[str], None]) -> None:
         self._asked = asked
@@ -248,7 +254,10 @@ class Leftovers:
     def of(self, invocation: str) -> list[str]:
         """Return in words what this invocation's body started and what still runs."""
         with self._turn:
-            return [*self._started.get(invocation, {}).values()]
+            started = self._started.get(invocation, {})
+            for process in [each for each in started if isinstance(each, subprocess.Popen) and not _runs(each)]:
+                del started[process]
+            return [*started.values()]
 
     def task_factory(self, loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> asyncio.Task[Any]:
         """Make a task, as ``loop.set_task_factory`` wants it."""
@@ -256,18 +265,20 @@ class Leftovers:
         if not invocation:
             return AskedTask(coro, asked=self._asked, loop=loop, **more)
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **more)
+        if _is_asyncios_own(coro):
+            return task
         self._begin(invocation, task, f"task {getattr(coro, '__qualname__', coro)}")
         task.add_done_callback(lambda ended: self._end(invocation, ended))
         return task
 
     @contextmanager
     def threads_followed(self) -> Iterator[None]:
-        """Follow the threads, and the calls in thread pools, that this process starts meanwhile."""
-        start, submit = threading.Thread.start, ThreadPoolExecutor.submit
+        """Follow the threads, the calls in thread pools, and the processes that this process starts meanwhile."""
+        start, submit, launch = threading.Thread.start, ThreadPoolExecutor.submit, subprocess.Popen.__init__
 
         def followed_start(started: threading.Thread) -> None:
-            no_work = getattr(started, "_target", None) is _OF_A_POOL or started.name in _OF_THE_LOCK
-            if (invocation := inside.get()) and not no_work:
+            starter = f"{sys._getframe(1).f_globals.get('__name__')}."  # noqa: SLF001 - only the caller's frame tells
+            if (invocation := inside.get()) and not starter.startswith(_STARTERS):
                 started.run = self._followed(invocation, started, started.run)  # type: ignore[method-assign]
                 self._begin(invocation, started, f"thread {started.name}")
             start(started)
@@ -281,13 +292,21 @@ class Leftovers:
                 return future
             return submit(pool, work, *args, **kwargs)
 
+        def followed_launch(process: subprocess.Popen[Any], args: Any, *more: Any, **options: Any) -> None:
+            launch(process, args, *more, **options)
+            if invocation := inside.get():
+                name = args if isinstance(args, str | bytes | os.PathLike) else next(iter(args), "")
+                self._begin(invocation, process, f"process {Path(os.fsdecode(name)).name}")
+
         threading.Thread.start = followed_start  # type: ignore[method-assign, assignment]
         ThreadPoolExecutor.submit = followed_submit  # type: ignore[assignment]
+        subprocess.Popen.__init__ = followed_launch  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
             threading.Thread.start = start  # type: ignore[method-assign]
             ThreadPoolExecutor.submit = submit  # type: ignore[method-assign]
+            subprocess.Popen.__init__ = launch  # type: ignore[method-assign]
 
     def _followed(self, invocation: str, thing: object, work: Callable[..., Any]) -> Callable[..., Any]:
         def followed(*args: Any, **kwargs: Any) -> Any:
@@ -310,6 +329,24 @@ class Leftovers:
             things.pop(thing, None)
             if not things:
                 self._started.pop(invocation, None)
+
+
+def _is_asyncios_own(coro: Any) -> bool:
+    """Tell whether a coroutine is a private step of asyncio, such as the one that connects the pipes of a process."""
+    code = getattr(coro, "cr_code", None)
+    frame = getattr(coro, "cr_frame", None)
+    module = "" if frame is None else str(frame.f_globals.get("__name__"))
+    return code is not None and code.co_name.startswith("_") and module.startswith("asyncio.")
+
+
+def _runs(process: subprocess.Popen[Any]) -> bool:
+    """Tell whether a process runs, and take nothing away from its waiter."""
+    if process.returncode is not None or not hasattr(os, "waitid"):
+        return process.returncode is None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False
 
 
 _SAME: Final = 1.0

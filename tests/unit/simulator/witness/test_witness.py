@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from simulator.host.app.function_index import index_function
 from simulator.witness.witness import Witness, invoked
+from singleton.runtime.log_thread import LogThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,6 +179,68 @@ def test_a_pools_own_threads_are_nobodys(seen: Seen) -> None:
         assert "left_running" not in seen.records[-1][1]
 
 
+def test_the_threads_that_the_locks_library_keeps_are_no_work_of_the_body_that_first_needs_them(seen: Seen) -> None:
+    logs = LogThread()
+    waits = threading.Event()
+
+    def say() -> None:
+        waits.wait()
+
+    def ship(msg: str) -> None:
+        logs._put(say)
+        threading.Thread(target=waits.wait, name="singleton-log").start()  # the body's own, whatever its name
+
+    seen.watch(ship)
+    with seen.witness.invocation("one", "ship", "x", {}):
+        ship("x")
+    waits.set()
+    logs.close(5)
+    assert seen.records[-1][1]["left_running"] == ["thread singleton-log"]
+
+
+def test_a_thread_of_a_body_is_the_bodys_though_it_runs_a_function_of_asyncio(seen: Seen) -> None:
+    goes_on = threading.Event()
+
+    async def work() -> None:
+        goes_on.wait()
+
+    def ship(msg: str) -> None:
+        threading.Thread(target=asyncio.run, args=(work(),), name="mine").start()
+
+    seen.watch(ship)
+    with seen.witness.invocation("one", "ship", "x", {}):
+        ship("x")
+    goes_on.set()
+    assert seen.records[-1][1]["left_running"] == ["thread mine"]
+
+
+@pytest.mark.process
+def test_a_process_that_a_body_leaves_running_is_told_and_one_that_has_ended_is_not(seen: Seen) -> None:
+    left = []
+
+    async def ship(msg: str) -> None:
+        ended = await asyncio.create_subprocess_exec("cat", stdin=subprocess.PIPE)
+        await ended.communicate(b"")
+        left.append(await asyncio.create_subprocess_exec("cat", stdin=subprocess.PIPE))
+
+    def bill(msg: str) -> None:
+        subprocess.run(["cat"], input=b"", check=True)
+
+    seen.watch(ship, bill)
+
+    async def host() -> None:
+        with seen.witness.invocation("one", "ship", "x", {}):
+            await ship("x")
+        await left[0].communicate(b"")
+        assert seen.witness.leftovers.of("one") == []
+        with seen.witness.invocation("two", "bill", "x", {}):
+            bill("x")
+
+    run(seen, host)
+    told = [fields.get("left_running") for event, fields in seen.records if event == "body_left"]
+    assert told == [["process cat"], None]
+
+
 def test_two_functions_with_one_body_are_told_apart_by_their_invocations(seen: Seen) -> None:
     def body(msg: str) -> None: ...
 
@@ -201,7 +265,6 @@ def test_a_guarded_helper_is_seen_inside_its_caller_which_is_followed_on_after_i
         with ThreadPoolExecutor(1) as pool:
             pool.submit(contextvars.copy_context().run, audit, "in a thread of the body's").result()
         threading.Thread(target=waits.wait, name="left").start()
-        threading.Thread(target=waits.wait, name="singleton-locks").start()  # the library's own, which it keeps
 
     seen.watch(ship)
     seen.witness.watch_all([("audit", audit)])
