@@ -14,7 +14,15 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.exclusion import EARLY
-from simulator.checks.excuses import ASKED, behind_failure, is_long, leased_until, troubled_since
+from simulator.checks.excuses import (
+    ASKED,
+    behind_failure,
+    ended_at,
+    is_long,
+    leased_until,
+    sections_of,
+    troubled_since,
+)
 from simulator.checks.failover import SLACK
 from simulator.checks.findings import Finding, by_function, count, note, violation
 from simulator.checks.losses import is_full
@@ -74,7 +82,6 @@ def _successes(history: History) -> Iterator[Finding]:
         or refusal.reason == history.function(refusal.function).when_full == "defer"
         or history.function(refusal.function).on_contention not in {"wait", "raise"}
     }
-    lost = {(section.host, section.owner) for section in history.sections if section.ending == "lost"}
     empty, failed, without, other, hidden = (Counter[str]() for _ in range(5))
     for call, ran in _tries(history):
         where, function = (call.host, call.id), history.function(call.function)
@@ -86,7 +93,8 @@ def _successes(history: History) -> Iterator[Finding]:
         if not function.decorated:
             empty[call.function] += not ran and where not in dropped
             failed[call.function] += badly
-        without[call.function] += where in lost and where not in history.struck and call.ending == "ok"
+        lost = any(each.ending == "lost" and each.owner == call.id for each in sections_of(history, call))
+        without[call.function] += lost and where not in history.struck and call.ending == "ok"
     yield from _calls(empty, "succeeded without its body, and was neither skipped nor put back")
     yield from _calls(failed, "succeeded although its body had failed")
     for name, number in sorted((+hidden).items()):
@@ -142,12 +150,12 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
     A body may raise an error of a lock, for example of another lock, while its own lock is not lost.
     """
     own = call.blames in {"ScopeError", "ConfigurationError"}
+    told = [each for each in sections_of(history, call) if each.told is not None]
     if any(body.error == call.blames for body in ran):
-        own |= not any(each.told and (each.host, each.owner) == (call.host, call.id) for each in history.sections)
-    for each in history.sections:
+        own |= not any(each.owner == call.id for each in told)
+    for each in told:
         most = history.function(each.function).max_hold
-        if most is not None and each.told is not None and (each.host, each.owner) == (call.host, call.id):
-            own |= call.blames == "LockLost" and each.told - each.start > most - EARLY
+        own |= most is not None and call.blames == "LockLost" and (each.told or 0.0) - each.start > most - EARLY
     operated = not history.faults and any(call.start <= t <= call.end for t, _ in history.operated)
     ended = call.blames == "LockClosed" and history.exits.get(call.host, math.inf) - call.end <= _ENDING
     since = troubled_since(history, call) if call.blames == "StorageUnavailable" else call.start
@@ -159,7 +167,7 @@ def _slept(history: History, call: Invocation, since: float) -> bool:
     """Tell whether the host of the call stood still; to lose a lock, a host must stand still for long enough."""
     if not history.paused(call.host, since, call.end):
         return False
-    told = [each for each in history.sections if (each.host, each.owner) == (call.host, call.id) and each.told]
+    told = [each for each in sections_of(history, call) if each.told]
     if history.rough or call.blames != "LockLost" or not told:
         return True
     return any(is_long(history, each, each.told or each.end) for each in told)
@@ -205,16 +213,18 @@ def judge_accounts(history: History) -> Iterator[Finding]:
 def taken(history: History) -> dict[str, list[TakenSpan]]:
     """Return when each lock was held, or may have been held, in order.
 
-    A lock may be held for one more lease if its holder died or stood still, and after an abandoned attempt.
+    A lock may be held for one more lease if its holder died or stood still, and after an abandoned attempt. A holder
+    that dies while it keeps the lock for ``at_least`` seconds leaves it leased for as long.
     """
     spans: dict[str, list[TakenSpan]] = defaultdict(list)
     for got in history.acquisitions:
         lease = history.function(got.function).lease_in(got.mode)
-        lapses = got.ending != "ok" or history.paused(got.host, got.t, got.until)
         # A candidate for the listener refuses until its next attempt, and notices only there that no listener runs.
         known = history.function(got.function).poll_in(got.mode) + SLACK if got.mode == "listener" else 0
         least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
-        until = max(got.until, least) + (lease if lapses else 0)
+        until = min(max(got.until, least), max(got.until, ended_at(history, got)))
+        lapses = got.ending != "ok" or until < least or history.paused(got.host, got.t, until)
+        until += lease if lapses else 0
         until = max(until, leased_until(history, got, got.t, got.until + ASKED))
         spans[got.lock].append((got.t, until + known, got.blob))
     for wait in history.waits:

@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from simulator.faults.effects import effects_of
-from simulator.history.deeds import semaphore_of
+from simulator.history.deeds import outside, semaphore_of
 from simulator.history.facts import Acquisition, Section, Wait
 from simulator.history.outages import covered
 
@@ -254,6 +254,13 @@ def _was_held(history: History, fault: Strike, host: str) -> Iterator[bool]:
         yield not (stale or history.paused(got.host, got.t, fault.start))
 
 
+def ended_at(history: History, holder: Acquisition) -> float:
+    """Return when the process of a holder ended after the holder had acquired its lock; infinity: it did not."""
+    ends = [history.exits.get(holder.host, math.inf), history.deaths.get(holder.host, math.inf)]
+    ends += [each.t for each in history.worker_ends if (each.host, each.worker) == (holder.host, holder.worker or 1)]
+    return min((t for t in ends if t >= holder.t), default=math.inf)
+
+
 _TRY_ONCE: Final = 10.0
 """Seconds for which a single attempt asks a storage that fails (docs/guarantees.md)."""
 _PATIENCE: Final = 60.0
@@ -284,20 +291,35 @@ def behind_loss(history: History, section: Section) -> list[Strike]:
 
 def behind_failure(history: History, call: Invocation) -> list[Strike]:
     """Return the faults by which an invocation failed with an error of the lock."""
-    if call.blames == "LockLost":
-        mine = [each for each in history.sections if (each.host, each.owner) == (call.host, call.id)]
-        return [fault for section in mine for fault in behind_loss(history, section)]
-    if call.blames != "StorageUnavailable":
-        return []
+    mine = sections_of(history, call)
+    lost = [fault for section in mine for fault in behind_loss(history, section)]
+    if call.blames == "LockLost" or lost:
+        return lost
+    if call.blames != "StorageUnavailable":  # the storage refuses what is asked under a lease that is broken
+        return [fault for section in mine for fault in exposing(history, section, min(section.end, call.end))]
     refused = [each for each in history.refusals if (each.host, each.owner) == (call.host, call.id)]
     if any(refusal.reason == "defer" for refusal in refused):
         # Then its message was to be put back. A request of that is not repeated if nobody knows what became of it.
         return hindering(history, call.host, refused[-1].t, call.end)
     if is_candidates(history, call):
         return hindering(history, call.host, troubled_since(history, call), call.end)
-    faults = hindering(history, call.host, call.start, call.end)
-    silent = covered([span(fault) for fault in faults], call.start, call.end)
-    return faults if silent >= _patience(history, call) - SPARE else []
+    wait = max((each for each in history.waits if is_of(call, each)), key=lambda each: each.start, default=None)
+    if wait is not None and call.end >= _times_out(history, wait, call):
+        return hindering(history, call.host, call.end - CALL, call.end)  # the last answer decides
+    waits = history.function(call.function).on_contention == "wait"  # with all that wait in its process
+    since, patience = (call.end - _PATIENCE, _PATIENCE) if waits else (call.start, _TRY_ONCE)
+    silent = hindered(history, call.host, since, call.end)
+    return hindering(history, call.host, since, call.end) if silent >= patience - SPARE else []
+
+
+def is_of(call: Invocation, deed: Section | Wait) -> bool:
+    """Tell whether a deed belongs to a try of an invocation: it began within the try, under whatever guard."""
+    return (deed.host, outside(deed.owner)) == (call.host, call.id) and call.start <= deed.start <= call.end
+
+
+def sections_of(history: History, call: Invocation) -> list[Section]:
+    """Return the sections of a try of an invocation."""
+    return [each for each in history.sections if is_of(call, each)]
 
 
 def is_candidates(history: History, call: Invocation) -> bool:
@@ -318,12 +340,11 @@ def troubled_since(history: History, call: Invocation) -> float:
     return call.start - history.function(call.function).recovery - _TRY_ONCE - ASKED
 
 
-def _patience(history: History, call: Invocation) -> float:
-    """Return how long an invocation asks a storage that gives no usable answer."""
-    function = history.function(call.function)
-    if function.on_contention != "wait":
-        return _TRY_ONCE
-    return min(_PATIENCE, max(function.gives_up_after, _TRY_ONCE))
+def _times_out(history: History, wait: Wait, call: Invocation) -> float:
+    """Return from when on its time-out may have ended the wait of an invocation; infinity: it has none."""
+    function = history.function(wait.function)
+    timeout = math.inf if function.on_contention == "custom" else function.timeout or math.inf
+    return min(wait.start + max(timeout - SPARE, timeout / 2), call.start + function.cut_after - SPARE)
 
 
 def behind_return(history: History, message: Message, call: Invocation) -> list[Strike]:

@@ -337,7 +337,7 @@ def _queues(history: History, healed: float) -> Iterator[Finding]:
 
 def _alive(history: History) -> list[str]:
     """Return the hosts that worked until the run was over."""
-    gone = history.deaths | {host for host, _ in history.crashes} | {host for host, _ in history.errors}
+    gone = history.deaths.keys() | {host for host, _ in history.crashes} | {host for host, _ in history.errors}
     paused = {pause.host for pause in history.pauses if pause.end == math.inf}
     return [host for host in sorted(history.ready) if host not in gone | paused]
 

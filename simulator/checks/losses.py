@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses import hindering
+from simulator.checks.excuses import ended_at, hindering
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 
 if TYPE_CHECKING:
@@ -144,10 +144,8 @@ def _kept_at_least(history: History) -> Iterator[Finding]:
 
 def _gone(history: History, holder: Acquisition, until: float) -> bool:
     """Tell whether a holder may have lost the kept lock: with its process or host, or by the host's standstill."""
-    ends = [history.exits.get(holder.host, math.inf)]
-    ends += [each.t for each in history.worker_ends if each.host == holder.host]
-    ended = holder.host in history.deaths or min(ends) <= until
     operated = any(lock == holder.lock and holder.t <= t <= until for t, lock in history.operated)
+    ended = ended_at(history, holder) <= until
     return ended or operated or holder.ending == "lost" or history.paused(holder.host, holder.t, until)
 
 

@@ -286,7 +286,7 @@ class History:
     witnessed: bool = False  # whether the hosts saw bodies themselves
     hosts: dict[str, int] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
-    deaths: set[str] = field(default_factory=set)  # hosts that were killed or crashed
+    deaths: dict[str, float] = field(default_factory=dict)  # when a host was killed or crashed
     crashes: list[tuple[str, str]] = field(default_factory=list)
     exits: dict[str, float] = field(default_factory=dict)  # when a host ended after it was told to end
     errors: list[tuple[str, str]] = field(default_factory=list)

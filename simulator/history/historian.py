@@ -385,7 +385,7 @@ class Historian:
                     body.told, body.why = record.t, record.text("reason")
 
     def _bury(self, record: Record, ending: Ending) -> None:
-        self.history.deaths.add(record.host)
+        self.history.deaths[record.host] = record.t
         self._end_all(record, ending)
 
     def _end_all(self, record: Record, ending: Ending) -> None:

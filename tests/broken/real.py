@@ -27,6 +27,10 @@ _OPTIONS: Final = {
     "many": "",
     "layouts": "--same-app --kill 1",
     "retries": "--same-app",
+    "keeps": "--kill 2 --duration 20",
+    "hurried": "--faults error,throttle,partition --duration 30",
+    "again": "--pause 2 --duration 25",
+    "states": "--faults break --fault-every 2 --duration 25",
     "patient": "--pause 1",
     "stubborn": "--pause 1",
 }
