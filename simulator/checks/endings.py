@@ -56,7 +56,7 @@ def _never_refused(history: History) -> Iterator[Finding]:
     """Contention fails no caller that skips or answers, and none that waits for ever; a listener may be elsewhere."""
     failed = Counter[str]()
     stood_by = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.mode == "listener"}
-    for call, ran in _tries(history):
+    for call, ran in tries(history):
         function = history.function(call.function)
         stands_by = function.mode == "listener" and history.rough  # another receiver may have its message by now
         refused = call.blames == "LockNotAcquired" and (call.host, call.id) not in stood_by and not stands_by
@@ -83,7 +83,7 @@ def _successes(history: History) -> Iterator[Finding]:
         or history.function(refusal.function).on_contention not in {"wait", "raise"}
     }
     empty, failed, without, other, hidden = (Counter[str]() for _ in range(5))
-    for call, ran in _tries(history):
+    for call, ran in tries(history):
         where, function = (call.host, call.id), history.function(call.function)
         other[call.function] += call.replaced and function.guarded and not function.decorated
         if call.ending not in {"ok", "deferred"} or not function.guarded:
@@ -111,7 +111,7 @@ def _errors(history: History) -> Iterator[Finding]:
     refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
     asked = {(wait.host, wait.owner) for wait in history.waits}
     well, other, early, alone = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    for call, ran in _tries(history):
+    for call, ran in tries(history):
         where, function = (call.host, call.id), history.function(call.function)
         if not (call.ending == "error" and call.raised and function.guarded) or function.decorated:
             continue
@@ -135,7 +135,7 @@ def _failures(history: History) -> Iterator[Finding]:
     """The lock fails no invocation, unless something was done to it."""
     failed = Counter(
         (call.function, call.blames)
-        for call, ran in _tries(history)
+        for call, ran in tries(history)
         if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call, ran)
     )
     for (function, name), number in sorted(failed.items()):
@@ -173,7 +173,7 @@ def _slept(history: History, call: Invocation, since: float) -> bool:
     return any(is_long(history, each, each.told or each.end) for each in told)
 
 
-def _tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
+def tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
     """Yield the tries of every invocation, with the bodies of a try."""
     bodies: dict[tuple[str, str, int], list[Sight]] = defaultdict(list)
     for sight in history.sights:

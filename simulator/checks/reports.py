@@ -115,6 +115,10 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
             "Each later holder of a lock has a greater token.",
             {"fencing tokens": len(issued), "locks": len({got.lock for got in issued})},
         ),
+        "kept": (
+            "What a holder keeps is what the next one reads: hold.state, results of once.",
+            {"uses of hold.state and once": sum(each.of in {"hold.state", "once"} for each in history.uses)},
+        ),
         "failovers": ("The locks of a killed host are taken over in time.", kills),
         "messages": ("No message is lost, and none is stuck.", messages),
         "copies": ("A message that is put back goes on as one copy with the same text.", messages),

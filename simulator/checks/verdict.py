@@ -43,6 +43,7 @@ from simulator.checks.failover import (
     measure_failovers,
 )
 from simulator.checks.http_callers import Requests, check_requests
+from simulator.checks.kept_values import accesses, judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
@@ -93,6 +94,7 @@ class FunctionResult:
     exercised: bool
     how: ExerciseLevel
     why: str
+    once: bool = False  # whether `@once` keeps its results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,7 @@ def judge(records: Sequence[Record]) -> Verdict:
     messages, of_messages = check_messages(history)
     requests, of_requests = check_requests(history)
     exercised = count_exercised(history)
+    kept = accesses(history)
     checks = report_checks(
         history,
         {
@@ -201,6 +204,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "losses": judge_losses(history) if locked else (),
             "endings": judge_endings(history) if locked else (),
             "tokens": judge_tokens(tokens),
+            "kept": judge_kept(history, kept),
             "failovers": judge_failovers(history, failovers),
             "messages": of_messages,
             "copies": judge_copies(history),
@@ -219,7 +223,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         reasons=reasons,
         violations=violations,
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
-        untried=tuple(untried(history, exercised)),
+        untried=(*untried(history, exercised), *unjudged(history, kept)),
         exercised=exercised,
         sections=len(history.bodies),
         locks=len({section.lock for section in history.sections}),
@@ -286,6 +290,7 @@ def _functions(history: History) -> Iterator[FunctionResult]:
             exercised=how != "not exercised",
             how=how,
             why=why,
+            once=function.once,
         )
 
 

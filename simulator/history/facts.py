@@ -17,6 +17,7 @@ from simulator.history.outages import Traffic, covered
 
 if TYPE_CHECKING:
     from simulator.history.outages import PauseSpan, Standstill, Strike
+    from simulator.history.pattern_uses import PatternUse
 
 
 Mode = Literal["function", "listener"]
@@ -61,6 +62,7 @@ class Function:
     decorated: bool = False
     declared: tuple[str, ...] = ()  # the names of its guards, if the worker calls the function by another name
     once: bool = False  # whether `@once` may answer in place of its body
+    keep: float = math.inf  # seconds for which `@once` keeps a result
 
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
@@ -187,8 +189,19 @@ class Invocation:
     raised: str = ""  # the class of what the function raised, its guard included
     keys: dict[Mode, str | None] = field(default_factory=dict)
     operation: str = ""  # equal for two calls of which `@once` must run one; empty: there is none, or not known
+    answer: str | None = None  # the digest of what `@once` answered; None: nothing, or not known
     replaced: bool = False  # its function returned something different from its body
     settled: bool = False  # its host has told what happened to its message afterwards
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """A message of an inbox, as a handler got it."""
+
+    inbox: str
+    key: str
+    id: str
+    digest: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,6 +228,8 @@ class Sight:
     can_be_asked: bool = False  # whether the body is a coroutine in a task, so that its host sees a request to end it
     saw_loss: bool | None = None
     """Whether the body could see at its end that the hold was lost; None if it could see no hold."""
+    digest: str | None = None  # of its result, if `@once` keeps the result
+    item: InboxItem | None = None  # the message of an inbox that it handles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +316,7 @@ class History:
     losses: Counter[str] = field(default_factory=Counter)  # by their reasons
     invocations: list[Invocation] = field(default_factory=list)
     sights: list[Sight] = field(default_factory=list)
+    uses: list[PatternUse] = field(default_factory=list)
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     pauses: list[PauseSpan] = field(default_factory=list)

@@ -30,6 +30,7 @@ from simulator.history.facts import (
     Drain,
     Ending,
     History,
+    InboxItem,
     Invocation,
     Kill,
     Message,
@@ -41,9 +42,12 @@ from simulator.history.facts import (
 )
 from simulator.history.journal import Record, in_order
 from simulator.history.outages import PauseSpan, standstill
+from simulator.history.pattern_uses import answer, use_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from simulator.history.pattern_uses import PatternUse
 
 
 _GRANTED: Final = frozenset({200, 201})
@@ -115,12 +119,14 @@ class Historian:
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
         self._leases = Leases()
+        self._uses: dict[tuple[str, int, str], PatternUse] = {}
 
     def take(self, record: Record) -> None:
         """Take the next record. Events that mean nothing to the checks are skipped."""
         self.history.end = record.t
         self.history.traffic.take(record)
-        for part in (self._take_call, self._take_message, self._take_host, self._take_run, self._take_strike):
+        takers = (self._take_call, self._take_message, self._take_host, self._take_run, self._take_strike)
+        for part in (*takers, self._take_use):
             part(record)
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
@@ -262,6 +268,7 @@ class Historian:
                     sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
                     sight.error, sight.saw_loss = record.text("error"), record.get("lost")
                     sight.left_running = tuple(record.get("left_running") or ())
+                    sight.digest = record.get("digest")
             case "invocation_started":
                 told: dict[str, Any] = {name: record.text(name) for name in ("function", "message", "request")}
                 call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, **told)
@@ -284,6 +291,23 @@ class Historian:
                     keys = dict(record.get("keys") or {})
                     call.operation = keys.pop("once", "")
                     call.keys = keys
+
+    def _take_use(self, record: Record) -> None:
+        worker = int(record.get("worker") or 0)
+        number = (record.host, worker, record.text("number"))
+        match record.event:
+            case "pattern_asked":
+                lock = record.text("name")
+                mine = (got for key, got in self.held.items() if key[:2] == (record.host, lock))
+                hold = next((got for got in mine if got.worker == worker), None)
+                caller = next((call.function for call in self._called(record)), "")
+                self._uses[number] = use_of(record, hold, caller)
+                self.history.uses.append(self._uses[number])
+            case "pattern_answered" if number in self._uses:
+                answer(self._uses.pop(number), record)
+            case "once_answered":
+                for call in self._called(record):
+                    call.answer = record.text("digest")
 
     def _called(self, record: Record) -> Iterable[Invocation]:
         return self._calls.get((record.host, "", record.text("invocation")), ())
@@ -308,6 +332,8 @@ class Historian:
         sight.can_be_asked = bool(record.get("can_be_asked"))
         sight.sees = False if record.get("blind") else True if "token" in record.fields else None
         sight.token = record.get("token")
+        if item := record.get("item"):
+            sight.item = InboxItem(**item)
         self.history.sights.append(sight)
         self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
 

@@ -44,7 +44,7 @@ def expected_keys(plan: Plan, cause: object, settings: Mapping[str, str], host_i
         key = expected_key(declared, delivered, settings)
         if not isinstance(key, CantTell):
             keys[declared.mode] = key if isinstance(key, str) else None
-    if plan.guarded and plan.once is not None and isinstance(operation := _operation(plan, delivered, settings), str):
+    if plan.once is not None and isinstance(operation := _operation(plan, delivered, settings), str):
         keys["once"] = operation
     return keys
 

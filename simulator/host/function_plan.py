@@ -22,6 +22,7 @@ from singleton.functions.guard import ONCE_MARK
 from singleton.functions.message_deferral import JITTER
 from singleton.functions.triggers import ORDERED_MARK
 from singleton.layouts.layout import Layout
+from singleton.scopes.template import ScopeTemplate
 from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Plan:
         """Return what the journal tells of the function."""
         told = self._trigger()
         guard = self._guard()
+        told |= {"once": self.once is not None, "keep": getattr(self.once, "keep", None)}
         if guard is None:
             return {**told, "guarded": False}
         names = [each.function for each in self.guards]
@@ -85,12 +87,13 @@ class Plan:
             "lock_level": guard.pop("level"),
             **guard,
             "declared": names,
-            "once": self.once is not None,
         }
 
     def described(self) -> dict[str, Any]:
         """Return what ``--describe`` tells of the function."""
-        return {**self._trigger(), "guard": self._guard()}
+        key = getattr(getattr(self.once, "key", None), "given", None)
+        told = {**self._trigger(), "guard": self._guard()}
+        return {**told, "once": _paths_of(key)} if isinstance(key, str) else told
 
     def _trigger(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -165,6 +168,13 @@ def guard_facts(guard: Guard | None, declared: Declaration | None) -> dict[str, 
         "merges": type(guard.layout) is not Layout,
         "away": guard.options.defer_delay * (1 + JITTER),
     }
+
+
+def _paths_of(key: str) -> list[str]:
+    """Return the dotted paths of the properties in a key of ``@once``: a property's path, or a template."""
+    if "{" in key or "%" in key:
+        return [*ScopeTemplate(key, named="key", needs_values=True).paths]
+    return [key.replace(":", ".")]
 
 
 def _declared_queue(trigger: Parameter) -> str:

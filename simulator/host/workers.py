@@ -33,6 +33,7 @@ from simulator.host.triggers.outputs import Outputs
 from simulator.host.triggers.queue import QueueMessage
 from simulator.host.web.site import HttpRequest, answered, http_input, request_names
 from simulator.host.worker import Worker, WorkerAnswer, WorkerCall, describe
+from simulator.witness.pattern_tap import tap_patterns
 from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
@@ -77,6 +78,8 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
         write(event, worker=number, **fields)
 
     tap_leases(seen, Connections)
+    witness = Witness(seen, current_hold)
+    tap_patterns(seen, witness)
     try:
         prepared = prepare_app(config)
     except HostError as error:
@@ -91,7 +94,6 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
         write("function", **plan.to_json(), limit=prepared.time_limit)
     for facts in inner_records(prepared.plans):
         write("guard", **facts)
-    witness = Witness(seen, current_hold)
     witness.watch_all(users_functions(prepared.plans))
     worker = Worker(os.environ, witness)
     answering = _Answering(prepared, worker, connection, write, config.lock_host_id)
@@ -120,7 +122,7 @@ class _Answering:
     def _start(self, call: WorkerCall) -> None:
         plan = self._plans[call.function]
         function = plan.function
-        if plan.guarded:
+        if plan.guarded or plan.once:
             keys = expected_keys(plan, call.cause, os.environ, self._host_id)
             self._write("expected", invocation=call.invocation, keys=keys, blobs=expected_blobs(plan, keys))
         self._worker.submit(

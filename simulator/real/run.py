@@ -248,6 +248,7 @@ class _Course:
             aimed=not scenario.struck,
             faults=scenario.kinds(),
             fault_every=scenario.fault_every,
+            fresh=self._azurite is not None,  # the storage has nothing of earlier runs
         )
         if wiring is not None:
             plan = scenario.nemesis()

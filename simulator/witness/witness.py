@@ -34,6 +34,10 @@ from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from simulator.history.journal import PANIC
+from simulator.history.value_digest import digest
+from singleton.functions.guard import ONCE_MARK
+from singleton.functions.triggers import ORDERED_MARK
+from singleton.patterns.ordered.visit import InboxMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -381,6 +385,8 @@ class Witness:
         self._runs: dict[object, tuple[str, str, str, str]] = {}
         self._strays = itertools.count(1)
         self._turn = threading.Lock()
+        self._once: set[str] = set()
+        self._inboxes: dict[CodeType, str] = {}
 
     def watch(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         """Watch the innermost function of each from now on. The keys are the functions' names in the host."""
@@ -393,7 +399,19 @@ class Witness:
             if isinstance(innermost, FunctionType):
                 if innermost not in self._watched:
                     self._watched[innermost] = watch(innermost, self)
-                self._names.setdefault(self._watched[innermost], []).append(name)
+                code = self._watched[innermost]
+                self._names.setdefault(code, []).append(name)
+                if (inbox := getattr(function, ORDERED_MARK, None)) is not None:
+                    self._inboxes[code] = inbox.name
+            if hasattr(function, ONCE_MARK):
+                self._once.add(name)
+
+    def watch_handler(self, handler: Callable[..., Any], inbox: str) -> None:
+        """Watch a function that handles messages of an inbox outside of the functions of the host."""
+        function = inspect.unwrap(getattr(handler, "__func__", handler))
+        if isinstance(function, FunctionType) and function not in self._watched:
+            self.watch_all([(function.__name__, function)])
+            self._inboxes[self._watched[function]] = inbox
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Follow what runs on a loop: the tasks that bodies start, requests to end, and times when none is possible."""
@@ -429,6 +447,10 @@ class Witness:
         told = {**called.told} if called else {}
         if code.co_flags & inspect.CO_COROUTINE and can_be_asked():
             told["can_be_asked"] = True
+        for message in arguments.values():
+            if isinstance(message, InboxMessage):
+                item = {"key": message.key, "id": message.id, "digest": digest(message.body)}
+                told["item"] = {"inbox": self._inboxes.get(code, ""), **item}
         self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())
 
     def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
@@ -441,6 +463,8 @@ class Witness:
         told: dict[str, object] = {"function": function, "invocation": invocation, **self._seen()}
         if error is not None:
             told["error"] = _name_of(error)
+        elif function in self._once:
+            told["digest"] = digest(value)
         # What a body inside another one leaves running may be its own task or thread: the outer body tells of the rest.
         if not around and (still := self.leftovers.of(invocation)):
             told["left_running"] = still
@@ -467,6 +491,8 @@ class Witness:
         """
         called = self._called.get(invocation)
         gave = called.gave if called else None
+        if called and called.function in self._once:
+            self._write("once_answered", invocation=invocation, digest=digest(result))
         if gave is not None and gave is not result and not isinstance(gave, Iterator):
             self._write("result_replaced", invocation=invocation)
 

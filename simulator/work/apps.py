@@ -41,6 +41,7 @@ class AppFunction:
         scope: its guard's property path, or None.
         paths: the dotted paths of its guard's scope id.
         declared: its guard and its schedule, as JSON.
+        once: the dotted paths of the key of its `@once`.
     """
 
     name: str
@@ -61,6 +62,7 @@ class AppFunction:
     scope: str | None = None
     paths: tuple[str, ...] = ()
     declared: str = ""
+    once: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", self.source or self.queue)
@@ -210,5 +212,6 @@ def _function(raw: Mapping[str, Any]) -> AppFunction:
             "scope": guard.get("scope"),
             "paths": tuple(guard.get("paths", ())),
             "declared": json.dumps([guard, raw.get("schedule")], sort_keys=True),
+            "once": tuple(raw.get("once", ())),
         }
     )

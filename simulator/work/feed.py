@@ -120,7 +120,8 @@ class Feeder:
 
 def make_body(functions: Sequence[AppFunction], key: str, number: int) -> str:
     """Make a body from which each of these functions can take its scope; the scope's value is `key`."""
-    return body_with(((function.scope, function.paths) for function in functions), key, number)
+    once = [path for function in functions for path in function.once]
+    return body_with(((function.scope, function.paths) for function in functions), key, number, once)
 
 
 def _larger(body: str) -> str:
@@ -156,7 +157,9 @@ def _can_be_made(app: App, source: str) -> bool:
 
 def _keys(app: App, source: str) -> tuple[str, ...]:
     """Return the keys of a source: only one if all messages want the same lock anyway."""
-    one_lock = all(function.guarded and not (function.scope or function.paths) for function in app.of(source))
+    one_lock = all(
+        function.guarded and not (function.scope or function.paths or function.once) for function in app.of(source)
+    )
     return KEYS[:1] if one_lock else KEYS
 
 

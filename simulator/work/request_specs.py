@@ -37,8 +37,22 @@ _KNOWN: Final = frozenset(
 )
 
 
-def body_with(scopes: Iterable[tuple[str | None, Sequence[str]]], key: str, number: int) -> str:
-    """Make a body with the value ``key`` at these paths: ``scope``, and the dotted paths of a ``scope_id``."""
+_REPEATS: Final = 12
+"""Messages of one source after which the operations of `@once` are others: each is repeated a few times."""
+
+
+def operation_of(key: str, number: int) -> str:
+    """Return the idempotency key of a made message."""
+    return f"{key}-{number // _REPEATS}"
+
+
+def body_with(
+    scopes: Iterable[tuple[str | None, Sequence[str]]], key: str, number: int, once: Iterable[str] = ()
+) -> str:
+    """Make a body with the value ``key`` at these paths: ``scope``, and the dotted paths of a ``scope_id``.
+
+    ``once``: the dotted paths of the keys of `@once`, with a value that changes now and then.
+    """
     body: dict[str, Any] = {}
     for scope, paths in scopes:
         if scope:
@@ -49,6 +63,8 @@ def body_with(scopes: Iterable[tuple[str | None, Sequence[str]]], key: str, numb
                 return key  # the lock's name is the body itself
             if first.lower() not in _KNOWN:
                 _put(body, [first, *rest], key)
+    for path in once:
+        _put(body, path.split("."), operation_of(key, number))
     if not body:
         body["Id"] = key
     if "number" not in {name.lower() for name in body}:
@@ -106,25 +122,30 @@ def make_request(function: AppFunction, key: str, number: int) -> RequestSpec | 
     query: dict[str, str] = {}
     headers = {"Content-Type": "application/json"}
     in_body: list[str] = []
-    for path in function.paths:
+    once_in_body: list[str] = []
+    operation = operation_of(key, number)
+    for path, value, inside in (
+        *((path, key, in_body) for path in function.paths),
+        *((path, operation, once_in_body) for path in function.once),
+    ):
         first, _, rest = path.partition(".")
         if first.casefold() == "query" and rest:
-            query[rest] = key
+            query.setdefault(rest, value)
         elif first.casefold() == "headers" and rest:
-            headers[rest] = key
+            headers.setdefault(rest, value)
         elif first.casefold() not in known:
             if method in _WITH_BODY or rest:
-                in_body.append(path)
+                inside.append(path)
             else:
-                query[first] = key
-    body = body_with([(function.scope, tuple(in_body))], key, number)
+                query.setdefault(first, value)
+    body = body_with([(function.scope, tuple(in_body))], key, number, once_in_body)
     return RequestSpec(
         function=function.name,
         method=method,
         path=_path(function, route, {name: value for name, value in values.items() if value is not None}),
         query=query,
         headers=headers,
-        body=body if method in _WITH_BODY or function.scope or in_body else "",
+        body=body if method in _WITH_BODY or function.scope or in_body or once_in_body else "",
     )
 
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from tests.broken import wrong_answers, wrong_bodies, wrong_holds, wrong_names, wrong_options, wrong_turns
+from tests.broken import (
+    wrong_answers,
+    wrong_bodies,
+    wrong_holds,
+    wrong_keeping,
+    wrong_names,
+    wrong_options,
+    wrong_turns,
+)
 from tests.broken.breaking import BROKEN
 
-_KINDS = (wrong_names, wrong_bodies, wrong_holds, wrong_answers, wrong_turns, wrong_options)
+_KINDS = (wrong_names, wrong_bodies, wrong_holds, wrong_answers, wrong_turns, wrong_options, wrong_keeping)
 
 __all__ = ["BROKEN"]

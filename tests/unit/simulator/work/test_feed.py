@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from simulator.work.apps import App, AppFunction
 from simulator.work.feed import UNDER_WAY, Feeder, make_body
 from simulator.work.own import Outgoing, read_messages
-from simulator.work.request_specs import KEYS
+from simulator.work.request_specs import KEYS, make_request
 from simulator.work.scenario import ScenarioError
 from singleton.scopes.template import ScopeTemplate, value_at
 
@@ -243,3 +243,21 @@ def test_nothing_is_made_up_for_the_queue_of_an_inbox() -> None:
     feeder = Feeder(app(orders(None, "bells", ordered=True), orders()), seed=3, duration=20)
     assert {message.queue for _, message in play(feeder, 10)} == {"orders"}
     assert Feeder(app(orders(None, "bells", ordered=True)), seed=3, duration=20).finished(0)
+
+
+def test_the_key_of_once_changes_now_and_then_so_that_operations_are_repeated_and_new_ones_begin() -> None:
+    charges = AppFunction(name="charge", trigger="queue", queue="charges", once=("Order.Id",))
+    keys = [
+        json.loads(message.body)["Order"]["Id"] for _, message in play(Feeder(app(charges), seed=1, duration=20), 20)
+    ]
+    assert len(keys) > 2 * len(set(keys)) > 4 * len(KEYS)
+
+
+def test_a_request_has_the_key_of_once_where_its_template_looks_for_it() -> None:
+    pay = AppFunction(
+        name="pay", trigger="http", route="pay", methods=("POST",), once=("headers.Idempotency-Key", "Order.Id")
+    )
+    request = make_request(pay, "alpha", 25)
+    assert request is not None
+    assert request.headers["Idempotency-Key"] == "alpha-2"
+    assert json.loads(request.body)["Order"] == {"Id": "alpha-2"}

@@ -1,0 +1,212 @@
+"""What a holder keeps is what the next one reads: ``hold.state``, and the results of ``once``.
+
+Each place of what is kept is a register. A read returns what the last write before it wrote, or what a write beside it
+writes. Whether a write without an answer happened nobody knows, until somebody reads: then both values are allowed.
+
+A body of ``@once`` that begins has read that its operation is not done. A success with a body has written the result
+of the body; a success without a body has read that result. So a second body after a kept result is a read of nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from simulator.checks.endings import tries
+from simulator.checks.findings import Finding, count, label, note, violation
+from simulator.history.deeds import outside
+from simulator.history.value_digest import NOTHING, UNREADABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from simulator.history.facts import History, Invocation, Sight
+
+_STOOD: Final = 0.5
+"""Seconds for which a host must stand still for its look at what is kept to count as old."""
+_ROUNDED: Final = 1.0
+"""Seconds by which the service's clock may end a result sooner."""
+Register: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """A read or a write of what is kept.
+
+    ``values``: the digests that were read, of which one is true, or the digest that was written. ``sure``: it is known
+    to have happened. ``whose``: host and invocation.
+    """
+
+    writes: bool
+    values: frozenset[str]
+    start: float
+    end: float
+    host: str
+    whose: str
+    function: str = ""
+    sure: bool = True
+    keep: float = math.inf
+
+    @property
+    def value(self) -> str:
+        """The digest that was written."""
+        return next(iter(self.values))
+
+
+def accesses(history: History) -> dict[Register, list[Access]]:
+    """Return the reads and writes of each place, in order."""
+    found: dict[Register, list[Access]] = defaultdict(list)
+    for use in history.uses:
+        if use.of not in {"hold.state", "once"} or (use.what == "read" and not use.ok):
+            continue
+        values = {use.digest, NOTHING} if use.default == use.digest else {use.digest}
+        reads_nothing = use.of == "once" and use.what == "read" and use.digest == NOTHING
+        access = Access(
+            writes=use.what == "write",
+            values=frozenset(values),
+            # Under the lock, and after the look: unless the host stood still in between.
+            start=_looked(history, use.host, use.start, use.end) if reads_nothing else use.start,
+            end=use.end,
+            host=use.host,
+            whose=use.invocation or f"{use.host} {use.start}",
+            function=use.function,
+            sure=use.ok,
+            keep=use.keep,
+        )
+        found[use.register].append(access)
+    for call, ran in _of_once(history):
+        found["@once", call.function, call.operation] += _by_decorator(history, call, ran)
+    return {place: sorted(several, key=lambda each: (each.start, each.end)) for place, several in found.items()}
+
+
+def judge_kept(history: History, kept: Mapping[Register, list[Access]]) -> Iterator[Finding]:
+    """Find reads of what was not the last to be written."""
+    if history.rough:
+        return
+    writers = {(place[0], each.value): place for place, several in kept.items() for each in several if each.writes}
+    wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
+    unknown = 0
+    for place, several in kept.items():
+        for read in several:
+            if read.writes or not read.sure:
+                continue
+            possible = _possible(history, several, read)
+            if UNREADABLE in possible | read.values or possible & read.values:
+                continue
+            if None in possible:
+                unknown += 1
+                continue
+            said = _wrong(history, place, several, read, writers)
+            wrong[_named(place, several), said[0]].append(said[1])
+    for (name, what), examples in sorted(wrong.items()):
+        times = f"{count(len(examples), 'time')}, the first: " if len(examples) > 1 else ""
+        yield violation(f"{name}: {what}: {times}{examples[0]}")
+    if unknown:
+        yield note(
+            f"{count(unknown, 'value was', 'values were')} in the storage before this run, as it seems: whether the "
+            "first reads were right was not judged"
+        )
+
+
+def unjudged(history: History, kept: Mapping[Register, list[Access]]) -> Iterator[str]:
+    """Yield what user code keeps with locks, and what nobody has read again."""
+    shown, written = set[str](), set[str]()
+    for place, several in kept.items():
+        name = _named(place, several)
+        done = [each for each in several if each.writes and each.sure]
+        written |= {name} if done else set()
+        shown |= {name} if any(each.start >= done[0].end for each in several if not each.writes and done) else set()
+    for name in sorted(written - shown):
+        yield f"{name} was not judged: nothing was read after a write"
+    for name, function in sorted(history.functions.items()):
+        calls = [call for call in history.invocations if call.function == name]
+        if function.once and calls and not any(call.operation for call in calls):
+            yield f"@once of {name!r} was not judged: its key is not read here"
+
+
+def _possible(history: History, several: Iterable[Access], read: Access) -> frozenset[str | None]:
+    """Return the digests that a read may return; None stands for what was there before the run, and is not known."""
+    before = [each for each in several if each is not read and each.start <= read.end]
+    settled = [each for each in before if each.sure and each.end <= read.start]
+    # What was read settles a write that nobody knew of, but only for who asks later.
+    values: set[str | None] = set()
+    for each in before:
+        later = (other for other in settled if other.start >= each.end and other is not each)
+        if any(each.sure or other.whose != each.whose for other in later):
+            continue
+        values |= each.values
+    if any(each.writes and read.end >= each.start + each.keep - _ROUNDED for each in before):
+        values.add(NOTHING)
+    if not settled:
+        values.add(NOTHING if history.setup.get("fresh") else None)
+    return frozenset(values)
+
+
+def _wrong(
+    history: History, place: Register, several: list[Access], read: Access, writers: Mapping[tuple[str, str], Register]
+) -> tuple[str, str]:
+    """Say what is wrong about a read, in general and in this case."""
+    written = [each for each in several if each.writes and each.start <= read.end]
+    last = max((each for each in written if each.sure), key=lambda each: each.end, default=None)
+    now = f"{read.host} at {read.end - history.start:.1f} s"
+    then = "" if last is None else f", though {last.host} had written another at {last.end - history.start:.1f} s"
+    theirs = next((each for each in reversed(written) if each.values & read.values), None)
+    elsewhere = next((writers[place[0], each] for each in read.values if (place[0], each) in writers), None)
+    if NOTHING in read.values:
+        began = "a body ran again after its result was kept" if "once" in place[0] else "a value that was kept is gone"
+        return began, f"{now}{then.replace('another', 'one')}"
+    if theirs is not None:
+        return (
+            "an older value was read",
+            f"{now} read the value that {theirs.host} had written at {theirs.end - history.start:.1f} s{then}",
+        )
+    if elsewhere is not None:
+        return "a value of another key was read", f"{now} read, for {_key(place)}, what was kept for {_key(elsewhere)}"
+    return "a value was read that nobody had written", f"{now}, for {_key(place)}{then}"
+
+
+def _named(place: Register, several: Iterable[Access]) -> str:
+    of, name, *_ = place
+    function = next((each.function for each in several if each.function), "")
+    return f"{of} of {function!r}" if function else f"{of} of {label(name)!r}"
+
+
+def _key(place: Register) -> str:
+    of, name, key = place
+    return repr(json.loads(key)[-1] if of == "@once" else key or label(name))
+
+
+def _looked(history: History, host: str, start: float, end: float) -> float:
+    """Return from when on a look at what is kept may be, after which something began at ``end``."""
+    slept = any(pause.host == host and pause.start <= end and pause.end >= start for pause in history.pauses)
+    slept |= any(each.host == host and start <= each.end and end - each.start > _STOOD for each in history.standstills)
+    return start if slept else end
+
+
+def _of_once(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
+    """Yield each try of an invocation with a known operation of ``@once``, and its bodies; a refusal is none."""
+    refused = {(refusal.host, outside(refusal.owner)) for refusal in history.refusals}
+    for call, ran in tries(history):
+        if call.operation and (call.host, call.id) not in refused:
+            yield call, [sight for sight in ran if sight.function == call.function]
+
+
+def _by_decorator(history: History, call: Invocation, ran: list[Sight]) -> Iterator[Access]:
+    """Yield what ``@once`` has read and written for an invocation."""
+    keep = history.function(call.function).keep
+    about = Access(
+        writes=False, values=frozenset({NOTHING}), start=call.start, end=call.end, host=call.host, whose=call.id,
+        function=call.function, keep=keep,
+    )  # fmt: skip
+    if ran:
+        began = ran[-1].start
+        yield replace(about, start=_looked(history, call.host, call.start, began), end=began)
+        if ran[-1].ending != "error":
+            done = ran[-1].ending == "ok" and call.ending == "ok"
+            value = frozenset({UNREADABLE if ran[-1].digest is None else ran[-1].digest})
+            yield replace(about, writes=True, values=value, start=began, sure=done)
+    if call.ending == "ok" and call.answer is not None and (not ran or ran[-1].ending == "ok"):
+        yield replace(about, values=frozenset({call.answer}), end=call.end)

@@ -1,0 +1,74 @@
+"""What user code asked of a pattern: a read or a write of ``hold.state``, a block of ``once``, a send."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from simulator.history.facts import Acquisition
+    from simulator.history.journal import Record
+
+Pattern = Literal["hold.state", "once", "inbox", "outbox"]
+
+
+@dataclass(slots=True, kw_only=True)
+class PatternUse:
+    """One call of the public API.
+
+    Attributes:
+        what: ``read`` or ``write`` of what is kept; ``send``; ``sent`` or ``failed``: noted by a relay.
+        name: of the lock, the inbox or the outbox. key: of the operation or the message.
+        digest: of the value that was written, read or sent; empty: no value. default: of a read's default.
+        caller: the function for whose invocation it was asked; empty: not known.
+        hold: the hold of the guard under which it was asked; None: of a lock client, or of nobody.
+        ok: whether the call returned; an open use, and one that raised, may have had its effect or not.
+    """
+
+    host: str
+    invocation: str
+    caller: str
+    of: Pattern
+    what: str
+    name: str
+    start: float
+    end: float = math.inf
+    key: str = ""
+    id: str = ""
+    place: int = 0
+    digest: str = ""
+    default: str | None = None
+    keep: float = math.inf  # seconds after which what was written may be forgotten
+    hold: Acquisition | None = None
+    ok: bool = False
+
+    @property
+    def register(self) -> tuple[str, str, str]:
+        """The place of what is kept: equal for all who must read what the last of them wrote."""
+        return self.of, self.lock, self.key
+
+    @property
+    def lock(self) -> str:
+        """The lock under which it was asked."""
+        return self.hold.lock if self.hold else self.name
+
+    @property
+    def function(self) -> str:
+        """The function whose guard has the lock, or else the one that asked; empty: not known."""
+        return self.hold.function if self.hold else self.caller
+
+
+def use_of(record: Record, hold: Acquisition | None, caller: str) -> PatternUse:
+    """Read the begin of a use."""
+    told: dict[str, Any] = {name: record.text(name) for name in ("invocation", "of", "what", "name", "key", "id")}
+    place, keep = int(record.get("place") or 0), float(record.get("keep") or math.inf)
+    about: dict[str, Any] = {**told, "place": place, "keep": keep, "digest": record.text("digest")}
+    return PatternUse(host=record.host, start=record.t, hold=hold, caller=caller, **about)
+
+
+def answer(use: PatternUse, record: Record) -> None:
+    """Read the end of a use."""
+    use.end, use.ok = record.t, "error" not in record.fields
+    use.digest = record.text("digest") if "digest" in record.fields else use.digest
+    use.default = record.get("default")

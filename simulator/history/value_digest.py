@@ -1,0 +1,30 @@
+"""Digests of values: equal for what was kept and what is read back, whatever a value is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Final
+
+NOTHING: Final = ""
+"""The digest that stands for no value."""
+UNREADABLE: Final = "?"
+"""The digest of a value that has no form by which two values can be compared."""
+
+
+def digest(value: object) -> str:
+    """Return what two values have in common if one was kept and the other was read back.
+
+    >>> digest((1, 2)) == digest([1, 2]), digest(b"7") == digest("7"), digest(None) == NOTHING, digest(object())
+    (True, False, False, '?')
+    """
+    if isinstance(value, bytes | bytearray):
+        kind, text = "bytes", bytes(value)
+    elif callable(body := getattr(value, "get_body", None)):
+        kind, text = f"answer {getattr(value, 'status_code', '')}", body() or b""
+    else:
+        try:
+            kind, text = "json", json.dumps(value, sort_keys=True).encode()
+        except (TypeError, ValueError, RecursionError):
+            return UNREADABLE
+    return hashlib.sha256(kind.encode() + b"\0" + text).hexdigest()[:16]

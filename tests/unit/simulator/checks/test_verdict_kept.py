@@ -1,0 +1,250 @@
+"""What a holder keeps is what the next one reads: the state of a lock, and the results of ``once``."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from simulator.checks.verdict import judge
+from tests.support.journals import Story, key_lock
+
+A, B = key_lock("a"), key_lock("b")
+NUMBERS = "locks/shared/numbers"
+_numbers = count(1)
+
+
+def use(story: Story, host: str, start: float, end: float | None, *, error: str = "", **about: Any) -> None:
+    """Tell of a use of a pattern: from ``start`` to ``end``, or to no end."""
+    number = str(next(_numbers))
+    found: dict[str, Any] = {
+        name: about.pop(name) for name in ("digest", "default") if about.get("what") == "read" and name in about
+    }
+    story.add(start, host, "pattern_asked", number=number, **about)
+    if end is not None:
+        story.add(end, host, "pattern_answered", number=number, **({"error": error} if error else found))
+
+
+def read(story: Story, host: str, t: float, digest: str, *, lock: str = NUMBERS, default: str = "none") -> None:
+    about: dict[str, Any] = {"of": "hold.state", "what": "read", "name": lock, "digest": digest, "default": default}
+    use(story, host, t, t + 0.01, **about)
+
+
+def write(
+    story: Story, host: str, t: float, digest: str, *, lock: str = NUMBERS, end: float | None = 0.01, error: str = ""
+) -> None:
+    about: dict[str, Any] = {"of": "hold.state", "what": "write", "name": lock, "digest": digest}
+    use(story, host, t, None if end is None else t + end, error=error, **about)
+
+
+def violations(story: Story) -> tuple[str, ...]:
+    return judge(story.end(60)).violations
+
+
+def fresh() -> Story:
+    story = Story(fresh=True)
+    story.body("host-3", 1, 2, token=1)
+    return story
+
+
+def test_what_was_written_is_read_by_every_later_holder_and_shows_it() -> None:
+    story = fresh()
+    read(story, "host-1", 2, "none")
+    write(story, "host-1", 3, "one")
+    read(story, "host-2", 4, "one")
+    write(story, "host-2", 5, "two")
+    read(story, "host-1", 6, "two")
+    verdict = judge(story.end(60))
+    assert verdict.violations == ()
+    assert not any("not judged" in each for each in verdict.untried)
+    check = next(check for check in verdict.checks if check.name == "kept")
+    assert check.looked_at == {"uses of hold.state and once": 5}
+
+
+def test_a_write_that_was_dropped_is_found() -> None:
+    story = fresh()
+    write(story, "host-1", 3, "one")
+    read(story, "host-2", 4, "none")
+    (told,) = violations(story)
+    gone = "hold.state of 'numbers': a value that was kept is gone"
+    assert told == f"{gone}: host-2 at 4.0 s, though host-1 had written one at 3.0 s"
+
+
+def test_a_value_that_was_replaced_and_is_read_again_is_found() -> None:
+    story = fresh()
+    write(story, "host-1", 3, "one")
+    write(story, "host-2", 4, "two")
+    read(story, "host-1", 5, "one")
+    (told,) = violations(story)
+    assert told == (
+        "hold.state of 'numbers': an older value was read: host-1 at 5.0 s read the value that host-1 had written at "
+        "3.0 s, though host-2 had written another at 4.0 s"
+    )
+
+
+def test_the_state_of_another_lock_is_found() -> None:
+    story = fresh()
+    write(story, "host-1", 3, "one", lock=B)
+    read(story, "host-2", 4, "one", lock=A)
+    (told,) = violations(story)
+    assert told == (
+        "hold.state of 'ship.a': a value of another key was read: host-2 at 4.0 s read, for 'ship.a', what was kept "
+        "for 'ship.b'"
+    )
+
+
+def test_a_value_that_nobody_has_written_is_found_unless_the_storage_was_used_before() -> None:
+    def told(story: Story) -> Any:
+        story.body("host-3", 1, 2, token=1)
+        read(story, "host-1", 3, "seven")
+        return judge(story.end(60))
+
+    assert told(Story(fresh=True)).violations == (
+        "hold.state of 'numbers': a value was read that nobody had written: host-1 at 3.0 s, for 'numbers'",
+    )
+    old = told(Story())
+    assert old.violations == ()
+    assert any("1 value was in the storage before this run" in text for text in old.notes)
+
+
+@pytest.mark.parametrize("seen", ["one", "two"])
+@pytest.mark.parametrize("error", ["", "StorageUnavailable", "LockLost"])
+def test_nobody_knows_of_a_write_without_an_answer(seen: str, error: str) -> None:
+    story = fresh()
+    write(story, "host-1", 3, "one")
+    write(story, "host-1", 4, "two", end=1 if error else None, error=error)
+    if not error:
+        story.kill(4.2, "host-1", A)
+    read(story, "host-2", 25, seen)
+    read(story, "host-3", 26, seen)
+    assert not any("hold.state" in text for text in violations(story))
+
+
+def test_what_was_read_after_a_write_without_an_answer_stays() -> None:
+    story = fresh()
+    write(story, "host-1", 3, "one")
+    write(story, "host-1", 4, "two", end=1, error="StorageUnavailable")
+    read(story, "host-2", 25, "two")
+    read(story, "host-3", 26, "one")
+    assert any("an older value was read: host-3 at 26.0 s" in text for text in violations(story))
+
+
+def test_a_lock_with_two_names_keeps_one_state() -> None:
+    story = fresh()
+    for host, name, start in (("host-1", A, 3.0), ("host-2", B, 8.0)):
+        owner = f"{host} asks"
+        story.body(host, start, start + 2, name, token=int(start), owner=owner, keys={"function": "a"})
+    write(story, "host-1", 4, "one", lock=A)
+    read(story, "host-2", 9, "none", lock=B)
+    assert any("hold.state of 'ship': a value that was kept is gone" in text for text in violations(story))
+
+
+def test_state_that_nobody_reads_again_is_said_to_be_unjudged() -> None:
+    story = fresh()
+    read(story, "host-1", 2, "none")
+    write(story, "host-1", 3, "one")
+    assert "hold.state of 'numbers' was not judged: nothing was read after a write" in judge(story.end(60)).untried
+
+
+def operation(
+    story: Story, host: str, start: float, key: str, answer: str | None, *, body: str | None = None, outcome: str = "ok"
+) -> None:
+    """Tell of an invocation under ``@once``; ``body``: the digest of what its body gave, if there was one."""
+    name = f"{host} {start}"
+    about = {"function": "charge", "invocation": name}
+    story.add(start, host, "invocation_started", **about)
+    story.add(start, host, "expected", invocation=name, keys={"once": f'["once", "charge", "{key}"]'})
+    if body is not None:
+        story.sight(host, start + 0.1, start + 0.5, invocation=name, function="charge", digest=body)
+    if answer is not None:
+        story.add(start + 0.6, host, "once_answered", invocation=name, digest=answer)
+    blames = {"error": "LockLost: gone", "blames": "LockLost"} if outcome != "ok" else {}
+    story.add(start + 0.7, host, "invocation_ended", **about, outcome=outcome, **blames)
+
+
+def with_charge() -> Story:
+    story = fresh()
+    story.add(0.2, "host-1", "function", name="charge", trigger="queue", queue="orders", once=True, keep=3600.0)
+    return story
+
+
+def test_a_repeat_gets_the_result_of_the_body_and_runs_none() -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", "paid", body="paid")
+    operation(story, "host-2", 5, "a", "paid")
+    operation(story, "host-2", 6, "b", "paid too", body="paid too")
+    assert violations(story) == ()
+
+
+def test_a_second_body_after_a_kept_result_is_found() -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", "paid", body="paid")
+    operation(story, "host-2", 5, "a", "paid again", body="paid again")
+    assert any(
+        "@once of 'charge': a body ran again after its result was kept: host-2 at 5.1 s" in text
+        for text in violations(story)
+    )
+
+
+def test_a_body_whose_result_was_not_kept_runs_again() -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", None, body="paid", outcome="error")
+    operation(story, "host-2", 25, "a", "paid again", body="paid again")
+    assert not any("@once" in text for text in violations(story))
+
+
+def test_a_body_runs_again_when_its_result_was_kept_for_long_enough() -> None:
+    story = with_charge()
+    story.records[-1].fields["keep"] = 10.0  # type: ignore[index]
+    operation(story, "host-1", 3, "a", "paid", body="paid")
+    operation(story, "host-2", 25, "a", "paid again", body="paid again")
+    assert violations(story) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        ("of b", "a value of another key was read: host-2 at 5.7 s read, for 'a', what was kept for 'b'"),
+        ("of nobody", "a value was read that nobody had written: host-2 at 5.7 s, for 'a'"),
+    ],
+)
+def test_an_answer_that_no_body_of_the_key_has_given_is_found(answer: str, what: str) -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", "of a", body="of a")
+    operation(story, "host-1", 4, "b", "of b", body="of b")
+    operation(story, "host-2", 5, "a", answer)
+    assert any(f"@once of 'charge': {what}" in text for text in violations(story))
+
+
+def test_a_call_that_was_skipped_under_once_has_answered_nothing() -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", "none")
+    story.lock(3.1, "host-1", "contended", "locks/shared/charge", "host-1 3", function="charge", reason="skip")
+    operation(story, "host-2", 5, "a", "paid", body="paid")
+    assert not any("@once" in text for text in violations(story))
+
+
+def test_a_key_that_is_not_read_is_said_to_be_unjudged() -> None:
+    story = with_charge()
+    story.add(3, "host-1", "invocation_started", function="charge", invocation="one")
+    story.add(4, "host-1", "invocation_ended", function="charge", invocation="one", outcome="ok")
+    assert "@once of 'charge' was not judged: its key is not read here" in judge(story.end(60)).untried
+
+
+def block(story: Story, host: str, t: float, found: str, *, finishes: str = "") -> None:
+    about: dict[str, Any] = {"of": "once", "name": "once/charge/7", "key": "7"}
+    use(story, host, t, t + 0.1, what="read", digest=found, **about)
+    if finishes:
+        use(story, host, t + 0.2, t + 0.3, what="write", digest=finishes, keep=3600.0, **about)
+
+
+def test_a_block_of_once_is_judged_as_a_function_is() -> None:
+    story = fresh()
+    block(story, "host-1", 3, "", finishes="paid")
+    block(story, "host-2", 4, "paid")
+    assert violations(story) == ()
+    story = fresh()
+    block(story, "host-1", 3, "", finishes="paid")
+    block(story, "host-2", 4, "", finishes="paid again")
+    assert any("a body ran again after its result was kept: host-2 at 4.1 s" in text for text in violations(story))

@@ -1,0 +1,162 @@
+"""What user code keeps, and what it reads, is told at the boundary to the product."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simulator.history.journal import Record
+from simulator.history.pattern_uses import answer, use_of
+from simulator.history.value_digest import NOTHING, UNREADABLE, digest
+from simulator.witness.pattern_tap import tap_patterns
+from simulator.witness.witness import Witness
+from singleton import AsyncLockClient, LockClient, once
+from singleton.base.state import State
+from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
+from singleton.patterns.ordered.inbox import Inbox
+from singleton.patterns.outbox import OutboxRelay
+from singleton.testing import memory_locks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.pattern_uses import PatternUse
+
+_TAPPED: dict[type, tuple[str, ...]] = {
+    State: ("read", "write", "remove", "aread", "awrite", "aremove"),
+    OnceBlock: ("__enter__",),
+    AsyncOnceBlock: ("__aenter__",),
+    Operation: ("finish",),
+    AsyncOperation: ("finish",),
+    Inbox: ("send", "asend", "resend", "aresend", "worker", "handle", "ahandle"),
+    OutboxRelay: ("__init__",),
+}
+
+
+class Told:
+    """Collects records, and reads them as a history does."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def __call__(self, event: str, /, **fields: Any) -> None:
+        self.records.append(Record(float(len(self.records)), "host-1", event, fields))
+
+    @property
+    def uses(self) -> list[PatternUse]:
+        found: dict[str, PatternUse] = {}
+        for record in self.records:
+            if record.event == "pattern_asked":
+                found[record.text("number")] = use_of(record, None, "")
+            elif record.event == "pattern_answered":
+                answer(found[record.text("number")], record)
+        return [*found.values()]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    for owner, names in _TAPPED.items():
+        for name in names:
+            monkeypatch.setattr(owner, name, getattr(owner, name))  # put back afterwards
+    told = Told()
+    tap_patterns(told, Witness(told))
+    with memory_locks():
+        yield told
+
+
+def seen(told: Told) -> list[tuple[str, str, str]]:
+    return [(use.of, use.what, use.digest) for use in told.uses]
+
+
+def test_a_read_and_a_write_of_state_are_told_with_digests(told: Told) -> None:
+    with LockClient("AzureWebJobsStorage").lock("numbers") as hold:
+        assert hold.state.read(default=0) == 0
+        hold.state.write((1, 2))
+        assert hold.state.read() == [1, 2]
+        hold.state.remove()
+    both = digest([1, 2])
+    assert seen(told) == [
+        ("hold.state", "read", digest(0)),
+        ("hold.state", "write", both),
+        ("hold.state", "read", both),
+        ("hold.state", "write", NOTHING),
+    ]
+    assert {use.name for use in told.uses} == {"numbers"}
+    assert told.uses[0].default == digest(0)
+    assert all(use.ok for use in told.uses)
+
+
+async def test_so_are_those_of_coroutines(told: Told) -> None:
+    async with AsyncLockClient("AzureWebJobsStorage").lock("numbers") as hold:
+        await hold.state.awrite("one")
+        assert await hold.state.aread() == "one"
+    assert seen(told) == [("hold.state", "write", digest("one")), ("hold.state", "read", digest("one"))]
+
+
+def test_a_write_that_raises_is_told_as_one_of_which_nobody_knows(told: Told) -> None:
+    with LockClient("AzureWebJobsStorage").lock("numbers") as hold:
+        pass
+    with pytest.raises(Exception, match="released"):
+        hold.state.write(1)
+    (use,) = told.uses
+    assert (use.ok, use.digest) == (False, digest(1))
+
+
+def test_what_the_product_leaves_out_changes_nothing_in_what_is_told(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from singleton.locking.section_state import SectionState
+
+    async def dropped(*_: object) -> None:
+        return
+
+    monkeypatch.setattr(SectionState, "write", dropped)
+    with LockClient("AzureWebJobsStorage").lock("numbers") as hold:
+        hold.state.write(1)
+        hold.state.read()
+    assert [use.digest for use in told.uses] == [digest(1), digest(None)]
+
+
+def test_a_block_of_once_tells_what_it_found_and_what_was_done(told: Told) -> None:
+    locks = LockClient("AzureWebJobsStorage")
+    for _ in range(2):
+        assert once(locks, "7", name="charge").run(lambda: "paid") == "paid"
+    paid = digest("paid")
+    assert seen(told) == [("once", "read", NOTHING), ("once", "write", paid), ("once", "read", paid)]
+    assert {(use.name, use.key) for use in told.uses} == {("once/charge/7", "7")}
+    assert told.uses[1].keep == 7 * 86400
+
+
+async def test_so_does_one_of_coroutines(told: Told) -> None:
+    locks = AsyncLockClient("AzureWebJobsStorage")
+
+    async def pay() -> str:
+        return "paid"
+
+    assert [await once(locks, "7", name="charge").run(pay) for _ in range(2)] == ["paid", "paid"]
+    assert [digest_ for *_, digest_ in seen(told)] == [NOTHING, digest("paid"), digest("paid")]
+
+
+class _Answer:
+    status_code = 201
+
+    def get_body(self) -> bytes:
+        return b"receipt"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [
+        ((1, [2]), [1, [2]], True),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        (b"7", "7", False),
+        (1, "1", False),
+        (None, False, False),
+        (_Answer(), _Answer(), True),
+        (_Answer(), b"receipt", False),
+    ],
+)
+def test_digests_are_equal_for_what_is_kept_and_read_back(first: object, second: object, equal: bool) -> None:
+    assert (digest(first) == digest(second)) is equal
+    assert digest(object()) == UNREADABLE
