@@ -26,6 +26,7 @@ from simulator.history.journal import Journal
 from simulator.host.app.app_model import HostError
 from simulator.host.expected_keys import expected_blobs, expected_keys
 from simulator.host.function_plan import inner_records, users_functions
+from simulator.host.pattern_tap import tap_patterns
 from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindings import binding_data, queue_input, timer_input
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
@@ -33,7 +34,6 @@ from simulator.host.triggers.outputs import Outputs
 from simulator.host.triggers.queue import QueueMessage
 from simulator.host.web.site import HttpRequest, answered, http_input, request_names
 from simulator.host.worker import Worker, WorkerAnswer, WorkerCall, describe
-from simulator.witness.pattern_tap import tap_patterns
 from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe

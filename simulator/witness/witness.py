@@ -35,9 +35,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from simulator.history.journal import PANIC
 from simulator.history.value_digest import digest
-from singleton.functions.guard import ONCE_MARK
-from singleton.functions.triggers import ORDERED_MARK
-from singleton.patterns.ordered.visit import InboxMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -369,6 +366,11 @@ class _Called:
     runs: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 
+_ONCE: Final = "__once__"
+_ORDERED: Final = "__ordered__"
+"""The marks of a function with `@once` or `@ordered`."""
+
+
 class Witness:
     """Writes ``body_entered`` and ``body_left`` for each run of a user's function.
 
@@ -401,9 +403,9 @@ class Witness:
                     self._watched[innermost] = watch(innermost, self)
                 code = self._watched[innermost]
                 self._names.setdefault(code, []).append(name)
-                if (inbox := getattr(function, ORDERED_MARK, None)) is not None:
+                if (inbox := getattr(function, _ORDERED, None)) is not None:
                     self._inboxes[code] = inbox.name
-            if hasattr(function, ONCE_MARK):
+            if hasattr(function, _ONCE):
                 self._once.add(name)
 
     def watch_handler(self, handler: Callable[..., Any], inbox: str) -> None:
@@ -448,7 +450,7 @@ class Witness:
         if code.co_flags & inspect.CO_COROUTINE and can_be_asked():
             told["can_be_asked"] = True
         for message in arguments.values():
-            if isinstance(message, InboxMessage):
+            if type(message).__name__ == "InboxMessage":
                 item = {"key": message.key, "id": message.id, "digest": digest(message.body)}
                 told["item"] = {"inbox": self._inboxes.get(code, ""), **item}
         self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())

@@ -9,7 +9,7 @@ import pytest
 from simulator.history.journal import Record
 from simulator.history.pattern_uses import answer, use_of
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
-from simulator.witness.pattern_tap import tap_patterns
+from simulator.host.pattern_tap import tap_patterns
 from simulator.witness.witness import Witness
 from singleton import AsyncLockClient, LockClient, once
 from singleton.base.state import State
