@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from simulator.history.facts import Acquisition
     from simulator.history.journal import Record
 
 Pattern = Literal["hold.state", "once", "inbox", "outbox"]
+
+
+class NamedHold(Protocol):
+    """A hold, as far as a use needs the hold: the name of the lock may change later."""
+
+    lock: str
+    function: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +46,7 @@ class PatternUse:
     digest: str = ""
     default: str | None = None
     keep: float = math.inf  # seconds after which what was written may be forgotten
-    hold: Acquisition | None = None
+    hold: NamedHold | None = None
     ok: bool = False
 
     @property
@@ -59,7 +65,7 @@ class PatternUse:
         return self.hold.function if self.hold else self.caller
 
 
-def use_of(record: Record, hold: Acquisition | None, caller: str) -> PatternUse:
+def use_of(record: Record, hold: NamedHold | None, caller: str) -> PatternUse:
     """Read the begin of a use."""
     told: dict[str, Any] = {name: record.text(name) for name in ("invocation", "of", "what", "name", "key", "id")}
     place, keep = int(record.get("place") or 0), float(record.get("keep") or math.inf)
