@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.witness.witness import replace_code, watch
+from simulator.witness.code_watch import replace_code, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
