@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from tests.simulation.planted.bounds import BOUNDS
 from tests.simulation.planted.clients import CLIENTS
 from tests.simulation.planted.deferrals import DEFERRALS
 from tests.simulation.planted.failovers import FAILOVERS
@@ -226,6 +227,7 @@ MUTANTS: tuple[Mutant, ...] = (
         breaks="one lost message ends a hold that was good",
     ),
     *RENEWALS,
+    *BOUNDS,
     *STATES,
     *NESTED,
     # --- asking for it and giving it back ---

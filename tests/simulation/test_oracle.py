@@ -272,6 +272,38 @@ async def _(host: Host) -> None:
     host.leave(hold)
 
 
+@of("expired too soon")
+async def _(host: Host) -> None:
+    hold = host.enter(await host.take())
+    await host.until(7.0)
+    host.says("lost", reason="expired", hold=hold)
+    host.leave(hold)
+
+
+@of("renewed late")
+async def _(host: Host) -> None:
+    belief = await host.take()
+    await host.until(10.0)
+    await host.store.renew(LOCK, belief.id)
+    await host.store.release(LOCK, belief.id)
+
+
+@of("released for long")
+async def _(host: Host) -> None:
+    belief = await host.take()
+    for when in (1.0, 3.0, 7.0):
+        await host.until(when)
+        host.scene.world.network.rules.append(_lose)
+        request = asyncio.ensure_future(host.store.release(LOCK, belief.id))
+        await asyncio.sleep(0.1)
+        host.scene.world.network.rules.remove(_lose)
+        request.cancel()
+
+
+def _lose(_: NetworkRequest, passage: Passage) -> None:
+    passage.lost = True
+
+
 # --- callers: what those who wait may expect --------------------------------------------------------------------------
 
 

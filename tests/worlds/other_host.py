@@ -26,6 +26,8 @@ _T = TypeVar("_T")
 
 _PATIENCE: Final = 2.0
 """Seconds that it waits for an answer."""
+_RELEASE: Final = 5.0
+"""Seconds in which it tries to release a lease."""
 
 
 @dataclass(slots=True)
@@ -68,7 +70,9 @@ class OtherHost:
         return hold
 
     async def _given_back(self, lease_id: str) -> None:
-        for _ in range(4):
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _RELEASE
+        while loop.time() < ends:
             if await self._tried(self._store.release(self._lock, lease_id)):
                 return
             await asyncio.sleep(0.5)

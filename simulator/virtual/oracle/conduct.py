@@ -7,10 +7,14 @@ flood                a host asks for a taken lock again and again without a paus
 left to lapse        a lease of a live host ran out, and nothing but that host can be the reason
 lost in peace        a hold expired although one renewal at the most went wrong
 false loss           a host was told that its lease was taken away, and nobody had taken it
+expired too soon     a hold was lost as expired before its deadline: 14/15 of its period after the last granted request
+renewed late         a host sent a renewal later than its interval says, and no request of it had gone wrong
+released for long    a host tries to release a lease after the five seconds for that
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +37,12 @@ _SECOND_TRY: Final = 4.0
 """Seconds within which a release without an answer is sent again and answered."""
 _SLOW: Final = 0.1
 """Seconds of a request's way and back, above which several touches in a row may go wrong."""
+_GOOD: Final = 14 / 15
+_ROUNDING: Final = 1e-3
+_RELEASE: Final = 5.0
+"""Seconds in which a release is tried."""
+_IN_TURN: Final = 0.5
+"""Seconds that a renewal may wait for its turn among others."""
 _STILL_ASKING: Final = 11.0
 """Seconds after an attempt without an answer within which the next one comes."""
 
@@ -69,6 +79,9 @@ class Conduct:
     _doubled: set[str] = field(default_factory=set)
     """Ids under which the second copy of a request may acquire the lease, long after the answer to the first."""
     _asked: dict[str, float] = field(default_factory=dict)
+    _periods: dict[str, float] = field(default_factory=dict)
+    _granted: dict[str, float] = field(default_factory=dict)
+    """When the last request for a lease was sent that was granted and answered in time, by the clock of its host."""
     _known: set[str] = field(default_factory=set)
     """The ids of leases of which their hosts have heard."""
     _last: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -92,6 +105,9 @@ class Conduct:
 
     touched: Callable[[str], float | None] = lambda _: None
     """Returns the failover of a lease that is touched."""
+
+    touch_ends: Callable[[str, float | None], float] = lambda *_: math.inf
+    """Returns until when the last touch of a lease with a failover is good, by the clock of its host."""
 
     # --- for others who judge -----------------------------------------------------------------------------------------
 
@@ -196,6 +212,7 @@ class Conduct:
             self.evidence.blame("used after closing", f"{machine.name} sends a {request.call} of {request.name}")
         sent = _Sent(now, passage.good, passage.denied or passage.strange)
         if request.call == "release":
+            self._must_still_try(request, lease_id)
             self._releases[lease_id].append(sent)
             self._gave_back[machine.name, request.name] = now
             return
@@ -204,11 +221,13 @@ class Conduct:
             self.evidence.blame("used after release", f"{machine.name} sends {act} under an id that it has given back")
         if request.call == "acquire":
             self._asked[lease_id] = now
+            self._periods[lease_id] = float(request.args[1])
             self.attempts[machine, request.name] = now
             self._silent_since.setdefault((machine.name, request.name), now)
             if passage.copies > 1:
                 self._doubled.add(lease_id)
         if request.call == "renew":
+            self._must_be_in_time(request, lease_id)
             self._renewals[lease_id].append(sent)
             self._last_renewal[lease_id] = now
 
@@ -219,8 +238,11 @@ class Conduct:
         status = failure.status if isinstance(failure, StoreFailure) and told else None
         if request.call == "renew" and request.lease_id is not None and failure is None:
             self._renewals[request.lease_id].clear()
+            if request.machine.reads(now) < self._deadline(request.lease_id):
+                self._granted[request.lease_id] = request.sent
         if request.call == "acquire" and failure is None:
             self._known.add(request.lease_id or "")
+            self._granted[request.lease_id or ""] = request.sent
         if failure is None or told:
             self._silent_since.pop((request.machine.name, request.name), None)
         if status in (401, 403):
@@ -237,6 +259,26 @@ class Conduct:
                 often = f"{len(times)} times in {now - times[0]:.1f} s"
                 self.evidence.blame("flood", f"{request.machine.name} asks for {request.name} {often}")
                 times.clear()
+
+    def _deadline(self, lease_id: str) -> float:
+        """Return when a lease counts as lost by its renewals, by the clock of its host; never, if it is not known."""
+        return self._granted.get(lease_id, math.inf) + self._periods.get(lease_id, math.inf) * _GOOD
+
+    def _must_be_in_time(self, request: NetworkRequest, lease_id: str) -> None:
+        """Judge when a renewal is sent: after a request that went wrong, others come sooner."""
+        machine, bounds = request.machine, self.evidence.bounds
+        pause = self.evidence.loop.now - max(self.last_renewal(lease_id), self.asked(lease_id))
+        interval = bounds.renewals.get(self._periods.get(lease_id, math.inf), math.inf)
+        if pause > interval * bounds.drift + _IN_TURN and self.well(machine, pause + _IN_TURN):
+            late = f"{pause:.1f} s after the last request, and its interval is {interval:g} s"
+            self.evidence.blame("renewed late", f"{machine.name} renews {request.name} {late}")
+
+    def _must_still_try(self, request: NetworkRequest, lease_id: str) -> None:
+        tries = self._releases.get(lease_id)
+        tried = self.evidence.loop.now - tries[0].at if tries else 0.0
+        if tried > _RELEASE * self.evidence.bounds.drift and not request.machine.stopped_since(tried):
+            held = f"{tried:.1f} s after the first release, and a release may take {_RELEASE:g} s"
+            self.evidence.blame("released for long", f"{request.machine.name} still releases {request.name} {held}")
 
     # --- leases -------------------------------------------------------------------------------------------------------
 
@@ -273,6 +315,11 @@ class Conduct:
             return
         if (failover := self.touched(lease_id)) is None or not self._often_bad(machine, body.lock, within=failover):
             self._ran_out(machine, body.lock, lease_id)
+        ends, has = self._deadline(lease_id), self.evidence.service.tenure(body.lock)
+        early = min(ends, self.touch_ends(lease_id, failover)) - machine.reads(self.evidence.loop.now)
+        if _ROUNDING < early < math.inf and has is not None and has.lease_id == lease_id:
+            soon = f"{early:.1f} s before its deadline, 14/15 of its period after the last granted request"
+            self.evidence.blame("expired too soon", f"{machine.name} is told that {body.lock} is expired, {soon}")
 
     def _often_bad(self, machine: Machine, lock: str, *, within: float) -> bool:
         """Tell whether more than one request for a lock went wrong lately: then a touched hold may be lost."""

@@ -19,7 +19,7 @@ from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.storage.service import Service, Tenure, TenureEnd
@@ -110,13 +110,19 @@ class Bounds:
 
     period: float = 15.0
     periods: frozenset[float] = frozenset({15.0})
-    renewal: float = 7.5
+    renewals: Mapping[float, float] = field(default_factory=lambda: {15.0: 7.5})
+    """The longest interval between two renewals, for each period."""
     shortest_poll: float = 5.0
     forgets: bool = False
     """Whether processes keep so few locks that one which is idle for a moment is forgotten, and its turn with it."""
     poll: float = 5.0
     handoff_window: float = 30.0
     drift: float = 1.07
+
+    @property
+    def renewal(self) -> float:
+        """The longest interval between two renewals of any lease."""
+        return max(self.renewals.values())
 
     @property
     def longest_gap(self) -> float:
@@ -129,7 +135,10 @@ class Bounds:
         every = [guard.options for guard in known]
         self.periods = frozenset(guard.period for guard in known)
         self.period = max(self.periods)
-        self.renewal = max(guard.options.renewal_interval or guard.period / 2 for guard in known)
+        self.renewals = {
+            period: max(guard.options.renewal_interval or period / 2 for guard in known if guard.period == period)
+            for period in self.periods
+        }
         self.poll = max(option.lock_acquisition_polling_interval for option in every)
         self.shortest_poll = min(option.lock_acquisition_polling_interval for option in every)
         self.handoff_window = max(option.handoff_window for option in every)

@@ -61,6 +61,7 @@ class Oracle(Evidence):
         self.moments = Moments(self.reached)
         self.silence = TakeoverChecks(self, self.conduct, wanting=[self.callers.want])
         self.conduct.touched = self.silence.of_lease
+        self.conduct.touch_ends = self.silence.good_until
         self.signs = BlobRecordChecks(self)
         self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
         """Hears the events, too: a workload's own checks."""

@@ -56,7 +56,6 @@ class TakeoverChecks(Checks):
     """The values of failover on each machine, which its touches may have. Other machines are not checked."""
     wanting: list[Callable[[str], WaitSpans]] = field(default_factory=list)
     """Functions that return the callers for a lock: the machine, since when, and its failover."""
-    _sent_at: dict[NetworkRequest, tuple[float, float]] = field(default_factory=dict)
     _written: dict[str, float | None] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)
     _touched: dict[str, float] = field(default_factory=dict)
@@ -69,15 +68,16 @@ class TakeoverChecks(Checks):
         """Return the failover that was last written under a lease."""
         return self._written.get(lease_id)
 
+    def good_until(self, lease_id: str, failover: float | None) -> float:
+        """Return until when the last touch is good that was answered, by the clock of its host."""
+        return math.inf if failover is None else self._touched.get(lease_id, -math.inf) + failover * _GOOD
+
     # --- holders ------------------------------------------------------------------------------------------------------
 
     def sent(self, request: NetworkRequest) -> None:
         """Take a request."""
-        machine, now = request.machine, self.evidence.loop.now
-        if request.call in (*_WRITES, "read"):
-            self._sent_at[request] = now, machine.reads(now)
-        elif request.call == "break_":
-            self._breaks(machine, request.name, request.args[0])
+        if request.call == "break_":
+            self._breaks(request.machine, request.name, request.args[0])
 
     def answered(self, request: NetworkRequest, failure: Exception | None) -> None:
         """Take what the service has carried out."""
@@ -99,16 +99,15 @@ class TakeoverChecks(Checks):
 
     def replied(self, request: NetworkRequest, failure: Exception | None, answer: Any) -> None:
         """Take a reply that reaches its host."""
-        sent = self._sent_at.pop(request, None)
-        if sent is None or failure is not None:
+        if failure is not None:
             return
         if request.call in _WRITES and request.lease_id is not None:
-            if sent[1] >= self._touched.get(request.lease_id, -math.inf):
-                self._touched[request.lease_id] = sent[1]
-                self._took[request.lease_id] = request.machine.reads(self.evidence.loop.now) - sent[1]
+            if request.sent >= self._touched.get(request.lease_id, -math.inf):
+                self._touched[request.lease_id] = request.sent
+                self._took[request.lease_id] = request.machine.reads(self.evidence.loop.now) - request.sent
             self.evidence.later(_A_MOMENT, self._each_under, request.lease_id, request.name)
         elif request.call == "read":
-            self._reads(request, sent[1], answer)
+            self._reads(request, answer)
 
     def entered(self, body: RunningBody) -> None:
         """Take the beginning of a body."""
@@ -135,23 +134,23 @@ class TakeoverChecks(Checks):
         lease = body.hold.own_lost._lease  # noqa: SLF001 - there is no other way to ask a host what it believes
         if lease is None or body.failover is None:
             return
-        ends = self._touched.get(body.hold.lease_id or "", -math.inf) + body.failover * _GOOD
+        ends = self.good_until(body.hold.lease_id or "", body.failover)
         if lease.deadline > ends + _ROUNDING and not body.knows():
             hope = f"counts on {body.lock} until {lease.deadline - ends:.3f} s after it should"
             self._blame("counts on a touch", f"{body.machine.name} {hope}")
 
     # --- those who wait -----------------------------------------------------------------------------------------------
 
-    def _reads(self, request: NetworkRequest, sent: float, state: Any) -> None:
+    def _reads(self, request: NetworkRequest, state: Any) -> None:
         machine, key = request.machine, (request.machine, request.name)
         before = self._readings.get(key)
         if before is not None and before.etag == state.etag:
-            before.last_sent = sent
+            before.last_sent = request.sent
             return
         failover, epoch = _mark_of(state.metadata)
         live = epoch == state.metadata.get(EPOCH_KEY)
         self._readings[key] = _Readings(
-            state.etag, machine.reads(self.evidence.loop.now), sent, failover if live else None
+            state.etag, machine.reads(self.evidence.loop.now), request.sent, failover if live else None
         )
 
     def _breaks(self, machine: Machine, lock: str, etag: str | None) -> None:

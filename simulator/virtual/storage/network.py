@@ -78,7 +78,7 @@ class Passage:
 class NetworkRequest:
     """A request: the machine, the name, the call at the service, the lease, and the receiver of the reply.
 
-    Never changed, but not frozen: a frozen object would take twice as long to make.
+    Not changed after its sending, but not frozen: a frozen object would take twice as long to make.
     """
 
     machine: Machine
@@ -91,6 +91,8 @@ class NetworkRequest:
     """Whether its store was closed before."""
     args: tuple[Any, ...] = field(default=(), compare=False)
     """Its arguments beside the name."""
+    sent: float = field(default=0.0, compare=False)
+    """When it was sent, by the clock of its machine."""
 
 
 class Network:
@@ -113,6 +115,7 @@ class Network:
         future: asyncio.Future[Any] = self._loop.create_future()
         low, spread, draw = self._low, self._spread, self._rng.random
         passage = Passage(low + spread * draw(), low + spread * draw())
+        request.sent = request.machine.reads(self._loop.now)
         for rule in self.rules:
             rule(request, passage)
         self.on_send(request, passage)

@@ -306,9 +306,9 @@ class Book(Judge):
                 tenure = self.world.service.tenure(second)
                 if tenure is None or tenure.machine is not use.machine:
                     continue
-                # Who asked earlier is another use, which may have left before its request arrived.
-                asked = self.world.oracle.conduct.asked(tenure.lease_id)
-                mine_now = asked > max(use.since, self._last.get((use.machine, second), 0.0))
+                # Who asked earlier, or has it longer, is another use, which may have left before its request arrived.
+                began = min(tenure.since, self.world.oracle.conduct.asked(tenure.lease_id))
+                mine_now = began > max(use.since, self._last.get((use.machine, second), 0.0))
                 if mine_now and attempts.get((use.machine, first), 0.0) > tenure.since + _DRAIN:
                     self._blame("out of order", f"{use.owner} has {second}, and asks for {first}")
 

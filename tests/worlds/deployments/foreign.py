@@ -38,7 +38,8 @@ def start_foreign(world: World, editions: tuple[Edition, ...], machine: Machine)
     host = _Foreign(world, machine, function.lock(values), period=15 if function.layout == "webjobs" else 60)
     bounds = world.oracle.bounds
     bounds.periods |= {host.period}
-    bounds.period, bounds.renewal = max(bounds.periods), max(bounds.renewal, host.period / 2)
+    bounds.period = max(bounds.periods)
+    bounds.renewals = {**bounds.renewals, host.period: max(bounds.renewals.get(host.period, 0.0), host.period / 2)}
     rounds = [(rng.uniform(0.0, 8.0), rng.choice((0.5, 5.0, 20.0))) for _ in range(_ROUNDS)]
     world.start(machine, host.work(rounds, drawn_ids(rng)), seconds=sum(pause + work + 7.0 for pause, work in rounds))
     return function

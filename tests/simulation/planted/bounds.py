@@ -1,0 +1,34 @@
+"""Planted bugs in the bounds of docs/guarantees.md: what takes longer, or ends sooner, than the table says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.simulation.planted.mutant import Mutant
+
+LEASE: Final = "singleton/locking/lease.py"
+ACQUISITION: Final = "singleton/locking/acquisition.py"
+
+BOUNDS: tuple[Mutant, ...] = (
+    Mutant(
+        name="renewals a fifth later than their interval",
+        file=LEASE,
+        old="        super().__init__(sent + self._interval, contextvars.copy_context())\n",
+        new="        super().__init__(sent + 1.2 * self._interval, contextvars.copy_context())\n",
+        breaks="fewer tries are left when a renewal goes wrong, and the holder hears later of an operator's break",
+    ),
+    Mutant(
+        name="a margin of a fifth",
+        file=LEASE,
+        old="MARGIN = 1 / 15\n",
+        new="MARGIN = 1 / 5\n",
+        breaks="a hold is lost as expired while its lease is good for two seconds more than the margin",
+    ),
+    Mutant(
+        name="a release is tried for twelve seconds",
+        file=ACQUISITION,
+        old="        ends = loop.time() + _RELEASE\n",
+        new="        ends = loop.time() + 12.0\n",
+        breaks="a caller waits for its release longer than the bound says",
+    ),
+)
