@@ -211,7 +211,7 @@ def _silent_at(history: History, held: Held, wait: Wait, gone: float) -> float:
     A process that has had the lock before may stand aside at first, and looks afterwards.
     """
     function, theirs = history.function(wait.function), history.function(held.function).failover
-    if held.mode == "listener" or not function.failover or not theirs:
+    if not function.failover or not theirs:
         return math.inf
     own = [got.until for got in history.acquisitions if (got.lock, got.host) == (wait.lock, wait.host)]
     aside = max((until for until in own if until <= wait.end), default=-math.inf) + TURN * function.poll

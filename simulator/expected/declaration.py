@@ -138,6 +138,7 @@ class Declaration:
             "failover": self.options["failover"] or None,
             "cancels": self.options["cancel_on_loss"],
             "poll": self.poll,
+            "window": self.options["handoff_window"],
             "tokens": tokens,
             "at_once": self["limit"] or 1,
             "several": self["limit"] is not None,

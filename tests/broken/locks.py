@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.broken import (
     wrong_answers,
     wrong_bodies,
+    wrong_bounds,
     wrong_holds,
     wrong_keeping,
     wrong_names,
@@ -13,6 +14,15 @@ from tests.broken import (
 )
 from tests.broken.breaking import BROKEN
 
-_KINDS = (wrong_names, wrong_bodies, wrong_holds, wrong_answers, wrong_turns, wrong_options, wrong_keeping)
+_KINDS = (
+    wrong_names,
+    wrong_bodies,
+    wrong_holds,
+    wrong_answers,
+    wrong_turns,
+    wrong_options,
+    wrong_keeping,
+    wrong_bounds,
+)
 
 __all__ = ["BROKEN"]

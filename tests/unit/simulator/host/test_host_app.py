@@ -97,6 +97,7 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "failover": None,
         "cancels": True,
         "poll": 5.0,
+        "window": 30.0,
         "tokens": True,
         "at_once": 1,
         "several": False,

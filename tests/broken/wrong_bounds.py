@@ -1,0 +1,83 @@
+"""Locks that do all that they should, and later than the options allow."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import LockNotAcquired
+from singleton.locking import acquisition
+from singleton.locking.failover import Takeover
+from singleton.locking.lease import Lease
+from singleton.locking.line import Line
+from singleton.locking.phase import PhaseMachine
+from singleton.locking.semaphore import Slots
+from tests.broken.breaking import around, broken
+
+if TYPE_CHECKING:
+    from tests.broken.breaking import Patch
+
+_CUT_OFF: Final = "--faults partition --duration 40"
+
+
+@broken("was taken over after", app="turns")
+def silent_holders_are_waited_for_until_their_leases_expire(patch: Patch) -> None:
+    patch.setattr(Takeover, "ask", lambda self, owner: self._acquisition.ask(owner))
+
+
+@broken("one section after another, while", app="turns", options="--same-app")
+def a_process_keeps_the_lock_as_long_as_its_own_callers_wait(patch: Patch) -> None:
+    patch.setattr(PhaseMachine, "had_its_run", False)
+
+
+@broken("a slot of", app="slots", options="--same-app")
+def a_semaphore_gives_out_one_slot(patch: Patch) -> None:
+    patch.setattr(Slots, "all", lambda _: iter([0]))
+
+
+@broken("found all slots of a semaphore taken, and fewer were in use", app="slots", options="--same-app")
+def a_semaphore_gives_out_one_slot_and_messages_go_back_again_and_again(patch: Patch) -> None:
+    a_semaphore_gives_out_one_slot(patch)
+
+
+@broken("was not renewed in time", app="long", options="--same-app")
+def renewals_come_three_seconds_late(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def renew(self: Any) -> float:
+            await asyncio.sleep(3)
+            due: float = await real(self)
+            return due
+
+        return renew
+
+    around(patch, Lease, "renew", made)
+
+
+@broken("before its deadline", app="long", options=_CUT_OFF)
+def holds_end_after_three_fifths_of_a_lease_without_a_renewal(patch: Patch) -> None:
+    def extend(lease: Any, sent: float) -> None:
+        lease._granted = sent
+        lease._deadline = lease.deadline = sent + lease._period * 3 / 5
+
+    patch.setattr(Lease, "_extend", extend)
+
+
+@broken("despite on_contention='raise'", app="policies", options="--same-app")
+def who_is_refused_hears_so_five_seconds_later(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def wait(self: Any, timeout: float | None, *args: Any) -> Any:
+            try:
+                return await real(self, timeout, *args)
+            except LockNotAcquired:
+                if timeout == 0:
+                    await asyncio.sleep(5)
+                raise
+
+        return wait
+
+    around(patch, Line, "wait", made)
+
+
+@broken("after its body had ended", app="many", options=_CUT_OFF)
+def releases_are_tried_for_a_minute(patch: Patch) -> None:
+    patch.setattr(acquisition, "_RELEASE", 60.0)
