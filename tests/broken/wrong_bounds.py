@@ -78,6 +78,6 @@ def who_is_refused_hears_so_five_seconds_later(patch: Patch) -> None:
     around(patch, Line, "wait", made)
 
 
-@broken("after its body had ended", app="many", options=_CUT_OFF)
+@broken("after its body had ended", app="many", options=f"{_CUT_OFF} --seed 2")
 def releases_are_tried_for_a_minute(patch: Patch) -> None:
     patch.setattr(acquisition, "_RELEASE", 60.0)
