@@ -14,6 +14,7 @@ from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
 from simulator.checks.findings import count
+from simulator.report.timeline.timeline import FOLDED, ran_no_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +51,7 @@ Overlapped = tuple[float, float, str, str]
 def strip(board: Board, width: int, rows: int, *, now: float, overlaps: Sequence[Overlapped]) -> list[Text]:
     """Draw the run up to ``now`` in at most so many rows, with two lines around them.
 
-    If there are more hosts than rows, those to which something happened are shown.
+    If there are more hosts than rows, those to which something happened are shown. Hosts that ran no body share a row.
     """
     lane_of = {host: board.history.first(host) for host in board.hosts}
     name = min(max(map(len, lane_of.values()), default=0), _NAME)
@@ -61,6 +62,9 @@ def strip(board: Board, width: int, rows: int, *, now: float, overlaps: Sequence
             row = cells[lane_of[host]]
             for column in range(scale.column(start), scale.column(end) + 1):
                 row[column] = max(row[column], rank)
+    quiet = [lane for lane, row in cells.items() if max(row) < _RANKS["body"]]
+    if len(quiet) >= FOLDED:
+        cells["quiet"] = [max(ranks) for ranks in zip(*map(cells.pop, quiet), strict=True)]
     shown = _most_telling(cells, rows)
     lines = [one_line((" " * (name + 1) + scale.times(), "dim"))]
     lines += [
@@ -71,7 +75,9 @@ def strip(board: Board, width: int, rows: int, *, now: float, overlaps: Sequence
     legend = [_DRAWN[rank] for rank in sorted(there, reverse=True) if _DRAWN[rank][2]]
     parts = [part for char, style, words in legend for part in ((char, style), (f" {words}  ", "dim"))]
     if len(cells) > len(shown):
-        parts.append((count(len(cells) - len(shown), "more host"), "dim"))
+        parts.append((count(len(cells) - len(shown), "more host") + "  ", "dim"))
+    if len(quiet) >= FOLDED:
+        parts.append((f"quiet: {ran_no_body(len(quiet))}", "dim"))
     return [*lines, one_line(*parts)]
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from simulator.checks.findings import label
 from simulator.program import PROGRAM
 from simulator.report.timeline.build import build_timeline, careful, without_secrets
+from simulator.report.timeline.timeline import FOLDED, ran_no_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -282,7 +283,10 @@ class _Drawing:
                 marks[host].append(mark)
         names = dict.fromkeys([*(lane.name for lane in self._timeline.hosts), *sorted(units), *sorted(listeners)])
         lives = {lane.name: lane.lives for lane in self._timeline.hosts}
-        for name in names:
+        told = {*listeners, *marks, *(self._lane_of(body.host) for body in self._timeline.bodies)}
+        quiet = [name for name in names if name not in told]
+        folded = quiet if len(quiet) >= FOLDED else []
+        for name in (name for name in names if name not in folded):
             pid = self.sheet.process(name)
             track = self.sheet.thread(pid, "process")
             for life in lives.get(name, ()):
@@ -295,6 +299,19 @@ class _Drawing:
             for each in placed:
                 if each.key:
                     self._bodies[each.key].append(each)
+        if folded:
+            self._draw_folded(folded)
+
+    def _draw_folded(self, quiet: Sequence[str]) -> None:
+        """Draw hosts that never ran a body, and to which nothing happened, as one: their invocations as a number."""
+        name = ran_no_body(len(quiet))
+        pid = self.sheet.process(name)
+        lives = [life for lane in self._timeline.hosts if lane.name in quiet for life in lane.lives]
+        start, end = min((life.start for life in lives), default=0.0), max((life.end for life in lives), default=0.0)
+        whole = _slice(name, "process", start, end, {"hosts": [*quiet]})
+        self.sheet.slice(self.sheet.thread(pid, "process"), whole)
+        calls = [call for call in self._timeline.invocations if self._lane_of(call.host) in quiet]
+        self.sheet.counter(pid, "invocations", ((call.start, min(call.end, end)) for call in calls))
 
     def _units(self) -> dict[str, dict[tuple[str, str], list[Slice]]]:
         """Return for each host's lane what it did, the parts of each invocation together."""

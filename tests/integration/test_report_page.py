@@ -15,7 +15,8 @@ from simulator.faults.real import KINDS
 from simulator.report.html.html_report import ReportContent, as_page
 from simulator.report.timeline.timeline import Timeline
 from simulator.report.words import Line
-from tests.support.report_pages import bad_page, good_page, large_page
+from tests.support.journals import quiet_story
+from tests.support.report_pages import bad_page, good_page, large_page, page_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -338,6 +339,21 @@ def test_dark_light_narrow_and_print(opened: Callable[..., Any]) -> None:
     assert len(signs) > len(KINDS)
     assert [sign for sign in signs if f"{sign} " not in legend] == []
     assert [kind for kind in KINDS if kind not in legend] == []
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_hosts_that_never_ran_a_body_share_a_lane_until_somebody_asks_for_one(opened: Callable[..., Any]) -> None:
+    page = opened(page_of(quiet_story(62).end(30)))
+    assert lanes(page, "host") == ["host-1", "host-2", "60 hosts ran no body"]
+    settle(page)
+    assert page.inner_text("#shown").startswith("62 of 62 hosts")
+    page.fill("#host", "=host-9")
+    assert lanes(page, "host") == ["host-9"]
+    page.fill("#host", "")
+    page.set_viewport_size({"width": 390, "height": 844})
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.evaluate("report.chart.lanes.find((lane) => lane.folded).lines.join(' ')") == "60 hosts ran no body"
     page.set_viewport_size({"width": 1280, "height": 900})
 
 

@@ -192,6 +192,19 @@ def plain(texts: Iterable[str]) -> list[str]:
     return [text.partition(" (from second ")[0] for text in texts]
 
 
+def quiet_story(hosts: int) -> Story:
+    """A run in which the first host ran bodies, the second was killed without a body, and the rest ran none."""
+    story = Story(hosts, kill=1)
+    story.body("host-1", 10, 12, token=1)
+    for number in range(2, hosts + 1):
+        about = {"function": "import_eligibility", "invocation": f"skipped-{number}"}
+        story.add(11, f"host-{number}", "invocation_started", **about)
+        story.lock(11.5, f"host-{number}", "contended", TIMER, f"skipped-{number}", reason="skip")
+        story.add(11.5, f"host-{number}", "invocation_ended", outcome="ok", **about)
+    story.kill(15, "host-2", TIMER)
+    return story
+
+
 def good_story(**setup: Any) -> Story:
     """A run as it should be: three messages, two keys, a timer; `host-2` dies with the lock, `host-1` takes over."""
     story = Story(kill=1, **setup)

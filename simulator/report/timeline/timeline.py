@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from simulator.checks.messages import MessageState
     from simulator.history.facts import Acquisition, Invocation, Section, Wait
     from simulator.history.leases import Lease
+
+
+FOLDED: Final = 3
+"""So many hosts that never ran a body, and to which nothing happened, share one lane."""
+
+
+def ran_no_body(many: int) -> str:
+    """Name the lane that such hosts share.
+
+    >>> ran_no_body(62)
+    '62 hosts ran no body'
+    """
+    return f"{many:,} hosts ran no body"
 
 
 MarkKind = Literal[

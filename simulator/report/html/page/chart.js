@@ -65,7 +65,7 @@ class Chart {
     const strip = overview.clientWidth || width;
     paintOverview(sharpen(overview, strip, 44), this.run, this.view, strip, 44, this.colors);
     const [start, end] = this.view.window;
-    const hosts = this.lanes.filter((lane) => lane.type === "host").length;
+    const hosts = this.lanes.reduce((all, lane) => all + (lane.type === "host" ? lane.folded ?? 1 : 0), 0);
     const locks = this.lanes.filter((lane) => lane.type === "lock").length;
     range.textContent = `${shown(start, end - start)} to ${shown(end, end - start)}`;
     told.textContent = `${hosts} of ${this.run.hosts.length} hosts, ${locks} of ${this.run.locks.length} locks`;

@@ -5,6 +5,7 @@ const LEASE = 8;
 const WAITS = 9;
 const AXIS = 26;
 const MOST_ROWS = 6;
+const FOLDED = 3; // so many quiet hosts share a lane
 const LINE = 5; // pixels of a row of messages
 const ABOVE = 16; // pixels above them, for how many there are at most
 const COUNTED = 22; // pixels below them, for how many there are
@@ -29,9 +30,14 @@ function layOut(run, filter) {
   const bars = bodies.map((body) => ({ kind: "body", s: body.start, e: body.end, of: body, bad: bad.has(`${body.lock}\n${body.host}\n${body.owner}`) }));
   const lanes = [faultLane(run, filter, hostIn, lockIn)];
   const ofHost = by(bars, (bar) => run.hostOf.get(bar.of.host)?.name ?? bar.of.host);
+  const ran = new Set(run.bodies.map((body) => run.hostOf.get(body.host)?.name ?? body.host));
+  const quiet = [];
   for (const host of run.hosts) if (hostIn(host.name) || host.lives.some((life) => hostIn(life.name))) {
-    if (!filter.lock || ofHost.has(host.name)) lanes.push(hostLane(run, host, ofHost.get(host.name) ?? []));
+    if (filter.lock && !ofHost.has(host.name)) continue;
+    const lane = hostLane(run, host, ofHost.get(host.name) ?? []);
+    (filter.host || ran.has(host.name) || lane.items.length ? lanes : quiet).push(lane);
   }
+  lanes.push(...(quiet.length < FOLDED ? quiet : [foldedLane(quiet)]));
   const things = { bars: by(bars, (bar) => bar.of.lock), waits: by(run.waits.filter(both), (wait) => wait.lock) };
   for (const name of ["holdings", "leases"]) things[name] = by(run[name].filter(both), (each) => each.lock);
   for (const lock of run.locks) {
@@ -78,6 +84,13 @@ function hostLane(run, host, bars) {
   items.push(...marks.filter((mark) => ["kill", "crash", "lost", "drain", "finding"].includes(mark.kind) || isInstant(mark))
     .map((mark) => ({ kind: "mark", s: mark.at, e: mark.at, of: mark, row: 0, bad: true })));
   return { type: "host", name: host.name, label: host.name, host, items: sorted(items), rows, bands, h: rows * ROW + 9 };
+}
+
+/** One lane for hosts that never ran a body, and to which nothing happened: a filter for a host shows its own lane. */
+function foldedLane(lanes) {
+  const host = { name: "", lives: lanes.flatMap((lane) => lane.host.lives) };
+  const label = `${lanes.length} hosts ran no body`;
+  return { ...lanes[0], name: "", label, host, folded: lanes.length, bands: lanes.flatMap((lane) => lane.bands) };
 }
 
 function lockLane(run, lock, things) {

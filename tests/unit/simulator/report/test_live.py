@@ -20,7 +20,7 @@ from simulator.report.files import KEPT, place_for_report
 from simulator.report.strip import AROUND, LOOKALIKE, strip
 from simulator.report.terminal import TerminalReporter, draws, last_screen, view
 from simulator.report.words import Progress
-from tests.support.journals import Story, good_story, key_lock
+from tests.support.journals import Story, good_story, key_lock, quiet_story
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,6 +240,13 @@ def test_the_timeline_says_of_which_hosts_it_has_no_row() -> None:
     assert len(lines) == 4 + AROUND
     assert [line.split()[0] for line in lines[1:-1]][:3] == ["host-1", "host-2", "host-3"]
     assert lines[-1].endswith("36 more hosts")
+
+
+def test_hosts_that_ran_no_body_share_a_row_and_are_counted() -> None:
+    lines = lanes(quiet_story(62), 100)
+    assert [line.split()[0] for line in lines[1:-1]] == ["host-1", "host-2", "quiet"]
+    assert lines[-1].endswith("quiet: 60 hosts ran no body")
+    assert len(lanes(quiet_story(4), 100)) == 4 + AROUND  # two are not worth it
 
 
 def test_overlaps_are_marked_on_both_hosts_without_colour() -> None:

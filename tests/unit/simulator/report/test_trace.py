@@ -22,7 +22,7 @@ from simulator.virtual.faults import fault_from
 from simulator.virtual.oracle.evidence import Violation
 from simulator.virtual.search.story_report import write_story_trace
 from simulator.virtual.search.world_scenario import WorldScenario
-from tests.support.journals import TIMER, Story, good_story, key_lock
+from tests.support.journals import TIMER, Story, good_story, key_lock, quiet_story
 from tests.support.traces import problems
 
 if TYPE_CHECKING:
@@ -74,6 +74,17 @@ def test_a_run_is_a_trace_without_a_fault() -> None:
 
 def test_each_host_is_a_process_and_so_are_the_faults_and_the_locks() -> None:
     assert processes(traced(rough_story().records)) == ["faults", "host-1", "host-2", "host-3", "locks"]
+
+
+def test_hosts_that_never_ran_a_body_are_one_process_with_the_number_of_their_invocations() -> None:
+    trace = traced(quiet_story(62).end(30))
+    assert problems(trace) == []
+    assert [each for each in processes(trace) if "host" in each] == ["host-1", "host-2", "60 hosts ran no body"]
+    (whole,) = [each for each in events(trace, "X") if each["name"] == "60 hosts ran no body"]
+    assert (whole["args"]["hosts"][0], len(whole["args"]["hosts"])) == ("host-3", 60)
+    counted = [each["args"]["invocations"] for each in events(trace, "C") if each["name"] == "invocations"]
+    assert max(counted) == 60
+    assert processes(traced(quiet_story(4).end(30))) == ["faults", "host-1", "host-2", "host-3", "host-4", "locks"]
 
 
 def test_an_invocation_has_its_wait_and_its_body_within_it_on_one_thread() -> None:
