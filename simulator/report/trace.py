@@ -283,8 +283,8 @@ class _Drawing:
                 marks[host].append(mark)
         names = dict.fromkeys([*(lane.name for lane in self._timeline.hosts), *sorted(units), *sorted(listeners)])
         lives = {lane.name: lane.lives for lane in self._timeline.hosts}
-        told = {*listeners, *marks, *(self._lane_of(body.host) for body in self._timeline.bodies)}
-        quiet = [name for name in names if name not in told]
+        busy = {*listeners, *marks, *(self._lane_of(body.host) for body in self._timeline.bodies)}
+        quiet = [name for name in names if name not in busy]
         folded = quiet if len(quiet) >= FOLDED else []
         for name in (name for name in names if name not in folded):
             pid = self.sheet.process(name)
