@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.history.outages import Traffic, covered
+from simulator.history.slowness import Slowness
 
 if TYPE_CHECKING:
     from simulator.history.outages import PauseSpan, Standstill, Strike
@@ -329,6 +330,7 @@ class History:
     invisible_left: dict[str, int] = field(default_factory=dict)
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
     traffic: Traffic = field(default_factory=Traffic)
+    slowness: Slowness = field(default_factory=Slowness)
     faults: list[Strike] = field(default_factory=list)  # of a nemesis, in the order of their beginnings
     began: dict[str, float] = field(default_factory=dict)  # when a host was ready
     stopping: dict[str, float] = field(default_factory=dict)  # when a host was told to end

@@ -192,9 +192,12 @@ class Historian:
                 self._leases.take(record, self.held.values())
             case "loop_stood":
                 history.standstills.append(standstill(record))
+            case "machine_slow":
+                history.slowness.take(record, history.paused)
             case "host_started":
                 history.hosts[host] = int(record.get("pid") or 0)
                 history.witnessed |= bool(record.get("witness"))
+                history.slowness.measured |= bool(record.get("measures"))
             case "host_restarted":
                 history.restarted[host] = record.text("after")
             case "host_ready":

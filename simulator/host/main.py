@@ -1,5 +1,7 @@
 """Run one fake host: ``python -m simulator.host CONFIG.json``; or tell what an app is: ``--describe APP``.
 
+``--measure ENDPOINT JOURNAL`` measures the storage of a run.
+
 Exit codes: 0 stopped as asked, 1 failed or ended at once, 2 usage, 3 the app or the configuration can't be used; the
 last line of the error stream then says why.
 """
@@ -28,6 +30,11 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["--describe", app]:
             return _describe(Path(app))
+        case ["--measure", endpoint, journal]:
+            from simulator.host.storage_measure import measure_storage
+
+            measure_storage(endpoint, journal)
+            return STOPPED
         case [config] if not config.startswith("-"):
             return _run(Path(config))
         case _:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from simulator.bus import Bus
 from simulator.host.app.app_model import FAILED, REFUSED, STOPPED, HostError
 from simulator.host.app.hostjson import NO_RETRY, RetryPolicy
+from simulator.host.machine_measure import MachineMeasure
 from simulator.host.platform_lock import LockedListener
 from simulator.host.startup import Prepared, set_up_logging
 from simulator.host.triggers.peeklock import PeekLockListener
@@ -132,6 +133,7 @@ class FakeHost:
         self._config = config
         self._write = journal.write
         self._workers = Workers(config, journal.write)
+        self._measure = MachineMeasure(journal.write, self._workers.pids)
         self._loop = asyncio.new_event_loop()
         self._stop_asked = asyncio.Event()
         self._ready = False
@@ -139,8 +141,9 @@ class FakeHost:
     def start(self) -> None:
         """Start the first worker; call it while the process has one thread."""
         set_up_logging()
-        self._write("host_started", pid=os.getpid(), witness=True)
+        self._write("host_started", pid=os.getpid(), witness=True, measures=True)
         self._workers.start()
+        self._measure.start()
 
     def run(self) -> int:
         """Run the host; return the exit code with which the process is to end at once.
@@ -155,6 +158,7 @@ class FakeHost:
             _log.exception("the host failed")
             self._write("host_error", message=f"the host failed: {type(error).__name__}: {error}")
         finally:
+            self._measure.close()
             self._workers.end()
         if self._ready:
             self._write("host_stopped", code=code)

@@ -309,6 +309,10 @@ class Workers:
                 raise HostError(self._trouble)
         return prepared
 
+    def pids(self) -> list[int]:
+        """Return the processes' ids."""
+        return [slot.process.pid for slot in self._slots]
+
     async def failed(self) -> str:
         """Wait until the host gives its workers up; return why."""
         await self._over.wait()

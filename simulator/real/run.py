@@ -27,7 +27,7 @@ from simulator.nemesis.wires import WireError, Wires, services_of
 from simulator.real.fleet import GRACE, TEMPORARY, Fleet, FleetTrouble
 from simulator.real.fleet_field import RealField, Wiring
 from simulator.real.settle import Interrupt, Signals, hopeless, multiplying, outstanding
-from simulator.real.storage import Storage, StorageTrouble, checked_storage
+from simulator.real.storage import Storage, StorageMeasure, StorageTrouble, checked_storage
 from simulator.real.supply import Supply
 from simulator.report.words import Phase, Progress, Reporter
 from simulator.work.apps import App, check_app, describe, described, end_describing, together
@@ -225,6 +225,9 @@ class _Course:
         self._undo.callback(fleet.end_at_once)
         if self._azurite is None:
             self._undo.callback(self._storage.clean, f"locks/{lock_host_id}" + "/" * (not sites))
+        self._measure = StorageMeasure(self._connection, self._folder)
+        self._undo.callback(self._measure.stop)
+        self._measure.start()
         fleet.journal.write(
             "run_started",
             hosts=scenario.hosts,
@@ -358,6 +361,7 @@ class _Course:
         fleet.stop(grace=HURRIED_GRACE if interrupted else GRACE, hurry=hurry)
         if not interrupted:
             self._supply.write_what_is_left()
+        self._measure.stop()
         fleet.journal.write("run_ended", interrupted=interrupted)
         fleet.look()
         self._show("stopping")

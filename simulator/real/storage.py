@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from simulator.history.slowness import STORAGE
 from simulator.host.triggers.queue import encode
+from simulator.program import HOST
 from simulator.work.scenario import ScenarioError
 from singleton.base.errors import ConfigurationError
 from singleton.defer.trigger_queue import poison_queue
@@ -15,6 +18,7 @@ from singleton.settings.connection import development_storage, parse_connection_
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from simulator.work.apps import App
 
@@ -22,6 +26,7 @@ PATIENCE: Final = 10
 PEEK: Final = 32
 TRIES: Final = 3
 PAUSE: Final = 0.3
+GRACE: Final = 2.0
 _EMULATOR: Final = "devstoreaccount1"
 
 
@@ -193,3 +198,29 @@ class Storage:
                     f"the storage did not {what}: {code or type(error).__name__}: {why}{hint}"
                 ) from error
         raise AssertionError(what)
+
+
+class StorageMeasure:
+    """The process that measures how slow the storage of a run is (`simulator.host.storage_measure`)."""
+
+    def __init__(self, connection_string: str, folder: Path) -> None:
+        endpoint = parse_connection_string(connection_string, "--storage").endpoint
+        self._command = [*HOST, "--measure", endpoint, str(folder / f"{STORAGE}.jsonl")]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it. It ends with this process."""
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0
+        )
+
+    def stop(self) -> None:
+        """End it, with the sum in its journal; perhaps for the second time."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
