@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.deadlines import SLACK, slack, timing, too_slow
 from simulator.checks.endings import taken
 from simulator.checks.exclusion import most_at_once
 from simulator.checks.excuses import CALL, by_when, hindering
-from simulator.checks.failover import SLACK, TURN
+from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
 from simulator.history.leases import DEADLINE
 from simulator.history.outages import covered
@@ -26,6 +27,7 @@ from simulator.history.outages import covered
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from simulator.checks.deadlines import Timing
     from simulator.checks.endings import TakenSpan
     from simulator.history.facts import Acquisition, Deed, History, Wait
 
@@ -36,9 +38,11 @@ class Measured:
 
     Attributes:
         bound: the seconds that are allowed, as the table says.
-        slack: seconds that are allowed besides, for a request on a busy machine.
+        slack: seconds that are allowed besides, for a request, in a run that does not measure the machine.
         most: seconds that are allowed even while the storage does not answer.
         what: more words for the row's sentence.
+        other: a further host that the clock waited for.
+        slows: whether a slow machine makes the clock run longer.
     """
 
     deed: Deed
@@ -48,6 +52,8 @@ class Measured:
     slack: float = SLACK
     most: float = math.inf
     what: str = ""
+    other: str = ""
+    slows: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,20 +87,35 @@ def judge_renewals(history: History) -> Iterator[Finding]:
 
 
 def _judge(history: History, row: Row) -> Iterator[Finding]:
-    worst: dict[str, tuple[float, float, Measured]] = {}
+    worst: dict[tuple[str, bool], tuple[float, float, Measured]] = {}
     for each in row.clocks(history):
-        if each.end - each.start <= each.bound + each.slack:
+        if each.end - each.start <= each.bound + slack(history, each.slack):
             continue
         about = each.deed.function if "{function" in row.says else each.deed.lock
         seconds = _late(history, each)
-        if seconds and seconds - each.bound > worst.get(about, (0.0,))[0]:
-            worst[about] = seconds - each.bound, seconds, each
-    for _, (_, seconds, each) in sorted(worst.items()):
+        timed = _timing(history, each, seconds)
+        key = about, timed == "not judged"
+        if timed != "in time" and seconds - each.bound > worst.get(key, (0.0,))[0]:
+            worst[key] = seconds - each.bound, seconds, each
+    for (about, unjudged), (_, seconds, each) in sorted(worst.items()):
         deed = each.deed
         told = {"lock": label(deed.lock), "function": deed.function, "host": deed.host, "what": each.what}
         text = row.says.format(**told, seconds=seconds)
         rule = row.rule or f"{each.bound:.1f} s and a request are allowed"
-        yield violation(f"{text} (from second {each.start - history.start:.1f} on; {rule})")
+        if not unjudged:
+            yield violation(f"{text} (from second {each.start - history.start:.1f} on; {rule})")
+        elif (about, False) not in worst:
+            yield too_slow(history, text, each.start, each.end)
+
+
+def _timing(history: History, each: Measured, seconds: float) -> Timing:
+    """Tell whether a clock that ran for so many seconds, in which its host could work, was late."""
+    over, deed = seconds - each.bound - slack(history, each.slack), each.deed
+    if not each.slows or over <= 0:
+        return "late" if seconds else "in time"
+    hosts = {deed.host, each.other or deed.host}
+    poll = history.function(deed.function).poll_in(deed.mode)
+    return timing(history, over, *hosts, start=each.start, end=each.end, most=poll)
 
 
 def _late(history: History, each: Measured) -> float:
@@ -103,9 +124,10 @@ def _late(history: History, each: Measured) -> float:
     if history.paused(host, each.start, each.end):
         return 0.0
     stood = history.stood(host, worker, each.start, each.end)
-    allowed = each.bound + each.slack
+    spare = slack(history, each.slack)
+    allowed = each.bound + spare
     idle = by_when(history, host, each.start, allowed + stood) - each.start - allowed
-    if ran - stood > each.most + each.slack:
+    if ran - stood > each.most + spare:
         return ran - stood
     return ran - idle if ran - idle > allowed else 0.0
 
@@ -120,6 +142,7 @@ def _left_free(history: History) -> Iterator[Measured]:
     """A waiter acquires a lock, or a slot, that nobody has within a poll."""
     most = most_at_once(history)
     free = {lock: list(_gaps(spans, most[lock])) for lock, spans in taken(history).items()}
+    takers = {(got.lock, got.t): got.host for got in history.acquisitions}
     for wait in history.waits:
         function = history.function(wait.function)
         if function.merges or wait.ending in {"killed", "crashed"}:
@@ -129,7 +152,8 @@ def _left_free(history: History) -> Iterator[Measured]:
         for start, end in free.get(wait.lock, [(-math.inf, math.inf)]):
             since, until = max(start, wait.start), min(end, wait.end, history.end)
             if until > since:
-                yield Measured(deed=wait, start=since, end=until, bound=poll, what=what)
+                other = takers.get((wait.lock, until), "")
+                yield Measured(deed=wait, start=since, end=until, bound=poll, what=what, other=other)
 
 
 def _gaps(spans: list[TakenSpan], most: int) -> Iterator[tuple[float, float]]:
@@ -255,8 +279,9 @@ def _expiries(history: History) -> Iterator[Measured]:
             continue
         answered = got.granted[-1]
         took = by_when(history, got.host, answered - SLACK, SLACK) - answered
+        took += history.slowness.late(got.host, start=answered - CALL, end=answered)
         deadline = answered + function.lease_in(got.mode) * DEADLINE
-        yield Measured(deed=got, start=got.until, end=deadline, bound=0.0, slack=SLACK + took, most=0.0)
+        yield Measured(deed=got, start=got.until, end=deadline, bound=0.0, slack=SLACK + took, most=0.0, slows=False)
 
 
 def _renewals(history: History) -> Iterator[Measured]:

@@ -13,6 +13,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.deadlines import slack
 from simulator.checks.exclusion import EARLY
 from simulator.checks.excuses import (
     ASKED,
@@ -23,7 +24,6 @@ from simulator.checks.excuses import (
     sections_of,
     troubled_since,
 )
-from simulator.checks.failover import SLACK
 from simulator.checks.findings import Finding, by_function, count, note, violation
 from simulator.checks.losses import is_full
 from simulator.history.journal import PANIC
@@ -220,7 +220,7 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
     for got in history.acquisitions:
         lease = history.function(got.function).lease_in(got.mode)
         # A candidate for the listener refuses until its next attempt, and notices only there that no listener runs.
-        known = history.function(got.function).poll_in(got.mode) + SLACK if got.mode == "listener" else 0
+        known = history.function(got.function).poll_in(got.mode) + slack(history) if got.mode == "listener" else 0
         least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
         until = min(max(got.until, least), max(got.until, ended_at(history, got)))
         lapses = got.ending != "ok" or until < least or history.paused(got.host, got.t, until)

@@ -10,8 +10,8 @@ A lease ends by itself, at the latest one lease period after the kill. From then
 - a candidate for the listener notices at its next attempt: bound = lease + recovery interval. Its invocations don't ask
   themselves.
 
-The earliest bound counts. `SLACK` is added for the machine: the fleet shares its processors with
-Azurite, and a poll or a tick needs processor time.
+The earliest bound counts. The fleet shares its processors with Azurite, and a poll or a tick needs processor time:
+`simulator.checks.deadlines` adds to the bound what the machine took.
 
 The check of liveness: after the faults everybody gets a turn. Waiters acquire, timers tick, and queues are read again.
 A nemesis heals the faults, and records the healing (``healed``). From the record on nothing explains a standstill.
@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from simulator.checks.deadlines import slack, timing, too_slow
 from simulator.checks.excuses import ASKED, by_when, free_later, hindering, untold
 from simulator.checks.findings import Finding, count, label, note, unproven, violation
 
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
     from simulator.history.facts import Held, History, Wait
 
 
-SLACK = 1.5
 TURN: Final = 1.1
 """Polling intervals for which a process leaves a lock alone after its run (docs/guarantees.md)."""
 _SILENCE: Final = 4 / 3
 """Parts of ``failover`` after which a waiter has the lock of a holder that died (docs/guarantees.md)."""
 
-TakeoverState = Literal["in time", "late", "never", "cut short", "unwanted"]
+TakeoverState = Literal["in time", "late", "never", "cut short", "unwanted", "not judged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,9 @@ class TakeOver:
     """The fate of one lock that a victim held; times count from the kill.
 
     Attributes:
-        state: ``in time`` or ``late``: acquired within the bound (and `SLACK`), or after. ``never``: wanted, and the
-            bound passed. ``cut short``: the run ended before the bound. ``unwanted``: nobody asked.
+        state: ``in time`` or ``late``: acquired within the bound, or after. ``never``: wanted, and the bound passed.
+            ``cut short``: the run ended before the bound. ``unwanted``: nobody asked. ``not judged``: late or never,
+            and the machine was too slow to tell.
         lease: how long the victim's lease lasts at most.
         wanted: when a survivor first asked for the lock: 0 if a survivor was waiting already.
     """
@@ -115,12 +116,17 @@ def judge_failovers(history: History, failovers: list[Failover]) -> Iterator[Fin
     for failover in failovers:
         if failover.main is None:
             yield unproven(f"{failover.host} held nothing when it was killed: no failover to measure")
+        held_at = failover.at + history.start
         for over in failover.overs:
             what = f"{label(over.lock)}, which {failover.host} held when it was killed,"
             if over.state == "late":
                 yield violation(f"{what} was taken over after {over.seconds:.1f} s; {over.bound:.1f} s were allowed")
             elif over.state == "never":
                 yield violation(f"{what} was never taken over, though it was wanted; {over.bound:.1f} s were allowed")
+            elif over.state == "not judged":
+                late = "was taken over late" if over.seconds is not None else "was not taken over"
+                end = history.end if over.seconds is None else held_at + over.seconds
+                yield too_slow(history, f"{what} {late}", held_at + (over.bound or over.lease), end)
             elif over.state == "cut short" and over is failover.main and aimed:
                 yield unproven(f"{what} was not taken over before the run ended")
             elif over.state == "unwanted" and over is failover.main and aimed:
@@ -129,7 +135,8 @@ def judge_failovers(history: History, failovers: list[Failover]) -> Iterator[Fin
 
 def _take_over(history: History, held: Held) -> TakeOver:
     over = _measure(history, held, held.t)
-    return over if over.state not in {"late", "never"} else _measure(history, held, _gone_at(history, held, over))
+    late = over.state in {"late", "never", "not judged"}
+    return _measure(history, held, _gone_at(history, held, over)) if late else over
 
 
 def _measure(history: History, held: Held, gone: float) -> TakeOver:
@@ -138,21 +145,22 @@ def _measure(history: History, held: Held, gone: float) -> TakeOver:
     got = next((got for got in history.acquisitions if got.lock == held.lock and got.t > held.t), None)
     until = history.end if got is None else got.t
     demands = list(_demands(history, held, gone, until))
-    deadlines = [deadline for _, deadline in demands if deadline is not None]
+    dues = [due for _, due in demands if due is not None]
     asked = [since for since, _ in demands]
     if got is not None:
         asked.append(got.t)
-        deadlines = deadlines or [max(free, got.t)]  # no deadline was earlier
-    deadline = min(deadlines, default=None)
+        dues = dues or [_Due(max(free, got.t), got.host, 0.0)]  # no deadline was earlier
+    due = min(dues, default=None)
     state: TakeoverState
     if not asked:
         state = "unwanted"
-    elif deadline is None:
+    elif due is None:
         state = "cut short"
-    elif got is not None:
-        state = "in time" if got.t <= deadline + SLACK else "late"
     else:
-        state = "never" if history.end > deadline + SLACK else "cut short"
+        hosts, over = [due.host] if got is None else [due.host, got.host], until - due.t - slack(history)
+        timed = timing(history, over, *hosts, start=min(free, due.t - due.poll), end=until, most=due.poll)
+        missing: TakeoverState = "cut short" if timed == "in time" else "never"
+        state = timed if got is not None or timed == "not judged" else missing
     return TakeOver(
         lock=held.lock,
         function=held.function,
@@ -163,9 +171,17 @@ def _measure(history: History, held: Held, gone: float) -> TakeOver:
         token_after=None if got is None else got.token,
         seconds=None if got is None else got.t - held.t,
         wanted=min(asked) - held.t if asked else None,
-        bound=None if deadline is None else deadline - held.t,
+        bound=None if due is None else due.t - held.t,
         ok=state == "in time",
     )
+
+
+class _Due(NamedTuple):
+    """By when somebody must have acquired a lock, which host for one, and how often this host asks."""
+
+    t: float
+    host: str
+    poll: float
 
 
 def _lease(history: History, held: Held) -> float:
@@ -184,7 +200,7 @@ def _gone_at(history: History, held: Held, over: TakeOver) -> float:
     return max(held.t, *deaths, lapsed - _lease(history, held))
 
 
-def _demands(history: History, held: Held, gone: float, until: float) -> Iterator[tuple[float, float | None]]:
+def _demands(history: History, held: Held, gone: float, until: float) -> Iterator[tuple[float, _Due | None]]:
     """Yield when survivors asked for the lock, and by when somebody must have acquired it, if somebody must."""
     free = gone + _lease(history, held)
     waits = [wait for wait in history.waits if wait.lock == held.lock]
@@ -198,8 +214,10 @@ def _demands(history: History, held: Held, gone: float, until: float) -> Iterato
             yield max(wait.start, held.t), _deadline(history, wait, (free, silent), asked, shared=shared)
     for refusal in refusals:
         if refusal.host != held.host and held.t < refusal.t <= until:
-            due = held.mode == "function" and free + SLACK <= refusal.t < asked and not shared
-            yield refusal.t, refusal.t if due else None
+            sure = _surely(history, refusal.host, free, refusal.t)
+            due = held.mode == "function" and sure and refusal.t < asked and not shared
+            poll = history.function(refusal.function).poll
+            yield refusal.t, _Due(refusal.t, refusal.host, poll) if due else None
     if held.mode == "function" and not shared:
         askers = {deed.function for deed in (held, *waits, *refusals)}
         yield from _ticks(history, held, askers, free, until)
@@ -218,24 +236,32 @@ def _silent_at(history: History, held: Held, wait: Wait, gone: float) -> float:
     return by_when(history, wait.host, max(gone, wait.start, aside), _SILENCE * max(function.failover, theirs))
 
 
-def _deadline(history: History, wait: Wait, ends: tuple[float, float], asked: float, *, shared: bool) -> float | None:
+def _deadline(history: History, wait: Wait, ends: tuple[float, float], asked: float, *, shared: bool) -> _Due | None:
     free, silent = ends
     function = history.function(wait.function)
-    deadline = min(silent, by_when(history, wait.host, max(free, wait.start), function.poll_in(wait.mode)))
+    poll = function.poll_in(wait.mode)
+    deadline = min(silent, by_when(history, wait.host, max(free, wait.start), poll))
     if wait.ending in {"killed", "crashed"} or history.paused(wait.host, wait.start, deadline):
         return None  # it could not acquire it: the next caller that can does
     polls = function.on_contention == "wait" or wait.mode == "listener"
     if polls and (wait.ending == "acquired" or wait.end >= deadline):
-        return deadline
-    if shared:
+        return _Due(deadline, wait.host, poll)
+    if shared or not _surely(history, wait.host, free, wait.start):
         return None
-    refused = wait.mode == "function" and wait.ending != "acquired" and wait.start >= free + SLACK and wait.end < asked
-    return wait.start if refused else None  # it gave up: only a caller that asked for a free lock can complain
+    refused = wait.mode == "function" and wait.ending != "acquired" and wait.end < asked
+    return (
+        _Due(wait.start, wait.host, poll) if refused else None
+    )  # it gave up: only a caller that asked for a free lock can complain
+
+
+def _surely(history: History, host: str, free: float, t: float) -> bool:
+    """Tell whether a lock is free since so long that also a host on a slow machine finds the lock free."""
+    return t >= free + slack(history) + history.slowness.late(host, start=free, end=t)
 
 
 def _ticks(
     history: History, held: Held, askers: set[str], free: float, until: float
-) -> Iterator[tuple[float, float | None]]:
+) -> Iterator[tuple[float, _Due | None]]:
     alone = bool(history.setup.get("same_app"))  # then the platform lets one host tick, or none for a while
     for t, host, ticker in history.ticks:
         function = history.function(ticker)
@@ -243,7 +269,9 @@ def _ticks(
         if skips and ticker in askers and host != held.host and held.t < t <= until:
             stood = history.paused(host, held.t, free + function.tick)
             stood |= bool(hindering(history, host, held.t, free + function.tick))
-            yield t, None if stood else (t if t >= free + SLACK else None) if alone else free + function.tick
+            sure = _surely(history, host, free, t)
+            by = None if stood else (t if sure else None) if alone else free + function.tick
+            yield t, None if by is None else _Due(by, host, function.tick)
 
 
 _ALL_DONE: Final = 120.0

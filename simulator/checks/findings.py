@@ -34,10 +34,12 @@ class Finding:
         kind: ``violation``: a promise was broken. ``unproven``: nothing was broken, but an event that the run should
             show did not happen. ``note``: worth knowing, and not the lock's fault.
         text: the sentence.
+        too_slow: from when to when, in seconds of the run, the machine was too slow to judge.
     """
 
     kind: Literal["violation", "unproven", "note"]
     text: str
+    too_slow: tuple[float, float] | None = None
 
 
 def violation(text: str) -> Finding:
@@ -45,9 +47,9 @@ def violation(text: str) -> Finding:
     return Finding("violation", text)
 
 
-def unproven(text: str) -> Finding:
+def unproven(text: str, too_slow: tuple[float, float] | None = None) -> Finding:
     """Say that something was not shown."""
-    return Finding("unproven", text)
+    return Finding("unproven", text, too_slow)
 
 
 def note(text: str) -> Finding:

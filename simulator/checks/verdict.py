@@ -24,6 +24,7 @@ from simulator.checks.coverage import (
     reaches,
     untried,
 )
+from simulator.checks.deadlines import joined
 from simulator.checks.endings import judge_accounts, judge_endings
 from simulator.checks.exclusion import (
     Overlap,
@@ -117,6 +118,7 @@ class Verdict:
         interrupted: the run was interrupted. duration: seconds from the first to the last record.
         seed: the number from which the run's choices were made.
         start: when the run began, by the journals' clock.
+        too_slow: from when to when the machine was too slow for what happened then to be judged, in seconds of the run.
     """
 
     verdict: Outcome
@@ -146,6 +148,7 @@ class Verdict:
     functions: tuple[FunctionResult, ...]
     faults: tuple[FaultReport, ...]
     start: float
+    too_slow: tuple[tuple[float, float], ...]
     checks: tuple[CheckResult, ...]
 
     @property
@@ -246,6 +249,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         duration=history.end - history.start,
         seed=history.setup.get("seed", 0),
         start=history.start,
+        too_slow=joined([finding.too_slow for finding in findings if finding.too_slow]),
         checks=checks,
     )
 

@@ -78,9 +78,12 @@ class Slowness:
             end -= seconds
         self._of[record.host] += reversed(measures)
 
-    def late(self, host: str, start: float, end: float) -> float:
-        """Return for how many of the seconds between these two the machine or the storage kept a host waiting."""
-        return min(max(end - start, 0.0), sum(self._late(each, start, end) for each in (host, STORAGE)))
+    def late(self, *hosts: str, start: float, end: float) -> float:
+        """Return for how many of the seconds between these two the machine or the storage kept hosts waiting.
+
+        One host may have waited for another: their delays add up.
+        """
+        return min(max(end - start, 0.0), sum(self._late(host, start, end) for host in {*hosts, STORAGE}))
 
     def _late(self, host: str, start: float, end: float) -> float:
         measures = self._of.get(host, [])

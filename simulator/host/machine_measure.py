@@ -7,9 +7,9 @@ interpreter's lock makes neither longer. A thread that computes has itself to bl
 
 from __future__ import annotations
 
-import os
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simulator.history.journal import clock
@@ -65,12 +65,10 @@ class ProcessorWaits:
     def since(self, process: int) -> float:
         """Return the seconds since the last call for this process; 0 where the system does not tell."""
         now: dict[str, tuple[int, int]] = {}
-        folder = f"/proc/{process}/task"
         try:
-            for thread in os.listdir(folder):
-                with open(f"{folder}/{thread}/schedstat", "rb") as file:
-                    ran, waited, _ = file.read().split()
-                now[thread] = (int(ran), int(waited))
+            for thread in Path(f"/proc/{process}/task").iterdir():
+                ran, waited, _ = (thread / "schedstat").read_bytes().split()
+                now[thread.name] = (int(ran), int(waited))
         except (OSError, ValueError):  # the process or one of its threads ended meanwhile
             return 0.0
         before, self._known[process] = self._known.get(process, now), now

@@ -1,7 +1,7 @@
 """How long the storage takes for a bare request, measured by a process of its own, ten times a second.
 
-One process measures for all hosts: they ask the same storage, and further requests would only slow the storage. It asks
-directly, so the faults of the hosts' own ways are not in it. As a process it waits for nothing that the run itself does.
+One process measures for all hosts: they ask the same storage, and further requests would only slow the storage. The
+process asks directly, so the faults on the way of a host are not in the measure, and waits for no code of the run.
 """
 
 from __future__ import annotations

@@ -211,7 +211,11 @@ class StorageMeasure:
     def start(self) -> None:
         """Start it. It ends with this process."""
         self._process = subprocess.Popen(
-            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
         )
 
     def stop(self) -> None:

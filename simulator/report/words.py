@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TextIO
 
-from simulator.checks.failover import SLACK, TakeOver
 from simulator.checks.findings import count, fleet_of, label
 from simulator.history.journal import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from simulator.checks.failover import TakeOver
     from simulator.checks.verdict import Verdict
     from simulator.report.board import Board
 
@@ -43,6 +43,16 @@ class Line:
 
 def headline(verdict: Verdict) -> Line:
     """Say the result in a few words."""
+    line = _result(verdict)
+    if verdict.too_slow:
+        when = " and ".join(f"from {start:.1f} s to {end:.1f} s" for start, end in verdict.too_slow[:NAMED])
+        more = len(verdict.too_slow) - NAMED
+        when += f" and {count(more, 'more time')}" if more > 0 else ""
+        return Line(line.mark, f"{line.text.removesuffix('.')}; not judged: this machine was too slow {when}.")
+    return line
+
+
+def _result(verdict: Verdict) -> Line:
     if verdict.verdict == "holds":
         return _holds(verdict)
     if verdict.verdict == "violated":
@@ -174,6 +184,8 @@ def _taken(over: TakeOver) -> str:
             return f"{over.by} took it over after {over.seconds:.1f} s{late}{bound}"
         case "never":
             return f"nobody took it over{bound}"
+        case "not judged":
+            return f"not judged, as this machine was too slow{bound}"
         case "cut short":
             return "the run ended before anybody could take it over"
         case _:
@@ -300,7 +312,8 @@ def _other_reasons(verdict: Verdict) -> Iterator[Line]:
 
 def fine_print(verdict: Verdict) -> str:
     """Say what the numbers rest on."""
-    bound = f"; a take-over may be {SLACK:g} s past its bound, for the machine's sake" if verdict.failovers else ""
+    late = "; a take-over may pass its bound by as much as this machine was slow, up to a poll"
+    bound = late if verdict.failovers else ""
     return f"seed {verdict.seed}, {verdict.duration:.0f} s{bound}"
 
 

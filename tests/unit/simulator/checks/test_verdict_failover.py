@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.checks.failover import SLACK
+from simulator.checks.deadlines import SLACK
 from simulator.checks.verdict import judge
 from tests.support.journals import TIMER, Story, key_lock
 

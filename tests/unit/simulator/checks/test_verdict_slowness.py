@@ -1,0 +1,136 @@
+"""A slow machine is no fault of the lock, and no excuse for one: the delays that were measured move the deadlines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.checks.verdict import Verdict, judge
+from simulator.history.slowness import STORAGE
+from simulator.report.words import headline
+from tests.support.journals import Story, key_lock
+
+A = key_lock("a")
+POLL = 5
+
+
+def story(**setup: Any) -> Story:
+    """A run whose hosts measure."""
+    made = Story(**setup)
+    for record in made.records:
+        if record.event == "host_started":
+            record.fields["measures"] = True  # type: ignore[index]
+    return made
+
+
+def slow(made: Story, host: str, start: float, end: float, late: float) -> Story:
+    """In each second between these two the machine kept a host waiting for ``late`` seconds."""
+    for second in range(round(end - start)):
+        made.add(start + second + 1, host, "machine_slow", measures=[[0.5, late], [0.5, 0.0]])
+    return made
+
+
+def free_for(seconds: float) -> Story:
+    """host-2 waits for a lock that host-1 gives back at second 10, and gets it so many seconds later."""
+    made = story()
+    made.body("host-1", 5, 10, A)
+    made.body("host-2", 10 + seconds, 11 + seconds, A, asked=6)
+    return made
+
+
+def judged(made: Story) -> Verdict:
+    return judge(made.end(60))
+
+
+def test_on_a_quick_machine_a_free_lock_is_acquired_within_a_poll_and_half_a_second() -> None:
+    assert judged(free_for(POLL + 0.4)).violations == ()
+    (said,) = judged(free_for(POLL + 0.6)).violations
+    assert said.startswith("ship.a was free for 5.6 s while host-2 waited for it")
+
+
+def test_a_run_that_measured_nothing_has_a_second_more() -> None:
+    old = free_for(POLL + 1.4)
+    for record in old.records:
+        record.fields.pop("measures", None)  # type: ignore[attr-defined]
+    assert judged(old).violations == ()
+
+
+@pytest.mark.parametrize("host", ["host-2", STORAGE])
+def test_as_much_as_the_waiters_machine_or_the_storage_was_slow_is_added(host: str) -> None:
+    assert judged(slow(free_for(POLL + 2), host, 10, 17, 0.3)).verdict == "holds"
+    assert judged(slow(free_for(POLL + 4), host, 10, 19, 0.3)).verdict == "violated"
+    assert judged(slow(free_for(POLL + 2), host, 20, 27, 0.3)).verdict == "violated"  # at another time
+
+
+def test_the_slowness_of_another_host_excuses_nobody() -> None:
+    assert judged(slow(free_for(POLL + 2), "host-3", 10, 17, 0.4)).verdict == "violated"
+
+
+def test_beyond_one_poll_a_delay_that_the_machine_explains_is_not_judged_and_the_headline_says_so() -> None:
+    verdict = judged(slow(free_for(POLL + 8), "host-2", 10, 23, 0.5))
+    assert judged(free_for(POLL + 8)).verdict == "violated"
+    slow_storage = slow(slow(free_for(POLL + 8), "host-2", 10, 23, 0.5), STORAGE, 10, 23, 0.5)
+    assert verdict.verdict == "violated"  # 8 s late, and slow for 6.5 s
+    verdict = judged(slow_storage)
+    assert verdict.verdict == "unproven"
+    accusation = "ship.a was free for 13.0 s while host-2 waited for it"
+    assert verdict.reasons == (f"{accusation}: not judged, as this machine was too slow from 10.0 s to 23.0 s",)
+    assert verdict.too_slow == ((10.0, 23.0),)
+    assert verdict.to_dict()["too_slow"] == [[10.0, 23.0]]
+    assert headline(verdict).text.endswith("; not judged: this machine was too slow from 10.0 s to 23.0 s.")
+
+
+def test_what_is_later_than_the_machine_explains_is_a_violation_however_slow_it_was() -> None:
+    assert judged(slow(free_for(POLL + 20), "host-2", 10, 35, 0.4)).verdict == "violated"
+
+
+def test_a_take_over_may_be_late_by_as_much_as_the_machine_was_slow() -> None:
+    def taken(seconds: float, late: float) -> Verdict:
+        made = story(kill=1)
+        made.body("host-1", 9, None, A, token=1)
+        made.kill(10, "host-1", A)
+        made.body("host-2", 10 + seconds, 11 + seconds, A, token=2, asked=9.5)
+        return judged(slow(slow(made, "host-2", 25, 45, late), STORAGE, 25, 45, late))
+
+    assert taken(20 + 2, 0).verdict == "violated"
+    assert taken(20 + 2, 0.2).verdict == "holds"
+    verdict = taken(20 + 7, 0.5)
+    assert verdict.verdict == "unproven"
+    assert "was taken over late: not judged, as this machine was too slow" in " ".join(verdict.reasons)
+    assert verdict.failovers[0].overs[0].state == "not judged"
+
+
+def test_a_host_that_the_run_lets_stand_still_is_not_slow() -> None:
+    made = free_for(POLL + 2)
+    made.add(11, "host-1", "pause")
+    made.add(16, "host-1", "machine_slow", measures=[[5.0, 4.75]])
+    made.add(16.1, "host-1", "resume")
+    made.add(18, "host-1", "machine_slow", measures=[[0.25, 0.2]])
+    verdict = judged(made)
+    assert verdict.verdict == "violated"
+
+
+def test_a_lock_that_is_kept_is_forgiven_as_much() -> None:
+    def kept(late: float) -> bool:
+        made = story().know(witnessed=True)
+        made.body("host-1", 5, 14, A, seen=(5, 10))
+        return any("was kept by host-1" in said for said in judged(slow(made, "host-1", 10, 14, late)).violations)
+
+    assert kept(0.2)
+    assert not kept(0.5)
+
+
+def test_a_renewal_that_is_later_than_the_machine_was_slow_is_found_on_any_machine() -> None:
+    def renewed(late: float, at: float) -> bool:
+        made = story()
+        made.lease(0.9, "host-1", "acquire", A, status=201)
+        made.lease(1 + at, "host-1", "renew", A)
+        made.body("host-1", 1, 14, A)
+        said = judged(slow(made, "host-1", 1, 15, late)).violations
+        return not any("was not renewed in time" in text for text in said)
+
+    assert renewed(0, 8.4)
+    assert not renewed(0, 7.5 + 3)
+    assert not renewed(0.1, 7.5 + 3)
+    assert renewed(0.3, 7.5 + 3)
