@@ -149,7 +149,7 @@ def _measure(history: History, held: Held, gone: float) -> TakeOver:
     asked = [since for since, _ in demands]
     if got is not None:
         asked.append(got.t)
-        dues = dues or [_Due(max(free, got.t), got.host, 0.0)]  # no deadline was earlier
+        dues = dues or [_Deadline(max(free, got.t), got.host, 0.0)]  # no deadline was earlier
     due = min(dues, default=None)
     state: TakeoverState
     if not asked:
@@ -176,7 +176,7 @@ def _measure(history: History, held: Held, gone: float) -> TakeOver:
     )
 
 
-class _Due(NamedTuple):
+class _Deadline(NamedTuple):
     """By when somebody must have acquired a lock, which host for one, and how often this host asks."""
 
     t: float
@@ -200,7 +200,7 @@ def _gone_at(history: History, held: Held, over: TakeOver) -> float:
     return max(held.t, *deaths, lapsed - _lease(history, held))
 
 
-def _demands(history: History, held: Held, gone: float, until: float) -> Iterator[tuple[float, _Due | None]]:
+def _demands(history: History, held: Held, gone: float, until: float) -> Iterator[tuple[float, _Deadline | None]]:
     """Yield when survivors asked for the lock, and by when somebody must have acquired it, if somebody must."""
     free = gone + _lease(history, held)
     waits = [wait for wait in history.waits if wait.lock == held.lock]
@@ -217,7 +217,7 @@ def _demands(history: History, held: Held, gone: float, until: float) -> Iterato
             sure = _surely(history, refusal.host, free, refusal.t)
             due = held.mode == "function" and sure and refusal.t < asked and not shared
             poll = history.function(refusal.function).poll
-            yield refusal.t, _Due(refusal.t, refusal.host, poll) if due else None
+            yield refusal.t, _Deadline(refusal.t, refusal.host, poll) if due else None
     if held.mode == "function" and not shared:
         askers = {deed.function for deed in (held, *waits, *refusals)}
         yield from _ticks(history, held, askers, free, until)
@@ -236,7 +236,9 @@ def _silent_at(history: History, held: Held, wait: Wait, gone: float) -> float:
     return by_when(history, wait.host, max(gone, wait.start, aside), _SILENCE * max(function.failover, theirs))
 
 
-def _deadline(history: History, wait: Wait, ends: tuple[float, float], asked: float, *, shared: bool) -> _Due | None:
+def _deadline(
+    history: History, wait: Wait, ends: tuple[float, float], asked: float, *, shared: bool
+) -> _Deadline | None:
     free, silent = ends
     function = history.function(wait.function)
     poll = function.poll_in(wait.mode)
@@ -245,12 +247,12 @@ def _deadline(history: History, wait: Wait, ends: tuple[float, float], asked: fl
         return None  # it could not acquire it: the next caller that can does
     polls = function.on_contention == "wait" or wait.mode == "listener"
     if polls and (wait.ending == "acquired" or wait.end >= deadline):
-        return _Due(deadline, wait.host, poll)
+        return _Deadline(deadline, wait.host, poll)
     if shared or not _surely(history, wait.host, free, wait.start):
         return None
     refused = wait.mode == "function" and wait.ending != "acquired" and wait.end < asked
     return (
-        _Due(wait.start, wait.host, poll) if refused else None
+        _Deadline(wait.start, wait.host, poll) if refused else None
     )  # it gave up: only a caller that asked for a free lock can complain
 
 
@@ -261,7 +263,7 @@ def _surely(history: History, host: str, free: float, t: float) -> bool:
 
 def _ticks(
     history: History, held: Held, askers: set[str], free: float, until: float
-) -> Iterator[tuple[float, _Due | None]]:
+) -> Iterator[tuple[float, _Deadline | None]]:
     alone = bool(history.setup.get("same_app"))  # then the platform lets one host tick, or none for a while
     for t, host, ticker in history.ticks:
         function = history.function(ticker)
@@ -271,7 +273,7 @@ def _ticks(
             stood |= bool(hindering(history, host, held.t, free + function.tick))
             sure = _surely(history, host, free, t)
             by = None if stood else (t if sure else None) if alone else free + function.tick
-            yield t, None if by is None else _Due(by, host, function.tick)
+            yield t, None if by is None else _Deadline(by, host, function.tick)
 
 
 _ALL_DONE: Final = 120.0
