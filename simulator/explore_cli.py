@@ -107,7 +107,7 @@ def explore(
     """
     from simulator.virtual.search.app_bodies import remarks
     from simulator.virtual.search.exploration import find, print_summary, save_story
-    from simulator.virtual.search.story_report import gone, of_exploration, of_story, tell
+    from simulator.virtual.search.story_report import gone, of_exploration, of_story, outcome, tell
 
     plan = _planned(faults, workload, scheduler, app, options)
     file = story.resolve()  # for the app's folder becomes the working directory
@@ -126,7 +126,9 @@ def explore(
     for remark in (*notes, *remarks(summary.accounts, own=bool(plan.messages))):
         console.print(f"[bold yellow]About the app:[/] {escape(remark)}", highlight=False, soft_wrap=True)
     if summary.broken is None or summary.violation is None:
-        console.print("[bold green]No promise was broken.[/]")
+        told = outcome(summary)
+        style = "bold green" if told.mark == "good" else "bold yellow"
+        console.print(told.text, style=style, highlight=False, soft_wrap=True)
         if trace is not None:
             click.echo(f"There is no story to trace: {trace.given} was not written")
         _write(
@@ -291,9 +293,6 @@ def _check_app(app: str) -> tuple[str, ...]:
             f"--app {app}: it closes or replaces sys.stdout when it is imported. The worker flushes sys.stdout after "
             f"each invocation, so each of them fails with {describe(why)}, here and in Azure"
         )
-    if not any(plan.guard for plan in prepared.plans):
-        told = ("no function that can be run here has @singleton", *prepared.notes)
-        raise click.UsageError(f"--app {app}: {'; '.join(told)}")
     return prepared.notes
 
 

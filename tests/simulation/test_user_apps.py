@@ -135,6 +135,56 @@ def test_an_app_none_of_whose_guarded_functions_can_run_is_refused_with_the_reas
     assert "no function that can be run here has @singleton; function 'ship' is not run: " in told
 
 
+HELPER = HEAD + "@singleton\nasync def write_ledger(text: str) -> None:\n    await asyncio.sleep(1)\n\n" + QUEUE
+HELPED = HELPER + "async def ship(msg: func.QueueMessage) -> None:\n    await write_ledger('x')\n"
+QUIET = """
+def quiet(function):
+    def inner(msg):
+        return function(msg)
+    inner.__name__ = function.__name__
+    return inner
+"""
+HIDDEN = (
+    HEAD
+    + QUIET
+    + SHIP_SYNC.removeprefix(HEAD).replace("@singleton", "@quiet\n@singleton").replace("ship", "mail")
+    + "    time.sleep(1)\n"
+)
+NOT_CARRIED = pytest.mark.parametrize(
+    ("app", "name"),
+    [
+        (HELPED, "helpers-pass-by-their-guards"),
+        (HIDDEN, "functions-below-a-decorator-that-hides-them-pass-by-their-guards"),
+    ],
+    ids=["a-helper", "below-a-decorator"],
+)
+
+
+@NOT_CARRIED
+def test_an_app_whose_only_guards_no_function_of_the_host_carries_is_explored(
+    app: str, name: str, folder: Path
+) -> None:
+    del name
+    code, output = explored(written(folder, app), "--scenarios", "10")
+    assert (code, output.rstrip().splitlines()[-1]) == (0, "No promise was broken.")
+
+
+@NOT_CARRIED
+def test_and_a_guard_that_lets_all_in_is_found_there(
+    app: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BROKEN[name].breaks(monkeypatch)
+    assert BROKEN[name].says in str(live(written(folder, app)).violations)
+
+
+def test_an_app_whose_functions_never_call_the_guarded_one_is_told_that_nothing_was_shown(folder: Path) -> None:
+    app = written(folder, HELPER + "async def ship(msg: func.QueueMessage) -> None:\n    pass\n")
+    code, output = explored(app, "--scenarios", "2")
+    assert code == 0
+    assert "Nothing was shown of the lock, because no guarded body ran in any world." in output
+    assert "No promise was broken" not in output
+
+
 @pytest.mark.parametrize("name", ["names-have-no-upper-case", "scopes-are-cut"])
 def test_made_up_messages_show_a_lock_that_makes_one_scope_of_two(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch

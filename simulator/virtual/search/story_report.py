@@ -163,9 +163,21 @@ def of_story(scenario: WorldScenario, run: Run, lines: Sequence[str], again: str
     )
 
 
+def outcome(summary: Summary) -> Line:
+    """Say in a line what an exploration without a broken promise has shown."""
+    if summary.reached["bodies"]:
+        return Line("good", "No promise was broken.")
+    return Line(
+        "note",
+        "Nothing was shown of the lock, because no guarded body ran in any world. Functions on timers and storage "
+        "queues run here, and none of them got to a guarded function: let one call it, or try the app with "
+        "singleton-sim run.",
+    )
+
+
 def of_exploration(plan: Exploration, summary: Summary, lines: Sequence[str], *, broken: str = "") -> ReportContent:
     """Make the report of an exploration without a story: nothing was found, or it did not come back."""
-    headline = Line("bad", f"{broken} It did not come back.") if broken else Line("good", "No promise was broken.")
+    headline = Line("bad", f"{broken} It did not come back.") if broken else outcome(summary)
     faults = sum(many for name, many in summary.reached.items() if name.startswith("fault: "))
     return ReportContent(
         title=f"singleton-sim explore, seed {plan.seed}",

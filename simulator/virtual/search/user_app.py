@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.app_model import AppError, HostConfig
 from simulator.host.expected_keys import expected_keys
-from simulator.host.function_plan import inner_records, users_functions
+from simulator.host.function_plan import inner_guards, inner_records, users_functions
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.bindings import Out, binding_data, queue_input, timer_input
 from simulator.host.triggers.outputs import given_back, queue_name, written
@@ -86,6 +86,9 @@ def load(app: str) -> Prepared:
     plans = tuple(plan for plan in prepared.plans if plan.queue is not None or plan.schedule is not None)
     if not plans:
         raise AppError("virtual worlds run functions on timers and storage queues only, and this app has none")
+    if not any(plan.guard for plan in plans) and not inner_guards(prepared.plans):
+        told = ("no function that can be run here has @singleton", *prepared.notes)
+        raise AppError(f"{app}: {'; '.join(told)}")
     WITNESS.watch_all(users_functions(plans))
     return replace(prepared, plans=plans)
 
@@ -110,11 +113,15 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
     for plan in plans:
         world.accounts[plan.function.name] = Account(messages=plan.queue is not None)
         world.note("world", "function", **_told_of(plan))
-    for guard in inner_records(plans):
-        world.note("world", "guard", **guard)
-    world.oracle.callers.know({plan.function.name: _as_judged(plan.guard) for plan in plans if plan.guard is not None})
-    world.oracle.callers.apart |= {plan.function.name for plan in plans if plan.guard and plan.guard.limit is not None}
-    world.oracle.bounds.know(guard for plan in plans for guard in plan.guards)
+    for record in inner_records(plans):
+        world.note("world", "guard", **record)
+    helpers = inner_guards(plans)
+    world.accounts |= {guard.function: Account(messages=False) for guard in helpers}
+    guarded = [(guard.function, guard) for guard in helpers]
+    guarded += [(plan.function.name, plan.guard) for plan in plans if plan.guard is not None]
+    world.oracle.callers.know({name: _as_judged(guard) for name, guard in guarded})
+    world.oracle.callers.apart |= {name for name, guard in guarded if guard.limit is not None}
+    world.oracle.bounds.know([*helpers, *(guard for plan in plans for guard in plan.guards)])
     listeners = {plan.function.name: guard for plan in plans for guard in plan.guards if guard.mode == "listener"}
     world.oracle.listening.know(listeners)
     for machine in world.machines:
