@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from simulator.virtual.search.story_report import promises
+from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
+
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 STATEMENTS, PROOFS = TEXT.split("\n## What shows it\n")
@@ -54,6 +57,34 @@ def test_the_checks_of_the_oracle_that_are_named_are_made() -> None:
     files = [*(ROOT / "simulator" / "virtual").rglob("*.py"), *(ROOT / "tests" / "worlds").rglob("*.py")]
     source = "".join(path.read_text(encoding="utf-8") for path in files)
     assert not [name for name in named if f'"{" ".join(name.split())}"' not in source]
+
+
+def unchecked(rows: list[str]) -> list[str]:
+    """Return the rows of the table of bounds that name no check, or a check that there is not."""
+    judges = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "simulator" / "checks").glob("*.py"))
+    made = promises()
+    wrong = []
+    for row in rows:
+        runs, worlds = row.split(" | ")[-3:-1]
+        functions, checks = re.findall(r"`(\w+)`", runs), re.findall(r"\*([a-z ]+)\*", worlds)
+        there = [f"\ndef {name}(" in judges for name in functions] + [name in made for name in checks]
+        if not there or not all(there):
+            wrong.append(row)
+    return wrong
+
+
+def test_every_bound_names_its_check_of_real_runs_or_of_worlds() -> None:
+    rows = statements("Bounds")
+    assert len(rows) > 10
+    assert unchecked(rows) == []
+
+
+@pytest.mark.parametrize(
+    "checks", ["| |", "| `_never_made` | *starved*", "| `_turns` | *never made*", "| | *never made*"]
+)
+def test_a_bound_without_a_check_or_with_one_that_there_is_not_is_refused(checks: str) -> None:
+    row = f"| a waiter has tea | *5 s* {checks} | [^taken] |"
+    assert unchecked([row]) == [row]
 
 
 def test_the_bounds_are_those_of_the_code() -> None:
