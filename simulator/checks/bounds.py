@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.checks.deadlines import SLACK, slack, timing, too_slow
 from simulator.checks.endings import taken
 from simulator.checks.exclusion import most_at_once
-from simulator.checks.excuses import CALL, by_when, hindering
+from simulator.checks.excuses import CALL, broken_by, by_when, hindering
 from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
 from simulator.history.leases import DEADLINE
@@ -276,6 +276,8 @@ def _expiries(history: History) -> Iterator[Measured]:
     for got in history.acquisitions:
         function = history.function(got.function)
         if got.why != "expired" or not got.granted or (got.mode == "function" and function.failover):
+            continue
+        if broken_by(history, got, got.until):  # the storage may say so of a lease that was broken
             continue
         answered = got.granted[-1]
         took = by_when(history, got.host, answered - SLACK, SLACK) - answered

@@ -145,11 +145,18 @@ def judge_activity(history: History, messages: Messages) -> Iterator[Finding]:
         yield unproven(f"the run was broken off after {history.end - history.start:.0f} s")
 
 
+_BY_HAND: Final = {"0": "by SIGTERM or SIGINT", "-2": "by SIGINT", "-9": "by SIGKILL", "-15": "by SIGTERM"}
+"""Exit codes of a host that was told to end, though not by its run: a host ends so by nothing that it does itself."""
+
+
 def _hosts(history: History) -> Iterator[Finding]:
     for host, message in history.errors:
         yield violation(f"{host} failed: {message}")
     for host, code in history.crashes:
-        yield violation(f"{host} ended by itself with exit code {code}")
+        if code in _BY_HAND:
+            yield unproven(f"somebody outside this run ended {host} ({_BY_HAND[code]}): what followed is not ours")
+        else:
+            yield violation(f"{host} ended by itself with exit code {code}")
     ends = Counter((end.host, end.reason) for end in history.worker_ends)
     for (host, reason), number in ends.items():
         same = [end.cut for end in history.worker_ends if (end.host, end.reason) == (host, reason)]
@@ -162,7 +169,7 @@ def _hosts(history: History) -> Iterator[Finding]:
 
 
 def _strikes(history: History) -> Iterator[Finding]:
-    for what, done in (("kill", len(history.kills)), ("pause", len(history.pauses))):
+    for what, done in (("kill", len(history.kills)), ("pause", sum(not pause.outside for pause in history.pauses))):
         asked = history.setup.get(what, 0)
         if done < asked and not history.interrupted:
             yield unproven(f"{count(asked, what)} asked for, {done} done: no further host was caught holding a lock")

@@ -157,7 +157,8 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
         most = history.function(each.function).max_hold
         own |= most is not None and call.blames == "LockLost" and (each.told or 0.0) - each.start > most - EARLY
     operated = not history.faults and any(call.start <= t <= call.end for t, _ in history.operated)
-    ended = call.blames == "LockClosed" and history.exits.get(call.host, math.inf) - call.end <= _ENDING
+    end = min(history.exits.get(call.host, math.inf), history.deaths.get(call.host, math.inf))
+    ended = call.blames == "LockClosed" and end - call.end <= _ENDING
     since = troubled_since(history, call) if call.blames == "StorageUnavailable" else call.start
     struck = _slept(history, call, since) or bool(behind_failure(history, call))
     return own or operated or ended or struck

@@ -133,7 +133,8 @@ def _outlived(history: History, first: Section, second: Section) -> bool:
 
 def _slept(history: History, overlap: Overlap) -> bool:
     first, second = overlap.first, overlap.second
-    return _stood_still(history, first, second) or _never_woke(history, first, second) or not history.faults
+    struck = history.faults or history.outside
+    return _stood_still(history, first, second) or _never_woke(history, first, second) or not struck
 
 
 def _stood_still(history: History, first: Section, second: Section) -> bool:
@@ -334,7 +335,7 @@ def _regressions(history: History, tokens: list[_Shown], seen: str) -> Iterator[
         again = shown.shared and (token, by.host) == (before, before_host)
         late = shown.late and history.stood_still_asking(by, shown.t)
         # With a nemesis it is known which hold an operator ended, and until when its host can't know that.
-        broken = exposing(history, by, shown.t) if history.faults else history.operated_before(by, shown.t)
+        broken = bool(exposing(history, by, shown.t)) or (not history.faults and history.operated_before(by, shown.t))
         if not (again or late or broken):
             yield Regression(
                 lock=by.lock,

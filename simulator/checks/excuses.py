@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.faults.effects import effects_of
 from simulator.history.deeds import outside, semaphore_of
 from simulator.history.facts import Acquisition, Section, Wait
+from simulator.history.leases import DEADLINE
 from simulator.history.outages import covered
 
 if TYPE_CHECKING:
@@ -124,17 +125,38 @@ def wakes_at(history: History, body: Section, resumed: float) -> float:
     return end
 
 
-def is_long(history: History, body: Section, until: float) -> bool:
-    """Tell whether its host did nothing, or could not reach the storage, for a third of the lease before ``until``.
+def is_long(history: History, body: Section | Acquisition, until: float, *, slow: bool = True) -> bool:
+    """Tell whether a lease ran out before ``until`` as its host did nothing, or could not reach the storage.
 
-    With ``failover`` it is a third of that.
+    Renewals are due half a lease after the last one that was granted, and from then to the deadline one must fail after
+    the other. An outage of a third of the lease in that time leaves no room for one. With ``failover``, and where the
+    journal does not tell when requests were sent, a third of the time before ``until`` counts. ``slow``: the machine's
+    slowness counts as an outage.
     """
+    since, over, timed = _renewing(history, body, until)
+    if until < over - SPARE or (not timed and body.why not in {"", "expired"}):
+        return False
     lease = history.function(body.function).silence_in(body.mode)
-    since = until - lease
-    idle = [(fault.start, fault.end) for fault in hindering(history, body.host, since, until)]
-    idle += [(each.start, each.end) for each in history.standstills if each.host == body.host]
+    idle = [(fault.start, fault.end) for fault in hindering(history, body.host, since, over)]
+    idle += [
+        (each.start, each.end) for each in history.standstills if each.host == body.host and (each.whole or not timed)
+    ]
     idle += [(pause.start, pause.end) for pause in history.pauses if pause.host == body.host]
-    return covered(idle, since, until) >= max(lease * OUTAGE - SPARE, lease * OUTAGE / 2)
+    late = history.slowness.late(body.host, start=since, end=over) if slow else 0.0
+    return covered(idle, since, over) + late >= min(
+        max(lease * OUTAGE - SPARE, lease * OUTAGE / 2), over - since - SPARE
+    )
+
+
+def _renewing(history: History, body: Section | Acquisition, until: float) -> tuple[float, float, bool]:
+    """Return from when to when renewals must have failed for a lease to run out, and whether requests tell that."""
+    function = history.function(body.function)
+    hold = body if isinstance(body, Acquisition) else _hold_of(body, [*_theirs(history, body)])
+    granted = [t for t in hold.granted if t <= until] if hold is not None and hold.timed else []
+    if not granted or (body.mode == "function" and function.failover):
+        return until - function.silence_in(body.mode), until, False
+    last, lease = granted[-1], function.lease_in(body.mode)
+    return last + function.renewal_in(body.mode), last + lease * DEADLINE, True
 
 
 CALL: Final = 5.0
@@ -188,7 +210,7 @@ def _latest(history: History, deed: Deed, fault: Strike) -> float:
 
 
 def _breaks(history: History, lock: str) -> Iterator[Strike]:
-    yield from (fault for fault in history.faults if fault.kind == "break" and _is_of(fault, lock))
+    yield from (fault for fault in (*history.faults, *history.outside) if fault.kind == "break" and _is_of(fault, lock))
 
 
 def _is_of(fault: Strike, lock: str, blob: str = "") -> bool:
@@ -269,24 +291,31 @@ _ENDS: Final = 2.0
 """Seconds in which an async body ends after it was told."""
 
 
-def behind_loss(history: History, section: Section) -> list[Strike]:
-    """Return the faults by which the lock of a body was lost, as it was told.
+def behind_loss(history: History, hold: Section | Acquisition) -> list[Strike]:
+    """Return the fault by which a lock was lost, as its host told: the one nearest in cause.
 
-    A lease expires under its holder if the storage can't be reached for a third of it. It is broken, stolen or gone
-    only if somebody did that.
+    A lease runs out at its deadline if renewals fail until then: the fault that took most of that time is named. At any
+    other time only the storage's answer tells that a lease is gone, whatever the reason, and only if somebody ended it.
     """
-    if section.told is None:
+    told = hold.told if isinstance(hold, Section) else hold.until if hold.ending == "lost" else None
+    if told is None:
         return []
-    if section.why not in {"", "expired"}:
-        return [
-            fault
-            for fault in _breaks(history, section.lock)
-            if fault.start <= section.told <= _latest(history, section, fault) + ASKED
-            and _rests_on(history, section, fault)
-        ]
-    lease = history.function(section.function).lease_in(section.mode)
-    faults = hindering(history, section.host, section.told - lease, section.told)
-    return faults if is_long(history, section, section.told) else []
+    if is_long(history, hold, told):
+        since, over, _ = _renewing(history, hold, told)
+        stood = [each for each in history.faults if each.kind == "pause" and hold.host in each.hosts]
+        faults = [*hindering(history, hold.host, since, over), *stood]
+        near = max(faults, key=lambda fault: covered([(fault.start, fault.end)], since, over), default=None)
+        return [near] if near is not None and near.start < over and near.end > since else []
+    return broken_by(history, hold, told)
+
+
+def broken_by(history: History, hold: Section | Acquisition, told: float) -> list[Strike]:
+    """Return the breaks of its lease by which a lock was lost, as its host told at this time: the last one."""
+    return [
+        fault
+        for fault in _breaks(history, hold.lock)
+        if fault.start <= told <= _latest(history, hold, fault) + ASKED and _rests_on(history, hold, fault)
+    ][-1:]
 
 
 def behind_failure(history: History, call: Invocation) -> list[Strike]:

@@ -15,7 +15,8 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses import ended_at, hindering
+from simulator.checks.deadlines import too_slow
+from simulator.checks.excuses import broken_by, ended_at, hindering, is_long
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _SOON: Final = 1.0
 """Seconds within which a body can see a loss. The request to end may come before it."""
+_CLOSES: Final = 15.0
+"""Seconds in which a process ends that has closed its locks."""
 _LATE: Final = 2.0
 """Seconds for which a body may go on after it was told to end."""
 
@@ -65,6 +68,7 @@ def judge_losses(history: History) -> Iterator[Finding]:
             deaf[function.name].append(went_on)
         else:
             unasked[function.name] += 1
+    yield from _uncaused(history)
     bodies = ("body", "bodies")
     yield from by_function(blind, *bodies, "could not see that the lock was lost")
     yield from by_function(untold, *bodies, "went on after the lease had run out, and the lock did not say so")
@@ -74,6 +78,44 @@ def judge_losses(history: History) -> Iterator[Finding]:
             f"{name!r} swallows its cancellation: {count(len(times), 'body', 'bodies')} went on for up to "
             f"{max(times):.1f} s after the lock was lost"
         )
+
+
+def _uncaused(history: History) -> Iterator[Finding]:
+    """A hold is lost by a fault, each kind by its own rule; else only by max_hold, or with its process."""
+    lost: dict[tuple[str, str], list[Acquisition]] = defaultdict(list)
+    for got in () if history.rough else history.acquisitions:
+        if got.ending != "lost" or _is_caused(history, got):
+            continue
+        if is_long(history, got, got.until):
+            yield too_slow(history, f"a hold of {got.function!r} lost on {got.host}", got.t, got.until)
+        else:
+            lost[got.function, got.why].append(got)
+    for (name, why), (first, *more) in sorted(lost.items()):
+        number, since = 1 + len(more), first.until - (first.granted or [first.t])[-1]
+        yield violation(
+            f"{count(number, 'hold')} of {name!r} lost ({why or 'no reason given'}), which nothing in this run caused: "
+            f"the first on {first.host} at {first.until - history.start:.1f} s, {since:.1f} s after its lease was last "
+            "granted"
+        )
+    for each in history.outside:
+        yield note(f"{each.what}, after second {each.start - history.start:.1f}: that is not judged")
+    for pause in history.pauses:
+        if pause.outside:
+            yield note(
+                f"somebody outside this run stopped {pause.host} at {pause.start - history.start:.1f} s, for "
+                f"{min(pause.end, history.end) - pause.start:.1f} s: that is not judged"
+            )
+
+
+def _is_caused(history: History, got: Acquisition) -> bool:
+    if got.why == "closed":
+        return min(ended_at(history, got), history.stopping.get(got.host, math.inf)) - got.until <= _CLOSES
+    if got.why == "too long":
+        return got.until - got.t > (history.function(got.function).max_hold or math.inf) - _SOON
+    operated = any(lock == got.lock and got.t <= t <= got.until for t, lock in history.operated)
+    known = got.function in {*history.functions, *history.inner}  # of other locks nobody has told the lease
+    by_fault = is_long(history, got, got.until, slow=False) or bool(broken_by(history, got, got.until))
+    return by_fault or not known or (operated and not history.faults)
 
 
 def _is_untold(history: History, sight: Sight, holds: list[Acquisition], told: list[float]) -> bool:

@@ -193,8 +193,7 @@ def _excused(history: History, caught: Sequence[Overlap]) -> Iterator[tuple[list
         yield faults or _stood(history, overlap), "overlap", "overlaps"
     for section in history.bodies:
         if section.told is not None:
-            faults = behind_loss(history, section) or _of(history, "pause", section.host, section.start, section.told)
-            yield faults, "lost hold", "lost holds"
+            yield behind_loss(history, section), "lost hold", "lost holds"
         elif section.ending == "killed":
             yield _ended(history, section.host, section.end), "body cut", "bodies cut"
     for call in history.invocations:

@@ -237,7 +237,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         requests=requests,
         tokens=tokens,
         kills=len(history.kills),
-        pauses=len(history.pauses),
+        pauses=sum(not pause.outside for pause in history.pauses),
         hosts=tuple(_hosts(history)),
         functions=tuple(_functions(history)),
         faults=report_faults(history, caught),

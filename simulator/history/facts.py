@@ -150,7 +150,10 @@ class Acquisition(Deed):
     renewed: int = 0  # how many of these were granted
     blob: str = ""  # the name of its blob, where that is a slot of the lock
     granted: list[float] = field(default_factory=list)
-    """When its host saw that the storage granted its lease, or a renewal of it."""
+    """When its host asked for its lease, or a renewal of it, and the storage granted that."""
+    timed: bool = False  # whether its host told when it asked; older journals tell the times of the answers
+    lease: str = ""  # tells lease ids apart
+    refused: float | None = None  # when its host saw the storage refuse a request under this lease id
 
 
 class Held(Acquisition):
@@ -335,6 +338,7 @@ class History:
     began: dict[str, float] = field(default_factory=dict)  # when a host was ready
     stopping: dict[str, float] = field(default_factory=dict)  # when a host was told to end
     unreachable: dict[tuple[str, str], float] = field(default_factory=dict)  # queues that a host can't poll, since when
+    outside: list[Strike] = field(default_factory=list)  # leases that were ended by nobody in this run
     healed: float | None = None  # when the nemesis had undone what can be undone
     restarted: dict[str, str] = field(default_factory=dict)  # a host that was started again: the one before it
     drains: list[Drain] = field(default_factory=list)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from simulator.faults.real import short
 from simulator.history.deeds import (
     ONCE,
     about_of,
@@ -41,7 +42,7 @@ from simulator.history.facts import (
     WorkerEnd,
 )
 from simulator.history.journal import Record, in_order
-from simulator.history.outages import PauseSpan, standstill
+from simulator.history.outages import PauseSpan, Strike, standstill
 from simulator.history.pattern_uses import answer, use_of
 
 if TYPE_CHECKING:
@@ -51,14 +52,19 @@ if TYPE_CHECKING:
 
 
 _GRANTED: Final = frozenset({200, 201})
+_ENDING: Final = frozenset({"release", "break", "change", "delete"})
+_DONE: Final = frozenset({200, 202})
+_GONE: Final = frozenset({404, 409, 412})
 
 
 class Leases:
     """Knows which workers were granted leases, and counts their renewals."""
 
     def __init__(self) -> None:
-        self._blobs: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
-        """When a worker was last granted the lease of a blob."""
+        self._blobs: dict[tuple[str, int], dict[str, Record]] = defaultdict(dict)
+        """The request by which a worker was last granted the lease of a blob."""
+        self._ended: list[tuple[float, str]] = []
+        """When a request of this run ended a lease, and of which blob."""
 
     def take(self, record: Record, held: Iterable[Acquisition]) -> None:
         """Take a request for a lease and its answer, while locks are ``held``."""
@@ -66,21 +72,46 @@ class Leases:
         granted = record.get("status") in _GRANTED
         theirs = self._blobs[record.host, worker]
         if granted and (record.get("action") == "acquire" or blob in theirs):
-            theirs[blob] = record.t
-        if record.get("action") != "renew":
-            return
+            theirs[blob] = record
+        if record.get("action") in _ENDING and record.get("status") in _DONE:
+            self._ended.append((record.t, blob))
         for got in held:
-            if (got.host, got.worker) == (record.host, worker) and _is_of(blob, got.blob or got.lock):
+            if (got.host, got.worker) != (record.host, worker) or not _is_of(blob, got.blob or got.lock):
+                continue
+            if record.get("status") in _GONE and got.lease and record.text("lease") == got.lease:
+                got.refused = record.t
+            if record.get("action") == "renew":
                 got.asked.append(record.t)
                 got.renewed += granted
-                got.granted += [record.t] * granted
+                got.granted += [_asked(record)] * granted
 
     def known(self, got: Acquisition) -> Acquisition:
         """Note whether its worker was given this lock's lease over the network."""
-        theirs = self._blobs[got.host, got.worker].items()
-        got.granted = [t for blob, t in theirs if _is_of(blob, got.blob or got.lock)]
+        for blob, record in self._blobs[got.host, got.worker].items():
+            if _is_of(blob, got.blob or got.lock):
+                got.lease, got.timed = record.text("lease"), "took" in record.fields
+                got.granted = [_asked(record)]
         got.seen = bool(got.granted)
         return got
+
+    def broken_outside(self, history: History) -> Iterator[Strike]:
+        """Yield the ends of leases that nobody in this run asked for.
+
+        The storage refused a request under the id that it had granted, before the lease had run out.
+        """
+        for got in history.acquisitions:
+            lasts = history.function(got.function).lease_in(got.mode)
+            if got.refused is None or got.refused > got.granted[-1] + lasts:
+                continue
+            blob, start = got.blob or got.lock, max(got.t, got.granted[-1])
+            ours = any(_is_of(path, blob) and got.granted[-1] <= t <= got.refused + 1 for t, path in self._ended)
+            if not ours and not any(lock == got.lock for _, lock in history.operated):
+                what = f"somebody outside this run ended the lease of {short(blob)}, which {got.host} had"
+                yield Strike(id=0, kind="break", hosts=(got.host,), lock=blob, what=what, start=start, end=start)
+
+
+def _asked(record: Record) -> float:
+    return record.t - float(record.get("took") or 0.0)
 
 
 def _is_of(blob: str, lock: str) -> bool:
@@ -102,6 +133,7 @@ def read_history(records: Iterable[Record]) -> History:
         historian.take(record)
     for thing in historian.unended():
         thing.end = historian.history.end
+    historian.history.outside.extend(historian.leases.broken_outside(historian.history))
     bear_witness(historian.history)
     return historian.history
 
@@ -118,8 +150,8 @@ class Historian:
         self._sights: dict[Key, list[Sight]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
-        self._leases = Leases()
         self._uses: dict[tuple[str, int, str], PatternUse] = {}
+        self.leases = Leases()
 
     def take(self, record: Record) -> None:
         """Take the next record. Events that mean nothing to the checks are skipped."""
@@ -168,7 +200,7 @@ class Historian:
                 history.kills.append(Kill(t=record.t, host=record.host, pid=pid, holds=holds))
                 self._bury(record, "killed")
             case "pause":
-                history.pauses.append(PauseSpan(host=record.host, start=record.t))
+                history.pauses.append(PauseSpan(host=record.host, start=record.t, outside=bool(record.get("outside"))))
             case "resume":
                 for pause in history.pauses:
                     if pause.host == record.host and pause.end == math.inf:
@@ -189,8 +221,8 @@ class Historian:
         history, host = self.history, record.host
         match record.event:
             case "lease_request":
-                self._leases.take(record, self.held.values())
-            case "loop_stood":
+                self.leases.take(record, self.held.values())
+            case "loop_stood" | "process_stood":
                 history.standstills.append(standstill(record))
             case "machine_slow":
                 history.slowness.take(record, history.paused)
@@ -359,7 +391,7 @@ class Historian:
             case "acquired":
                 end(self.waits.pop(key, ()), record, "acquired")
                 got = Acquisition(t=record.t, token=record.get("token"), blob=blob, **about)
-                self.held[key] = self._leases.known(got)
+                self.held[key] = self.leases.known(got)
                 self.history.acquisitions.append(self.held[key])
             case "contended":
                 asked, calls = self.waits.pop(key, []), self._calls.get((record.host, "", invocation), [])

@@ -88,7 +88,8 @@ class LeaseReader:
                 blob, status = self._blob(record), record.get("status")
                 until = record.t + self._periods.get(blob, _PERIOD) if status in _GRANTED else None
                 gone = status in _GRANTED | _GONE
-                self._answered(record, blob, record.text("action"), until, done=gone, lost=status is None)
+                action = record.text("action").replace("break", "break_")  # the word of virtual worlds
+                self._answered(record, blob, action, until, done=gone, lost=status is None)
             case "request":
                 done, until = record.text("answer") == "ok", record.get("until")
                 self._answered(record, self._blob(record), record.text("call"), until, done=done, lost=False)

@@ -37,27 +37,30 @@ class Strike:
 
 @dataclass(slots=True, kw_only=True)
 class PauseSpan:
-    """A host stood still for a time, and went on."""
+    """A host stood still for a time, and went on. ``outside``: not by this run, but by somebody's hand."""
 
     host: str
     start: float
     end: float = math.inf
+    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standstill:
-    """A time in which the loop of a worker did nothing: something blocked it, or the whole process."""
+    """A time in which the loop of a worker did nothing, or the ``whole`` process."""
 
     host: str
     worker: int
     start: float
     end: float
+    whole: bool = False
 
 
 def standstill(record: Record) -> Standstill:
-    """Read a record of a loop that goes on: it is written at the end."""
+    """Read a record of a loop, or process, that goes on: it is written at the end."""
     worker, start = int(record.get("worker") or 1), record.t - float(record.get("seconds") or 0)
-    return Standstill(host=record.host, worker=worker, start=start, end=record.t)
+    whole = record.event == "process_stood"
+    return Standstill(host=record.host, worker=worker, start=start, end=record.t, whole=whole)
 
 
 def covered(spans: Iterable[tuple[float, float]], start: float, end: float) -> float:

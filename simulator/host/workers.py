@@ -34,6 +34,7 @@ from simulator.host.triggers.outputs import Outputs
 from simulator.host.triggers.queue import QueueMessage
 from simulator.host.web.site import HttpRequest, answered, http_input, request_names
 from simulator.host.worker import Worker, WorkerAnswer, WorkerCall, describe
+from simulator.witness.standstills import tell_process_standstills
 from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
@@ -80,6 +81,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     tap_leases(seen, Connections)
     witness = Witness(seen, current_hold)
     tap_patterns(seen, witness)
+    tell_process_standstills(seen)
     try:
         prepared = prepare_app(config)
     except HostError as error:

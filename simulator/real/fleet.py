@@ -14,6 +14,7 @@ import random
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.history.facts import Acquisition, Deed
@@ -24,7 +25,6 @@ from simulator.report.board import Board
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     import psutil
 
@@ -50,6 +50,7 @@ class Host:
         self.log = folder / f"{name}.jsonl.log"
         self.tail = Tail(self.journal)
         self.reaped = False  # its end is expected
+        self.suspended = False
         self._config = folder / f"{name}.config.json"
         self._config.write_text(json.dumps({**config, "name": name, "journal": str(self.journal)}), "utf-8")
         self._config.chmod(0o600)  # it contains the storage's key
@@ -89,10 +90,20 @@ class Host:
         """Whether the process was started and has not ended."""
         return self._process is not None and self.exit_code() is None
 
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody else has stopped the process (SIGSTOP); False where the system does not tell."""
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2]
+        except OSError:
+            return False
+        return not self.suspended and state.startswith(" T")
+
     def suspend(self) -> bool:
         """Stop host and workers at once, and return when they stand still; False if that can't be done."""
         import psutil  # only a run of hosts needs psutil, and has asked for it before (`simulator.real.run`)
 
+        self.suspended = True
         still = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
         try:
             self._signal("SIGSTOP", psutil.Process.suspend)
@@ -113,6 +124,7 @@ class Host:
 
         with contextlib.suppress(psutil.Error, OSError):
             self._signal("SIGCONT", psutil.Process.resume)
+        self.suspended = False
 
     def _signal(self, name: str, otherwise: Callable[[psutil.Process], None]) -> None:
         """Send a signal to host and workers at one moment. Without signals, call ``otherwise`` for each in turn."""
@@ -208,6 +220,7 @@ class Fleet:
         self._own_tail = Tail(folder / "fleet.jsonl")
         self._random = random.Random(f"kill {scenario.seed}")
         self.asleep: dict[Host, float] = {}
+        self._stopped: set[Host] = set()
         """The hosts that stand still, and until when."""
         self._folder = folder
         self._way = way or (lambda _: storage)
@@ -285,6 +298,10 @@ class Fleet:
             if ended and not host.reaped:
                 host.reaped = True
                 self.journal.write("host_exited", host=host.name, code=host.exit_code(), expected=False)
+            elif host.stopped != (host in self._stopped):
+                self._stopped ^= {host}
+                event = "pause" if host in self._stopped else "resume"
+                self.journal.write(event, host=host.name, outside=True)
         for record in in_order(records):
             self.board.take(record)
 

@@ -149,6 +149,8 @@ class Board(Historian):
                 if locked:
                     self.orphans.update({hold.lock: hold for hold in holds})
                 self._end(record, "killed")
+            case "pause" if record.get("outside"):
+                self.tell(record, f"{record.host} is stopped by somebody outside this run", "bad")
             case "pause" if not self._struck:
                 self.tell(record, f"{record.host} stopped while it held {_first(record)}", "bad")
             case "resume":

@@ -1,7 +1,8 @@
 """See the lease requests that really go over the network, where HTTP clients get them: aiohttp, and those named.
 
-So a verdict need not believe a lock's report of its leases. The record of a lease request has only the operation, the
-blob, and the status of the answer. Other requests to the storage are counted by kind.
+So a verdict need not believe a lock's report of its leases. The record of a lease request has the operation, the blob,
+a number by which lease ids are told apart, the status of the answer, and for how long the answer was waited for. Other
+requests to the storage are counted by kind.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
+from zlib import crc32
 
 from aiohttp import ClientSession
+
+from simulator.history.journal import clock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from simulator.history.journal import Write
 
-_TOLD: Final = frozenset({"acquire", "renew", "release"})
 _STEP: Final = 1.0
 """Seconds for which a count may be told late."""
 _QUEUE: Final = {
@@ -40,30 +43,35 @@ class Client(Protocol):
 
 
 def tap_leases(write: Write, *clients: type[Client]) -> None:
-    """Write ``lease_request`` for each request of this process for a lease, its renewal or its release.
+    """Write ``lease_request`` for each request of this process for a lease, its renewal or its end, by a delete too.
 
     It is written when the request is answered. ``blob`` is its path, with what is above its container. ``status`` is
-    None if no answer came. Now and then ``storage_calls`` says how many requests of each kind were sent so far.
+    None if no answer came. ``took``: seconds from the sending. Now and then ``storage_calls`` says how many requests of
+    each kind were sent so far.
     ``clients``: HTTP clients beside aiohttp.
     """
     calls = _Calls(write)
 
-    async def told(action: str, path: str, answering: Awaitable[Any]) -> Any:
-        status = None
+    async def told(action: str, path: str, lease: str, answering: Awaitable[Any]) -> Any:
+        status, sent = None, clock()
         try:
             response = await answering
             status = response.status
             return response
         finally:
-            write("lease_request", action=action, blob=path, status=status)
+            took = round(clock() - sent, 4)
+            write("lease_request", action=action, blob=path, status=status, lease=lease, took=took)
 
     def seen(method: str, url: str, headers: Mapping[str, str], answering: Awaitable[Any]) -> Awaitable[Any]:
         action = headers.get("x-ms-lease-action")
         leasing = action is not None and "comp=lease" in url
         calls.count(method, url, headers, action if leasing else None)
-        if not leasing or action not in _TOLD:
+        if method == "DELETE" and "x-ms-version" in headers and "/messages" not in url:
+            action, leasing = "delete", True
+        if not leasing or action is None:
             return answering
-        return told(action, unquote(urlsplit(url).path), answering)
+        lease = headers.get("x-ms-proposed-lease-id" if action == "acquire" else "x-ms-lease-id") or ""
+        return told(action, unquote(urlsplit(url).path), f"{crc32(lease.encode()):08x}", answering)
 
     def tapped(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         def sending(client: Client, method: str, target: str, headers: Mapping[str, str], *more: Any) -> Awaitable[Any]:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.history.journal import PANIC
 from simulator.history.value_digest import digest
 from simulator.witness.code_watch import watch
+from simulator.witness.standstills import tell_standstills
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
 
 invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
 """The id of the invocation for which the worker calls a function."""
-
-_EVERY: Final = 0.25
-_LATE: Final = 0.5
-"""Seconds by which a beat may be late before this is reported."""
 
 
 class AskedTask(asyncio.Task[Any]):
@@ -65,18 +62,6 @@ def can_be_asked() -> bool:
         return isinstance(asyncio.current_task(), AskedTask)
     except RuntimeError:  # a thread
         return False
-
-
-def tell_standstills(loop: asyncio.AbstractEventLoop, write: Write) -> None:
-    """Write ``loop_stood`` when a loop goes on after it did nothing for a while: nobody could be asked to end then."""
-
-    def beat(before: float) -> None:
-        now = loop.time()
-        if now - before > _EVERY + _LATE:
-            write("loop_stood", seconds=round(now - before, 3))
-        loop.call_later(_EVERY, beat, now)
-
-    loop.call_soon(lambda: beat(loop.time()))
 
 
 inside: ContextVar[str] = ContextVar("simulated_body", default="")

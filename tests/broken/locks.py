@@ -8,6 +8,7 @@ from tests.broken import (
     wrong_bounds,
     wrong_holds,
     wrong_keeping,
+    wrong_losses,
     wrong_names,
     wrong_options,
     wrong_turns,
@@ -22,6 +23,7 @@ _KINDS = (
     wrong_turns,
     wrong_options,
     wrong_keeping,
+    wrong_losses,
     wrong_bounds,
 )
 

@@ -23,6 +23,8 @@ APPS: Final = Path(__file__).parent / "apps"
 _OPTIONS: Final = {
     "": "--kill 1",
     "longest": "",
+    "dozes": "--duration 25",
+    "blocks": "",
     "regions": "--site north --site south --kill 1",
     "many": "",
     "layouts": "--same-app --kill 1",
@@ -97,6 +99,8 @@ def told(case: Case, *, seed: int = 1, duration: int = 12) -> Told:
         options = ["--seed", str(seed), "--duration", str(duration), "--json", *shlex.split(case.options)]
         if (own := APPS / f"{case.app}.jsonl").exists():
             options += ["--messages", str(own)]
+        if (plan := APPS / f"{case.app}.faults.json").exists():
+            options += ["--fault-plan", str(plan)]
         done = subprocess.run(
             [sys.executable, "-m", "simulator.cli", "--hosts", "3", "--app", folder, *options],
             env={**os.environ, "PYTHONPATH": str(ROOT)},

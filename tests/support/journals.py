@@ -114,9 +114,11 @@ class Story:
         if end is not None:
             self.add(end, host, "body_left", **about, **left)
 
-    def lease(self, t: float, host: str, action: str, lock: str = TIMER, *, status: int | None = 200) -> None:
+    def lease(
+        self, t: float, host: str, action: str, lock: str = TIMER, *, status: int | None = 200, **more: Any
+    ) -> None:
         """Tell that a host saw a request for a lease, and its answer."""
-        self.add(t, host, "lease_request", action=action, blob=f"/account/container/{lock}", status=status)
+        self.add(t, host, "lease_request", action=action, blob=f"/account/container/{lock}", status=status, **more)
 
     def skip(self, host: str, t: float, lock: str = TIMER, *, reason: str = "skip", message: str | None = None) -> str:
         """Tell of one invocation that found the lock taken and gave up."""

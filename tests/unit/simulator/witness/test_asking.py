@@ -7,7 +7,8 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from simulator.witness.witness import Witness, tell_standstills
+from simulator.witness.standstills import tell_standstills
+from simulator.witness.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

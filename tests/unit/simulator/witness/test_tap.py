@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
+from zlib import crc32
 
 import pytest
 from aiohttp import ClientSession
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 URL = "http://127.0.0.1:10000/account/container/locks/h/ship.a%252Db?comp=lease&sig=secret"
 
 
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return what was told of a request without how long it took, and by what leases are told apart."""
+    return {name: value for name, value in fields.items() if name not in {"took", "lease"}}
+
+
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
     """Send a request through the tap, and return what was told of it."""
@@ -34,7 +40,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]
 
     monkeypatch.setattr(ClientSession, "_request", answer)
     told: list[dict[str, Any]] = []
-    tap_leases(lambda event, /, **fields: told.append({"event": event, **fields}))
+    tap_leases(lambda event, /, **fields: told.append({"event": event, **_plain(fields)}))
 
     def send(action: str, url: str = URL, status: int | None = 200) -> list[dict[str, Any]]:
         headers = {"x-ms-lease-action": action, "x-ms-lease-id": "secret"} if action else {}
@@ -56,7 +62,7 @@ async def test_requests_are_seen_whichever_way_they_go(
     for client, method in ((ClientSession, "_request"), (Connections, "send")):
         monkeypatch.setattr(client, method, getattr(client, method))  # put back afterwards
     told: list[dict[str, Any]] = []
-    tap_leases(lambda _, /, **fields: told.append(fields) if "action" in fields else None, Connections)
+    tap_leases(lambda _, /, **fields: told.append(_plain(fields)) if "action" in fields else None, Connections)
     async with ScriptedServer(Answer(201, LEASED)) as server:
         store = open_container(StorageAccount(server.connection_string), "locks", http)
         await store.acquire("h/ship.a%2Db c", LEASED["x-ms-lease-id"], 15)
@@ -65,7 +71,7 @@ async def test_requests_are_seen_whichever_way_they_go(
 
 
 @pytest.mark.parametrize("status", [200, 409, None])
-@pytest.mark.parametrize("action", ["acquire", "renew", "release"])
+@pytest.mark.parametrize("action", ["acquire", "renew", "release", "break", "change"])
 def test_a_request_for_a_lease_is_told_with_its_blob_and_its_answer(
     sent: Callable[..., list[dict[str, Any]]], action: str, status: int | None
 ) -> None:
@@ -73,9 +79,26 @@ def test_a_request_for_a_lease_is_told_with_its_blob_and_its_answer(
     assert sent(action, status=status) == [{**told, "status": status}]
 
 
-@pytest.mark.parametrize(("action", "url"), [("change", URL), ("", URL), ("renew", "http://h/container/blob")])
+@pytest.mark.parametrize(("action", "url"), [("", URL), ("renew", "http://h/container/blob")])
 def test_other_requests_pass_unseen(sent: Callable[..., list[dict[str, Any]]], action: str, url: str) -> None:
     assert sent(action, url) == []
+
+
+async def test_how_long_an_answer_took_is_told_and_leases_are_told_apart_by_no_part_of_their_ids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(*_: object, **__: object) -> Any:
+        return SimpleNamespace(status=200)
+
+    times = iter((5.0, 7.25))
+    monkeypatch.setattr(tap, "clock", lambda: next(times))
+    monkeypatch.setattr(ClientSession, "_request", answer)
+    told: list[dict[str, Any]] = []
+    tap_leases(lambda _, /, **fields: told.append(fields))
+    request: Any = ClientSession._request
+    await request(SimpleNamespace(), "PUT", URL, headers={"x-ms-lease-action": "renew", "x-ms-lease-id": "secret"})
+    assert (told[0]["took"], told[0]["lease"]) == (2.25, f"{crc32(b'secret'):08x}")
+    assert "secret" not in str(told)
 
 
 async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_second(
@@ -105,9 +128,12 @@ async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_secon
         ("POST", "https://api.example/pay", {}),
     ):
         await request(SimpleNamespace(), method, url, headers=headers)
-    assert told == []
+    assert [(each["event"], each["action"]) for each in told] == [
+        ("lease_request", "break"),
+        ("lease_request", "delete"),
+    ]
     await asyncio.sleep(0.05)
-    (record,) = told
+    record = told[-1]
     kinds = ("break a lease", "read a blob", "look at a blob", "write a blob", "write a blob's metadata")
     more = ("delete a blob", "make a container", "list blobs", "receive messages", "send a message")
     assert (record["event"], record["calls"]) == ("storage_calls", dict.fromkeys((*kinds, *more), 1))

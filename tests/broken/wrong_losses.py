@@ -1,0 +1,149 @@
+"""Locks that lose what they have for no reason, that give up too soon, and that hide what they lost.
+
+Each stands beside a right app and a fault that explain a loss, a failure or a refusal of the same kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import LockLost
+from singleton.functions.guard import Guard
+from singleton.locking.acquisition import Acquisition
+from singleton.locking.lease import Lease
+from singleton.locking.line import Line
+from singleton.locking.section_state import SectionState
+from singleton.runtime.registry import Registry
+from tests.broken.breaking import Now, around, broken
+
+if TYPE_CHECKING:
+    from tests.broken.breaking import Patch
+
+_UNCAUSED: Final = "which nothing in this run caused"
+
+
+@broken(f"lost (stolen), {_UNCAUSED}", app="listeners")
+def a_leadership_is_dropped_once(patch: Patch) -> None:
+    dropped: set[str] = set()
+
+    def made(real: Any) -> Any:
+        async def ask(self: Any, owner: str) -> Any:
+            lease = await real(self, owner)
+            if "listener" in lease.name.lower() and lease.name not in dropped:
+                dropped.add(lease.name)
+                lease.loop.call_later(3.3, lease.lose, "stolen")
+            return lease
+
+        return ask
+
+    around(patch, Acquisition, "ask", made)
+
+
+@broken(f"lost (expired), {_UNCAUSED}", app="dozes")
+def a_hold_is_dropped_long_after_a_fault(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def renew(self: Any) -> float:
+            due: float = await real(self)
+            if self.served > 12:
+                self.lose("expired")
+            return due
+
+        return renew
+
+    around(patch, Lease, "renew", made)
+
+
+@broken(f"lost (expired), {_UNCAUSED}", app="dozes")
+def a_hold_does_not_outlive_a_short_pause(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def look(self: Any, when: float) -> None:
+            if self.loop.time() - when > 2:
+                self.lose("expired")
+            real(self, when)
+
+        return look
+
+    around(patch, Lease, "_look", made)
+
+
+@broken(_UNCAUSED, app="blocks")
+def renewals_wait_for_the_loop_of_the_app(patch: Patch) -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def entered(real: Any) -> Any:
+        async def run(self: Any, *args: Any, **more: Any) -> Any:
+            loops.append(asyncio.get_running_loop())
+            return await real(self, *args, **more)
+
+        return run
+
+    def renewed(real: Any) -> Any:
+        async def renew(self: Any) -> float:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loops[-1]))
+            due: float = await real(self)
+            return due
+
+        return renew
+
+    around(patch, Guard, "run_async", entered)
+    around(patch, Lease, "renew", renewed)
+
+
+@broken(_UNCAUSED, app="long")
+def renewals_name_another_lease(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def renew(self: Any) -> float:
+            self.id = "00000000-0000-4000-8000-000000000000"
+            due: float = await real(self)
+            return due
+
+        return renew
+
+    around(patch, Lease, "renew", made)
+
+
+@broken(f"failed with StorageUnavailable, {_UNCAUSED}", app="hurried")
+def waits_give_the_storage_up_at_once(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def failed(self: Any, trouble: Any) -> None:
+            real(self, trouble)
+            self.refuse_all(trouble)
+
+        return failed
+
+    around(patch, Line, "failed", made)
+
+
+@broken("succeeded although it had lost its lock", app="again")
+def a_try_that_lost_its_lock_is_a_success(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def held(*args: Any, **more: Any) -> Any:
+            try:
+                return await real(*args, **more)
+            except LockLost:
+                return None
+
+        return held
+
+    around(patch, Guard, "_held", made)
+
+
+@broken(_UNCAUSED, app="states")
+def a_write_of_state_loses_the_lock_now_and_then(patch: Patch) -> None:
+    now = Now(20)
+
+    def made(real: Any) -> Any:
+        async def write(self: Any, kept: Any) -> None:
+            if now():
+                self._lease.lose("broken")
+            await real(self, kept)
+
+        return write
+
+    around(patch, SectionState, "write", made)
+
+
+@broken("was free for", app="keeps")
+def a_lock_is_kept_for_three_times_as_long_as_declared(patch: Patch) -> None:
+    around(patch, Registry, "keep", lambda real: lambda self, hold, seconds: real(self, hold, 3 * seconds))
