@@ -275,7 +275,7 @@ def _expiries(history: History) -> Iterator[Measured]:
     """
     for got in history.acquisitions:
         function = history.function(got.function)
-        if got.why != "expired" or not got.granted or (got.mode == "function" and function.failover):
+        if got.why != "expired" or not got.granted or function.failover:
             continue
         if broken_by(history, got, got.until):  # the storage may say so of a lease that was broken
             continue
