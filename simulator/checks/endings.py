@@ -82,10 +82,9 @@ def _successes(history: History) -> Iterator[Finding]:
         or refusal.reason == history.function(refusal.function).when_full == "defer"
         or history.function(refusal.function).on_contention not in {"wait", "raise"}
     }
-    empty, failed, without, other, hidden = (Counter[str]() for _ in range(5))
+    empty, failed, without, hidden = (Counter[str]() for _ in range(4))
     for call, ran in tries(history):
         where, function = (call.host, call.id), history.function(call.function)
-        other[call.function] += call.replaced and function.guarded and not function.decorated
         if call.ending not in {"ok", "deferred"} or not function.guarded:
             continue
         badly = bool(ran) and ran[-1].ending != "ok" and where not in history.struck
@@ -102,7 +101,6 @@ def _successes(history: History) -> Iterator[Finding]:
             f"{count(number, 'body', 'bodies')} of {name!r} failed, and their invocations succeeded: one of its own "
             "decorators may do that"
         )
-    yield from _calls(other, "returned something else than its body")
     yield from _calls(without, "succeeded although it had lost its lock")
 
 

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from simulator.checks.answers import judge_answers
 from simulator.checks.bounds import judge_bounds, judge_renewals
 from simulator.checks.coverage import (
     Exercised,
@@ -205,7 +206,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "bounds": judge_bounds(history) if locked else (),
             "renewals": judge_renewals(history) if locked else (),
             "losses": judge_losses(history) if locked else (),
-            "endings": judge_endings(history) if locked else (),
+            "endings": (*judge_endings(history), *judge_answers(history)) if locked else (),
             "tokens": judge_tokens(tokens),
             "kept": judge_kept(history, kept),
             "failovers": judge_failovers(history, failovers),

@@ -17,6 +17,7 @@ from simulator.history.outages import Traffic, covered
 from simulator.history.slowness import Slowness
 
 if TYPE_CHECKING:
+    from simulator.history.journal import Record
     from simulator.history.outages import PauseSpan, Standstill, Strike
     from simulator.history.pattern_uses import PatternUse
 
@@ -194,7 +195,6 @@ class Invocation:
     keys: dict[Mode, str | None] = field(default_factory=dict)
     operation: str = ""  # equal for two calls of which `@once` must run one; empty: there is none, or not known
     answer: str | None = None  # the digest of what `@once` answered; None: nothing, or not known
-    replaced: bool = False  # its function returned something different from its body
     settled: bool = False  # its host has told what happened to its message afterwards
 
 
@@ -344,6 +344,7 @@ class History:
     drains: list[Drain] = field(default_factory=list)
     mistold: Counter[str] = field(default_factory=Counter)  # bodies that saw another token than their locks had told
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
+    altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several
 
     def function(self, name: str) -> Function:

@@ -318,9 +318,8 @@ class Historian:
             case "call_raised":
                 for call in self._called(record):
                     call.raised = record.text("error")
-            case "result_replaced":
-                for call in self._called(record):
-                    call.replaced = True
+            case "altered" | "result_replaced":
+                self.history.altered.append(record)
             case "expected":
                 for call in self._called(record):
                     keys = dict(record.get("keys") or {})

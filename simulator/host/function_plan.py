@@ -16,8 +16,9 @@ from simulator.host.triggers.delivery import Source, source_of
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.web.routes import Route, RouteError
+from simulator.witness.guards import GuardedFunction
 from singleton.base.words import did_you_mean, quoted
-from singleton.decorator import declared_guards, guards_of, is_wrapper
+from singleton.decorator import _guarded_by_us, declared_guards, guards_of, is_wrapper
 from singleton.functions.guard import ONCE_MARK
 from singleton.functions.message_deferral import JITTER
 from singleton.functions.triggers import ORDERED_MARK
@@ -227,6 +228,22 @@ def users_functions(plans: Iterable[Plan]) -> Iterator[tuple[str, Callable[..., 
     for guard in (*inner_guards(plans), *(guard for plan in plans if plan.hidden for guard in plan.guards)):
         if guard.written is not None:
             yield guard.function, guard.written
+
+
+def guarded_functions(plans: Iterable[Plan]) -> Iterator[GuardedFunction]:
+    """Yield each guard of this process with the function below the guard, also guards of helpers."""
+    names: dict[object, str] = {}
+    for plan in plans:
+        function: Any = plan.function.call
+        while function is not None:
+            names.setdefault(function, plan.function.name)
+            below = getattr(function, "__wrapped__", None)
+            if hasattr(function, ONCE_MARK) and below and not hasattr(below, ONCE_MARK) and not is_wrapper(function):
+                yield GuardedFunction(name=plan.function.name, guard=function, below=below, keeps=True)
+            function = below
+    for guard, below in [*_guarded_by_us.items()]:
+        if isfunction(guard) and isfunction(below):
+            yield GuardedFunction(name=names.get(guard) or guards_of(guard)[-1].function, guard=guard, below=below)
 
 
 def make_plans(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.history.journal import Journal
 from simulator.host.app.app_model import HostError
 from simulator.host.expected_keys import expected_blobs, expected_keys
-from simulator.host.function_plan import inner_records, users_functions
+from simulator.host.function_plan import guarded_functions, inner_records, users_functions
 from simulator.host.pattern_tap import tap_patterns
 from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindings import binding_data, queue_input, timer_input
@@ -97,6 +97,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     for facts in inner_records(prepared.plans):
         write("guard", **facts)
     witness.watch_all(users_functions(prepared.plans))
+    witness.watch_guards(guarded_functions(prepared.plans))
     worker = Worker(os.environ, witness)
     answering = _Answering(prepared, worker, connection, write, config.lock_host_id)
     connection.send(prepared.bare())

@@ -14,6 +14,8 @@ from functools import cache
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from simulator.witness.value_form import Yielded, noted, passed_on
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
@@ -25,7 +27,7 @@ class Watcher(Protocol):
         """It begins; ``arguments`` are by name."""
 
     def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
-        """It has ended: with its result, or by an error."""
+        """It has ended: with its result, or by an error. The result of a generator is what it has ``Yielded``."""
 
 
 def watch(function: FunctionType, watcher: Watcher) -> CodeType:
@@ -45,9 +47,11 @@ if sys.version_info >= (3, 12):
 
         def __init__(self) -> None:
             self._watchers: dict[int, tuple[CodeType, Watcher]] = {}  # by id: code of another function may be equal
+            self._yielded: dict[FrameType, Yielded] = {}
             tools, events = sys.monitoring, sys.monitoring.events
             tools.use_tool_id(_TOOL, "singleton-sim")
             tools.register_callback(_TOOL, events.PY_START, self._started)
+            tools.register_callback(_TOOL, events.PY_YIELD, self._yields)
             tools.register_callback(_TOOL, events.PY_RETURN, self._returned)
             tools.register_callback(_TOOL, events.PY_UNWIND, self._unwound)
             tools.set_events(_TOOL, events.PY_UNWIND)  # this can be switched on for all code or for none
@@ -56,7 +60,8 @@ if sys.version_info >= (3, 12):
             code = function.__code__
             self._watchers[id(code)] = code, watcher
             events = sys.monitoring.events
-            sys.monitoring.set_local_events(_TOOL, code, events.PY_START | events.PY_RETURN)
+            yields = events.PY_YIELD if code.co_flags & inspect.CO_GENERATOR else 0
+            sys.monitoring.set_local_events(_TOOL, code, events.PY_START | events.PY_RETURN | yields)
             return code
 
         def _started(self, code: CodeType, _: int) -> None:
@@ -65,7 +70,12 @@ if sys.version_info >= (3, 12):
             more = (code.co_flags & inspect.CO_VARARGS > 0) + (code.co_flags & inspect.CO_VARKEYWORDS > 0)
             known = frame.f_locals
             arguments = {name: known[name] for name in code.co_varnames[: count + more] if name in known}
+            if code.co_flags & inspect.CO_GENERATOR:
+                self._yielded[frame] = Yielded()
             self._watchers[id(code)][1].entered(code, frame, arguments)
+
+        def _yields(self, _: CodeType, __: int, value: object) -> None:
+            self._yielded[sys._getframe(1)].append(value)  # noqa: SLF001
 
         def _returned(self, code: CodeType, _: int, value: object) -> None:
             self._left(code, sys._getframe(1), value, None)  # noqa: SLF001
@@ -75,6 +85,8 @@ if sys.version_info >= (3, 12):
                 self._left(code, sys._getframe(1), None, error)  # noqa: SLF001
 
         def _left(self, code: CodeType, frame: FrameType, value: object, error: BaseException | None) -> None:
+            if (yielded := self._yielded.pop(frame, None)) is not None:
+                value, yielded.ended = yielded, error is None
             self._watchers[id(code)][1].left(code, frame, value, error)
 
     @cache
@@ -97,7 +109,7 @@ def replace_code(function: FunctionType, watcher: Watcher) -> CodeType:
     code = function.__code__
     original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     original.__kwdefaults__ = function.__kwdefaults__
-    signature = inspect.signature(function, follow_wrapped=False)
+    signature = inspect.signature(function)
     kind, call = _telling(original, code, watcher)
     function.__code__ = _trampoline(code, kind, call)
     function.__signature__ = signature  # type: ignore[attr-defined]
@@ -133,17 +145,16 @@ def _telling(
 
     def plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with BodyRun(args, kwargs) as run:
-            run.value = original(*args, **kwargs)
-            return run.value
+            return passed_on(run, original(*args, **kwargs))
 
     async def coroutine(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with BodyRun(args, kwargs) as run:
-            run.value = await original(*args, **kwargs)
-            return run.value
+            return passed_on(run, await original(*args, **kwargs))
 
     def generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, Any, Any]:
-        with BodyRun(args, kwargs):
-            return (yield from original(*args, **kwargs))
+        with BodyRun(args, kwargs) as run:
+            run.value = Yielded()
+            yield from noted(original(*args, **kwargs), run.value)
 
     if inspect.iscoroutinefunction(original):
         return "coroutine", coroutine

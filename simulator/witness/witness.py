@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
@@ -29,12 +28,14 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.history.journal import PANIC
 from simulator.history.value_digest import digest
 from simulator.witness.code_watch import watch
+from simulator.witness.guards import GuardWatcher
 from simulator.witness.standstills import tell_standstills
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from simulator.history.journal import Write
+    from simulator.witness.guards import GuardedFunction
 
 
 invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
@@ -90,6 +91,10 @@ class Leftovers:
             for process in [each for each in started if isinstance(each, subprocess.Popen) and not _runs(each)]:
                 del started[process]
             return [*started.values()]
+
+    def remain(self) -> bool:
+        """Tell whether anything still runs that a body started."""
+        return bool(self._started)
 
     def task_factory(self, loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> asyncio.Task[Any]:
         """Make a task, as ``loop.set_task_factory`` wants it."""
@@ -192,7 +197,6 @@ class _Called:
     function: str
     value: object
     told: Mapping[str, object]
-    gave: object = None  # by the body, last
     asked: float = -math.inf  # when a request to end was last reported
     runs: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -210,6 +214,7 @@ class Witness:
 
     def __init__(self, write: Write, hold: Callable[[], Any] | None = None) -> None:
         self.leftovers = Leftovers(self._asked)
+        self._guards = GuardWatcher(write, invoked.get, self.leftovers.remain)
         self._write = write
         self._hold = hold
         self._watched: dict[FunctionType, CodeType] = {}
@@ -245,6 +250,11 @@ class Witness:
         if isinstance(function, FunctionType) and function not in self._watched:
             self.watch_all([(function.__name__, function)])
             self._inboxes[self._watched[function]] = inbox
+
+    def watch_guards(self, guards: Iterable[GuardedFunction]) -> None:
+        """Compare each guard with the function below from now on. Call after `watch_all`."""
+        for function in self._guards.add(guards, self._watched):
+            self._watched[function] = watch(function, self._guards)
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Follow what runs on a loop: the tasks that bodies start, requests to end, and times when none is possible."""
@@ -285,13 +295,13 @@ class Witness:
                 item = {"key": message.key, "id": message.id, "digest": digest(message.body)}
                 told["item"] = {"inbox": self._inboxes.get(code, ""), **item}
         self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())
+        self._guards.entered(code, run, arguments)
 
     def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
         """A body has ended."""
+        self._guards.left(code, run, value, error)
         with self._turn:
             label, function, invocation, around = self._runs.pop(run, ("", code.co_name, "", ""))
-            if called := self._called.get(invocation):
-                called.gave = value
         inside.set(around)
         told: dict[str, object] = {"function": function, "invocation": invocation, **self._seen()}
         if error is not None:
@@ -318,16 +328,9 @@ class Witness:
         return {"token": hold.token, "lost": False}
 
     def returned(self, invocation: str, result: object) -> None:
-        """A function has returned the result of its body, or something else.
-
-        A result that is iterated over may become a list.
-        """
-        called = self._called.get(invocation)
-        gave = called.gave if called else None
-        if called and called.function in self._once:
+        """A function has returned the result of its body, or what `@once` has kept."""
+        if (called := self._called.get(invocation)) and called.function in self._once:
             self._write("once_answered", invocation=invocation, digest=digest(result))
-        if gave is not None and gave is not result and not isinstance(gave, Iterator):
-            self._write("result_replaced", invocation=invocation)
 
     def _asked(self, invocation: str) -> None:
         called, now = self._called.get(invocation), time.monotonic()

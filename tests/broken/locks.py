@@ -11,6 +11,7 @@ from tests.broken import (
     wrong_losses,
     wrong_names,
     wrong_options,
+    wrong_results,
     wrong_turns,
 )
 from tests.broken.breaking import BROKEN
@@ -20,6 +21,7 @@ _KINDS = (
     wrong_bodies,
     wrong_holds,
     wrong_answers,
+    wrong_results,
     wrong_turns,
     wrong_options,
     wrong_keeping,

@@ -185,13 +185,6 @@ def test_only_who_skips_succeeds_when_the_lock_is_refused(policy: str, found: bo
     assert (text in violations(story)) is found
 
 
-def test_a_result_that_is_not_the_bodys_is_found() -> None:
-    story = Story().know(witnessed=True)
-    story.body("host-1", 1, 2, A, seen=(1, 2), owner="x")
-    story.add(1.9, "host-1", "result_replaced", invocation="x")
-    assert violations(story) == ["1 invocation of 'ship' returned something else than its body"]
-
-
 @pytest.mark.parametrize("told", [False, True])
 def test_a_body_may_raise_an_error_of_the_locks_while_its_own_is_not_lost(told: bool) -> None:
     story = Story().know(witnessed=True)

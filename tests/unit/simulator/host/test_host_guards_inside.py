@@ -8,7 +8,7 @@ import pytest
 
 from simulator.host.app.app_model import HostConfig
 from simulator.host.expected_keys import expected_keys
-from simulator.host.function_plan import inner_records, users_functions
+from simulator.host.function_plan import guarded_functions, inner_records, users_functions
 from simulator.host.startup import describe, prepare_app
 from simulator.host.triggers.queue import QueueMessage
 
@@ -86,6 +86,16 @@ def test_the_users_own_bodies_are_seen_below_every_decorator_and_in_helpers(tmp_
         (name, function.__code__.co_qualname) for name, function in users_functions(plans) if name in {"ship", "audit"}
     }
     assert seen == {("ship", "ship"), ("audit", "audit")}
+
+
+def test_each_guard_is_compared_with_the_function_right_below_also_of_helpers_and_of_once(tmp_path: Path) -> None:
+    guards = [each for each in guarded_functions(prepared(tmp_path).plans) if each.below.__module__ == "function_app"]
+    assert {(each.name, each.keeps, hasattr(each.below, "__wrapped__")) for each in guards} == {
+        ("ship", False, False),
+        ("audit", False, False),
+        ("charge", True, True),
+        ("charge", False, False),
+    }
 
 
 def test_guards_that_no_function_carries_are_told_apart_with_options_of_their_own(tmp_path: Path) -> None:

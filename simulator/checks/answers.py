@@ -1,0 +1,63 @@
+"""A guard passes on what the guard is given: arguments to its function, and the result and the outputs to the host.
+
+And a guard ends after its function. The witness compares on each host (``witness/guards.py``); what the app's own
+decorators change is not compared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.findings import Finding, count, unproven, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.facts import History
+    from simulator.history.journal import Record
+
+
+_WRONG: Final = {
+    "argument": "called its body with another {!r} than @singleton was called with",
+    "early": "ended while its body still ran",
+    "result": "returned something else than its body",
+    "output": "handed on another value of its output {!r} than its body had set",
+    "answer": "returned a value though no body of it had run",
+    "refused": "failed with ConfigurationError, though nothing in what its body had returned runs later",
+    "failed": "failed with {} though its body had succeeded",
+    "swallowed": "succeeded although its body had failed with {}",
+}
+_BESIDE: Final = frozenset({"failed", "swallowed"})
+"""What `judge_endings` finds too, unless the function has decorators of the app's own."""
+
+
+def judge_answers(history: History) -> Iterator[Finding]:
+    """Find guards that changed what they passed on, or that ended before their functions."""
+    called = {(call.host, call.id): call.function for call in history.invocations}
+    found: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    for record in history.altered:
+        whose = record.host, record.text("invocation")
+        name, kind = record.text("function") or called.get(whose, ""), record.text("kind") or "result"
+        function = history.function(name)
+        if record.event == "altered":
+            skipped = kind in _BESIDE and not function.decorated
+        else:  # a journal of before told of the outermost function, whose decorators may change the result
+            skipped = function.decorated or not function.guarded
+        if not skipped and not (kind == "swallowed" and whose in history.struck):
+            found[name, kind, record.text("what")].append(record)
+    for (name, kind, what), records in sorted(found.items()):
+        text = f"{count(len(records), 'invocation')} of {name!r} {_WRONG[kind].format(what)}"
+        sure = [record for record in records if record.get("sure", True)]
+        first = _first(history, (sure or records)[0])
+        if sure:
+            yield violation(f"{text} ({first})")
+        else:
+            why = "other bodies, which may have changed the value, ran meanwhile in the same process"
+            yield unproven(f"{text}; not judged, as {why} ({first})")
+
+
+def _first(history: History, record: Record) -> str:
+    forms = [text for name in ("got", "given") if (text := record.text(name)) not in ("", "nothing")]
+    what = f": {' in place of '.join(forms)}" if forms else ""
+    return f"first on {record.host}, {record.t - history.start:.1f} s after the start{what}"

@@ -1,0 +1,199 @@
+"""Compare the calls of a guard with the calls of the function below the guard: arguments, results, outputs, ends.
+
+The function below is the user's body, or a decorator of the user's own. A change which a decorator of the user's own
+makes lies between other functions, and is not compared. A difference is written as ``altered``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.witness.value_form import Form, Yielded, form_of, is_delivered, is_lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import CodeType
+
+    from simulator.history.journal import Write
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardedFunction:
+    """A guard and the function below the guard. ``keeps``: the guard may answer with a kept result, as `@once` does."""
+
+    name: str
+    guard: Any
+    below: Any
+    keeps: bool = False
+
+
+@dataclass(eq=False)
+class _Given:
+    """A value at one moment. ``turn``: the number of what had begun or ended; None if code of the app's ran then."""
+
+    value: object
+    form: Form
+    turn: int | None = None
+
+
+@dataclass(eq=False, kw_only=True)
+class _GuardRun:
+    guarded: GuardedFunction
+    below: CodeType
+    invocation: str
+    before: _GuardRun | None
+    given: dict[str, Any]
+    forms: dict[str, Form]  # of values of this invocation alone, which other code of the app can't change
+    outputs: dict[str, _Given] = field(default_factory=dict)  # at the begin, or as the function below left them
+    result: _Given | None = None
+    error: BaseException | None = None  # of the function below
+    ran: bool = False
+    running: int = 0  # how often the function below runs now
+    over: bool = False
+
+
+_NOTHING: Final = Form("nothing", "", plain=True)
+_BUSY: Final = 409
+_around: ContextVar[_GuardRun | None] = ContextVar("simulated_guard", default=None)
+"""The guard whose function below runs next; None inside that function."""
+
+
+class GuardWatcher:
+    """Sees guards and the functions below. ``left_running``: tells whether bodies have left something running."""
+
+    def __init__(self, write: Write, invocation: Callable[[], str], left_running: Callable[[], bool]) -> None:
+        self._write = write
+        self._invocation = invocation
+        self._left_running = left_running
+        self._guards: dict[int, tuple[GuardedFunction, CodeType]] = {}  # by the id of its code; with the code below
+        self._guard_runs: dict[object, _GuardRun] = {}
+        self._below_runs: dict[object, _GuardRun] = {}
+        self._running: set[object] = set()  # all code of the app's that is watched
+        self._turn = 0
+
+    def add(self, guards: Iterable[GuardedFunction], codes: Mapping[Any, CodeType]) -> list[Any]:
+        """Know these guards; return the functions that must be watched. ``codes``: of those watched already."""
+        unknown: dict[Any, None] = {}
+        for each in guards:
+            guard, below = (codes.get(function) or function.__code__ for function in (each.guard, each.below))
+            self._guards[id(guard)] = each, below
+            unknown |= dict.fromkeys(function for function in (each.guard, each.below) if function not in codes)
+        return [*unknown]
+
+    def entered(self, code: CodeType, run: object, arguments: Mapping[str, Any]) -> None:
+        """See a guard, or other code, begin."""
+        self._turn += 1
+        around = _around.get()
+        if around is not None and around.below is code:
+            self._below_runs[run] = around
+            self._begin(around, _named(code, arguments, around.guarded.below))
+        if id(code) not in self._guards:
+            self._running.add(run)
+            _around.set(None)
+            return
+        guarded, below = self._guards[id(code)]
+        given = _named(code, arguments, guarded.below)
+        forms = {name: form_of(value) for name, value in given.items() if is_delivered(value)}
+        about: dict[str, Any] = {"guarded": guarded, "below": below, "invocation": self._invocation(), "before": around}
+        self._guard_runs[run] = made = _GuardRun(**about, given=given, forms=forms)
+        made.outputs = self._outputs(made)
+        _around.set(made)
+
+    def left(self, _: CodeType, run: object, value: object, error: BaseException | None) -> None:
+        """See it end."""
+        self._running.discard(run)
+        if (ended := self._guard_runs.pop(run, None)) is not None:
+            ended.over = True
+            _around.set(ended.before)
+            self._end(ended, value, error)
+            self._turn += 1
+        if (around := self._below_runs.pop(run, None)) is not None:
+            _around.set(around)
+            around.running -= 1
+            around.result, around.error, around.outputs = self._seen(value), error, self._outputs(around)
+
+    def _begin(self, around: _GuardRun, got: Mapping[str, Any]) -> None:
+        around.ran = True
+        around.running += 1
+        if around.over:
+            self._tell(around, "early")
+        for name, asked in around.given.items():
+            value, known = got.get(name, _NOTHING), around.forms.get(name)
+            if value is not asked or known is not None:
+                before, now = known or form_of(asked), _NOTHING if value is _NOTHING else form_of(value)
+                if before != now:
+                    self._tell(around, "argument", name, before, now)
+
+    def _end(self, run: _GuardRun, value: object, error: BaseException | None) -> None:
+        """Compare how a guard ends with how the function below ended."""
+        if run.running:
+            self._tell(run, "early")
+        elif run.error is not None or error is not None:
+            self._end_badly(run, error)
+        elif run.ran or not run.guarded.keeps:
+            if run.result is not None:
+                self._compare(run, "result", "", run.result, value)
+            elif value is not None and getattr(value, "status_code", None) != _BUSY:
+                self._tell(run, "answer", got=form_of(value))
+            for name, output in run.outputs.items():
+                self._compare(run, "output", name, output, run.given[name].get())
+
+    def _end_badly(self, run: _GuardRun, error: BaseException | None) -> None:
+        given = run.result
+        if error is None:
+            self._tell(run, "swallowed", type(run.error).__name__)
+        elif run.error is None and given is not None and isinstance(error, Exception):
+            if type(error).__module__.partition(".")[0] != "singleton":
+                self._tell(run, "failed", type(error).__name__)
+            elif type(error).__name__ == "ConfigurationError" and given.form.plain and type(given.value) is not Yielded:
+                self._tell(run, "refused", got=given.form)
+
+    def _compare(self, run: _GuardRun, kind: str, name: str, given: _Given, now: object) -> None:
+        """Tell if ``now`` is not what was given; what is iterated over may have become a list."""
+        value, form, got, sure = given.value, given.form, form_of(now), True
+        if isinstance(value, Yielded):
+            form = form_of([*value])
+            same = type(now) is not list or (value.ended and form == got)
+        elif value is now:  # changed since, by the guard or by who else has it
+            same = form == got or not form.plain
+            sure = given.turn == self._turn and not self._running and not self._left_running()
+        else:
+            unclear = run.guarded.keeps or is_lazy(value) or type(now) is list
+            same = form == got or (unclear and not (form.plain and got.plain))
+        if not same:
+            self._tell(run, kind, name, form, got, sure=sure)
+
+    def _outputs(self, run: _GuardRun) -> dict[str, _Given]:
+        outputs = {name: each for name, each in run.given.items() if type(each).__name__ == "Out"}
+        return {name: self._seen(output.get()) for name, output in outputs.items()}
+
+    def _seen(self, value: object) -> _Given:
+        return _Given(value, form_of(value), None if self._running else self._turn)
+
+    def _tell(
+        self,
+        run: _GuardRun,
+        kind: str,
+        what: str = "",
+        given: Form = _NOTHING,
+        got: Form = _NOTHING,
+        *,
+        sure: bool = True,
+    ) -> None:
+        about = {"invocation": run.invocation, "function": run.guarded.name, "kind": kind, "what": what}
+        self._write("altered", **about, given=str(given).strip(), got=str(got).strip(), sure=sure)
+
+
+def _named(code: CodeType, arguments: Mapping[str, Any], below: Any) -> dict[str, Any]:
+    """Return the arguments of a call by the names that the function below shows to its callers."""
+    shown, own = [*inspect.signature(below).parameters], code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    named: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if name in own:
+            named[name] = value
+        else:
+            named |= value if isinstance(value, dict) else dict(zip(shown[code.co_argcount :], value, strict=False))
+    return {name: value for name, value in named.items() if name in shown}

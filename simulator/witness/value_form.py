@@ -1,0 +1,131 @@
+"""Values as the witness compares them, and what generators yield, seen on the way to who asks for it.
+
+The form of a value is a short digest, by which two values are compared, and words for a person, without content.
+Equal values have equal forms: bytes and a bytearray, a list and a tuple. An object counts by its attributes; an object
+without attributes, an iterator and an awaitable count by identity.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import blake2b
+from itertools import chain
+from types import FunctionType, GeneratorType, MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+_MOST: Final = 10_000
+"""How many values inside a value are read."""
+_WRITTEN: Final = frozenset({"datetime", "decimal", "uuid"})
+"""Modules of classes whose objects are told apart by ``repr``."""
+_OF_WORKER: Final = ("azure.functions.", "werkzeug.datastructures")
+_FILLED_LATER: Final = ("_pyobj", "__form", "__files", "__form_parsed")
+"""Ends of the names of attributes in which messages and requests keep what somebody has read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What stands for a value. ``plain``: all of it was read, and no class of the app's is in it."""
+
+    words: str = field(compare=False)
+    digest: str
+    plain: bool = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.words} {self.digest}"
+
+
+def form_of(value: object) -> Form:
+    """Return the form of a value.
+
+    >>> form_of([b"ab"]) == form_of((bytearray(b"ab"),)), form_of([1, 2]) == form_of([1])
+    (True, False)
+    """
+    left, plain, digest = _MOST, True, blake2b(digest_size=4)
+    unread: list[Any] = [value]
+    try:
+        while unread and left:
+            left -= 1
+            tag, content, inner, known = _parts(unread.pop())
+            plain &= known
+            digest.update(b"%s:%d:" % (tag.encode(), len(content)) + content)
+            unread += inner
+        return Form(_words(value), digest.hexdigest(), plain and not unread)
+    except Exception:  # noqa: BLE001 - of a class of the app's own
+        return Form(type(value).__name__, f"{id(value):x}", plain=False)
+
+
+def is_lazy(value: object) -> bool:
+    """Tell whether a value is an iterator, or must be awaited."""
+    return any(hasattr(type(value), name) for name in ("__next__", "__anext__", "__await__"))
+
+
+def is_delivered(value: object) -> bool:
+    """Tell whether the worker has made a value for one invocation: a message, a request, a batch of messages."""
+    first = value[0] if type(value) is list and value else value
+    return type(first).__module__.startswith(_OF_WORKER)
+
+
+def _words(value: Any) -> str:
+    kind = type(value)
+    if value is None or not isinstance(value, str | bytes | list | tuple | dict):
+        status = getattr(value, "status_code", None) if kind.__module__.startswith(_OF_WORKER) else None
+        return f"{kind.__name__} {status}" if status else kind.__name__.removesuffix("Type")
+    return f"{kind.__name__} of {len(value)}"
+
+
+def _parts(value: Any) -> tuple[str, bytes, Iterable[Any], bool]:
+    """Return a tag of a value, its content, the values inside, and whether it is no object of the app's."""
+    kind = type(value)
+    if issubclass(kind, Enum) or kind.__module__ in _WRITTEN or kind in (type(None), bool, int, float, complex):
+        return kind.__name__, repr(value).encode(), (), True
+    if issubclass(kind, str):
+        return "str", str.encode(value, "utf-8", "surrogatepass"), (), True
+    if issubclass(kind, bytes | bytearray | memoryview):
+        return "bytes", bytes(value), (), True
+    if issubclass(kind, list | tuple):
+        items = list.__iter__(value) if issubclass(kind, list) else tuple.__iter__(value)
+        return "list", b"%d" % len(value), items, True
+    if issubclass(kind, dict | MappingProxyType):
+        pairs = dict.items(value) if issubclass(kind, dict) else value.items()
+        return "dict", b"%d" % len(pairs), chain.from_iterable(pairs), True
+    if issubclass(kind, set | frozenset):
+        return "set", repr(sorted(form_of(each).digest for each in value)).encode(), (), True
+    if issubclass(kind, io.BytesIO):
+        return "stream", b"%d:%s" % (value.tell(), value.getvalue()), (), True
+    attributes = getattr(value, "__dict__", None)
+    if type(attributes) is not dict or is_lazy(value) or issubclass(kind, type | FunctionType | ModuleType):
+        return kind.__qualname__, b"%x" % id(value), (), False
+    told = sorted(name for name in attributes if not name.endswith(_FILLED_LATER))
+    inner = [part for name in told for part in (name, attributes[name])]
+    return f"{kind.__module__}.{kind.__qualname__}", b"%d" % len(told), inner, kind.__module__.startswith(_OF_WORKER)
+
+
+class Yielded(list[Any]):
+    """What a generator has yielded so far; ``ended``: it has no more."""
+
+    ended = False
+
+
+def noted(generator: Generator[Any, Any, Any], yielded: Yielded) -> Generator[Any, None, None]:
+    """Yield what a generator yields, and note it."""
+    try:
+        for value in generator:
+            yielded.append(value)
+            yield value
+        yielded.ended = True
+    finally:
+        generator.close()
+
+
+def passed_on(run: Any, value: Any) -> Any:
+    """Return a function's result for the caller. ``run.value`` becomes the result; of a generator, what it yields."""
+    run.value = value
+    if type(value) is not GeneratorType:
+        return value
+    run.value = Yielded()
+    return noted(value, run.value)

@@ -1,0 +1,72 @@
+"""What a guard does not pass on as it was given is told: with the host, the time, and both values' forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simulator.checks.verdict import judge
+from tests.support.journals import Story, key_lock
+
+if TYPE_CHECKING:
+    from simulator.checks.verdict import Verdict
+
+A = key_lock("a")
+
+
+def told(event: str = "altered", *, known: dict[str, Any] | None = None, **fields: Any) -> Verdict:
+    story = Story().know(witnessed=True, **(known or {}))
+    story.body("host-1", 1, 2, A, seen=(1, 2), owner="x")
+    about = {"function": "ship"} if event == "altered" else {}
+    story.add(1.9, "host-1", event, invocation="x", **about, **fields)
+    return judge(story.end(40))
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "words"),
+    [
+        ("argument", "msg", "called its body with another 'msg' than @singleton was called with"),
+        ("result", "", "returned something else than its body"),
+        ("output", "out", "handed on another value of its output 'out' than its body had set"),
+        ("answer", "", "returned a value though no body of it had run"),
+        ("refused", "", "failed with ConfigurationError, though nothing in what its body had returned runs later"),
+    ],
+)
+def test_what_a_guard_changed_is_told_with_both_forms(kind: str, what: str, words: str) -> None:
+    text = f"1 invocation of 'ship' {words} (first on host-1, 1.9 s after the start: str of 2 b in place of str of 1 a)"
+    fields: dict[str, Any] = {"given": "str of 1 a", "got": "str of 2 b", "sure": True}
+    assert told(kind=kind, what=what, **fields).violations == (text,)
+
+
+def test_an_answer_before_the_end_of_the_body_is_told() -> None:
+    text = "1 invocation of 'ship' ended while its body still ran (first on host-1, 1.9 s after the start)"
+    assert told(kind="early", given="nothing", got="nothing").violations == (text,)
+
+
+def test_who_changed_a_value_while_other_bodies_ran_is_not_judged() -> None:
+    verdict = told(kind="result", given="list of 1 a", got="list of 2 b", sure=False)
+    assert (verdict.verdict, verdict.violations) == ("unproven", ())
+    assert "not judged, as other bodies, which may have changed the value, ran meanwhile" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize("kind", ["failed", "swallowed"])
+def test_an_ending_that_is_not_the_bodys_is_told_here_where_decorators_hide_the_body(kind: str) -> None:
+    words = {"failed": "failed with OSError though its body", "swallowed": "although its body had failed with OSError"}
+    (text,) = told(kind=kind, what="OSError", known={"decorated": True}).violations
+    assert words[kind] in text
+    assert told(kind=kind, what="OSError").violations == ()
+
+
+def test_a_body_whose_message_went_to_the_poison_queue_may_have_failed() -> None:
+    story = Story(policy="defer").know(witnessed=True, decorated=True)
+    owner = story.body("host-1", 1, 2, A, seen=(1, 2))
+    story.lock(1.95, "host-1", "poisoned", A, owner, message_id="m1")
+    story.add(1.96, "host-1", "altered", invocation=owner, function="ship", kind="swallowed", what="OSError")
+    assert judge(story.end(40)).violations == ()
+
+
+def test_a_journal_of_before_is_judged_as_then() -> None:
+    text = "1 invocation of 'ship' returned something else than its body (first on host-1, 1.9 s after the start)"
+    assert told("result_replaced").violations == (text,)
+    assert told("result_replaced", known={"decorated": True}).violations == ()

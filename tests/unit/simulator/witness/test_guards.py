@@ -1,0 +1,370 @@
+"""What goes into a guard and comes out of it is compared with what its function gets and gives; nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import TYPE_CHECKING, Any
+
+import azure.functions as func
+import pytest
+
+from simulator.host.triggers.bindings import Out
+from simulator.witness.guards import GuardedFunction
+from simulator.witness.value_form import form_of
+from simulator.witness.witness import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Guards:
+    """Guards that do as they are told, and what their witness wrote."""
+
+    def __init__(self) -> None:
+        self.altered: list[tuple[str, str]] = []
+        self.fields: list[dict[str, Any]] = []
+        self._witness = Witness(self._write)
+
+    def _write(self, event: str, /, **fields: Any) -> None:
+        if event == "altered":
+            self.altered.append((fields["kind"], fields["what"]))
+            self.fields.append(fields)
+
+    def around(self, function: Any, guard: Callable[..., Any], *, keeps: bool = False) -> Any:
+        """Guard a function: ``guard`` gets the function and the arguments."""
+
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            return guard(function, *args, **kwargs)
+
+        return self.watched(guarded, function, keeps=keeps)
+
+    def watched(self, guarded: Any, function: Any, *, keeps: bool = False) -> Any:
+        self._witness.watch({"ship": function})
+        self._witness.watch_guards([GuardedFunction(name="ship", guard=guarded, below=function, keeps=keeps)])
+        return guarded
+
+    def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._witness.invocation("one", "ship", kwargs.get("msg"), {}):
+            return function(*args, **kwargs)
+
+
+@pytest.fixture
+def guards() -> Guards:
+    return Guards()
+
+
+def passing(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def message(text: str = "{}") -> func.QueueMessage:
+    return func.QueueMessage(id="m1", body=text)
+
+
+def body(msg: func.QueueMessage, context: object = None) -> Any:
+    return msg.get_body()
+
+
+def changing(msg: Any, **more: Any) -> Any:
+    msg._QueueMessage__body += b" "
+    return msg.get_body()
+
+
+# --- what a body is called with ---------------------------------------------------------------------------------------
+
+
+def another(function: Any, msg: Any, **more: Any) -> Any:
+    return function(message("{} "), **more)
+
+
+def in_place(function: Any, msg: Any, **more: Any) -> Any:
+    return function(changing(msg) and msg, **more)
+
+
+def without_context(function: Any, msg: Any, context: Any = None) -> Any:
+    return function(msg=msg)
+
+
+def other_context(function: Any, msg: Any, context: Any = None) -> Any:
+    return function(msg=msg, context="another")
+
+
+@pytest.mark.parametrize(
+    ("guard", "found"),
+    [
+        (another, [("argument", "msg")]),
+        (in_place, [("argument", "msg")]),
+        (without_context, [("argument", "context")]),
+        (other_context, [("argument", "context")]),
+        (passing, []),
+        (lambda function, *args, **kwargs: function(message(), *args[1:], context=kwargs["context"]), []),
+    ],
+)
+def test_a_body_gets_what_its_guard_was_called_with_or_something_equal(
+    guards: Guards, guard: Any, found: list[Any]
+) -> None:
+    def ship(msg: func.QueueMessage, context: object = None) -> Any:
+        return msg.get_body()
+
+    guards.call(guards.around(ship, guard), msg=message(), context="mine")
+    assert guards.altered == found
+
+
+def test_bytes_texts_numbers_and_batches_are_compared_too(guards: Guards) -> None:
+    def ship(msg: Any, other: Any, *more: Any, **named: Any) -> None: ...
+
+    last: dict[str, Any] = {}
+
+    def guard(function: Any, msg: Any, other: Any, *more: Any) -> Any:
+        return function(last["msg"], other, *more)
+
+    guarded = guards.around(ship, guard)
+    for given, got, differs in [
+        (b"ab", bytearray(b"ab"), False),
+        (b"ab", b"abc", True),
+        ("ab", "ac", True),
+        (1, True, True),
+        ({"a": [1, 2]}, {"a": [1]}, True),
+        ([message()], [message()], False),
+        ([message(), message()], [message()], True),
+    ]:
+        last["msg"] = got
+        guards.altered.clear()
+        guards.call(guarded, given, 2)
+        assert bool(guards.altered) is differs, (given, got)
+
+
+def test_a_batch_that_lost_a_message_on_the_way_is_found(guards: Guards) -> None:
+    def ship(msg: list[func.QueueMessage]) -> None: ...
+
+    def guard(function: Any, msg: list[Any]) -> Any:
+        del msg[-1]
+        return function(msg)
+
+    guards.call(guards.around(ship, guard), msg=[message(), message("[]")])
+    assert guards.altered == [("argument", "msg")]
+
+
+def test_what_a_body_changes_in_its_arguments_is_its_own_business(guards: Guards) -> None:
+    def ship(msg: func.QueueMessage) -> Any:
+        return changing(msg)
+
+    guards.call(guards.around(ship, passing), msg=message())
+    assert guards.altered == []
+
+
+def test_decorators_above_and_below_a_guard_may_change_what_they_like(guards: Guards) -> None:
+    def ship(msg: dict[str, str]) -> Any:
+        return [*msg]
+
+    @functools.wraps(ship)
+    def read(msg: func.QueueMessage) -> str:
+        return str(ship({**msg.get_json(), "read": "yes"}))
+
+    guarded = guards.around(read, passing)
+
+    def above(msg: str) -> str:
+        return f"{guarded(func.QueueMessage(body=msg))}!"
+
+    assert guards.call(above, msg="{}") == "['read']!"
+    assert guards.altered == []
+
+
+def test_a_body_that_calls_itself_is_compared_once(guards: Guards) -> None:
+    def ship(msg: int) -> int:
+        return ship(msg - 1) if msg else msg
+
+    guards.call(guards.around(ship, passing), msg=3)
+    assert guards.altered == []
+
+
+# --- what became of its answer ----------------------------------------------------------------------------------------
+
+
+def answered(guards: Guards, given: Callable[[], Any], guard: Callable[..., Any], **more: Any) -> list[tuple[str, str]]:
+    def ship(msg: str) -> Any:
+        return given()
+
+    guards.call(guards.around(ship, guard, **more), msg="x")
+    return guards.altered
+
+
+def listed(function: Any, **named: Any) -> Any:
+    return [*function(**named)]
+
+
+def shorter(function: Any, **named: Any) -> Any:
+    return [*function(**named)][:-1]
+
+
+def numbers() -> Iterator[int]:
+    yield from (1, 2, 3)
+
+
+def test_a_result_is_passed_on_as_it_is_and_what_is_iterated_over_as_a_list(guards: Guards) -> None:
+    for given in (lambda: None, lambda: "x", lambda: func.HttpResponse("x"), object, lambda: {"a": (1,)}):
+        assert answered(guards, given, passing) == []
+    assert answered(guards, numbers, listed) == []
+    assert answered(guards, lambda: iter([1]), listed) == []
+    assert answered(guards, numbers, shorter) == [("result", "")]
+
+
+@pytest.mark.parametrize(
+    ("given", "guard"),
+    [
+        (lambda: [1, 2], shorter),
+        (lambda: [1, 2], lambda function, **named: (result := function(**named), result.pop())[0]),
+        (lambda: "x", lambda function, **named: function(**named) and None),
+        (lambda: None, lambda function, **named: function(**named) or ""),
+        (lambda: func.HttpResponse(status_code=201), lambda function, **_: function("x") and func.HttpResponse()),
+        (numbers, lambda function, **named: function(**named) and []),
+    ],
+)
+def test_another_result_is_found_also_one_that_was_changed_in_place(guards: Guards, given: Any, guard: Any) -> None:
+    assert answered(guards, given, guard) == [("result", "")]
+
+
+def test_a_generator_body_whose_last_item_is_dropped_is_found(guards: Guards) -> None:
+    def ship(msg: str) -> Iterator[str]:
+        yield msg
+        yield "last"
+
+    guards.call(guards.around(ship, listed), msg="x")
+    assert guards.altered == []
+    guards.call(guards.around(ship, shorter), msg="x")
+    assert guards.altered == [("result", "")]
+    assert guards.fields[0]["given"].startswith("list of 2 ")
+
+
+def test_a_result_that_another_body_may_have_changed_is_not_sure(guards: Guards) -> None:
+    shared: list[int] = []
+    other: list[Any] = []
+
+    def ship(msg: str) -> Any:
+        return shared
+
+    def beside(msg: str) -> None:
+        shared.append(1)
+
+    def guard(function: Any, **named: Any) -> Any:
+        result = function(**named)
+        guards.call(other[0], msg="y")
+        return result
+
+    other.append(guards.around(beside, passing))
+    guards.call(guards.around(ship, guard), msg="x")
+    assert [(each["kind"], each["sure"]) for each in guards.fields] == [("result", False)]
+
+
+def test_an_output_is_handed_on_as_the_body_set_it(guards: Guards) -> None:
+    def ship(msg: str, out: Out) -> None:
+        out.set(msg)
+
+    def guard(function: Any, msg: str, out: Out) -> None:
+        function(msg, out=out)
+        out.set("another")
+
+    for way, found in ((passing, []), (guard, [("output", "out")])):
+        guards.call(guards.around(ship, way), msg="x", out=Out())
+        assert guards.altered == found
+
+
+def test_what_once_keeps_may_come_back_as_json_does(guards: Guards) -> None:
+    assert answered(guards, lambda: (1, 2), lambda function, **named: [*function(**named)], keeps=True) == []
+    assert answered(guards, lambda: "x", lambda *_, **__: "kept", keeps=True) == []
+    assert answered(guards, lambda: "", lambda function, **named: function(**named) or None, keeps=True) == [
+        ("result", "")
+    ]
+
+
+def test_without_its_body_a_guard_answers_nothing_or_that_it_is_busy(guards: Guards) -> None:
+    for answer in (None, func.HttpResponse(status_code=409)):
+        assert answered(guards, str, lambda *_, answer=answer, **__: answer) == []
+    assert answered(guards, str, lambda *_, **__: "skipped") == [("answer", "")]
+
+
+class ConfigurationError(Exception):
+    """Refuses a result, as the lock's own does."""
+
+    __module__ = "singleton.base.errors"
+
+
+def refusing(function: Any, **named: Any) -> Any:
+    function(**named)
+    raise ConfigurationError
+
+
+@pytest.mark.parametrize(("given", "found"), [(str, [("refused", "")]), (numbers, []), (lambda: iter([object()]), [])])
+def test_only_what_runs_later_may_be_refused(guards: Guards, given: Any, found: list[Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        answered(guards, given, refusing)
+    assert guards.altered == found
+
+
+def test_an_error_that_is_added_or_swallowed_is_found(guards: Guards) -> None:
+    def fails(function: Any, **named: Any) -> Any:
+        function(**named)
+        raise KeyError
+
+    def swallows(function: Any, **named: Any) -> Any:
+        with pytest.raises(ZeroDivisionError):
+            function(**named)
+
+    with pytest.raises(KeyError):
+        answered(guards, str, fails)
+    answered(guards, lambda: 1 / 0, swallows)
+    assert guards.altered == [("failed", "KeyError"), ("swallowed", "ZeroDivisionError")]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_guard_that_ends_before_its_body_is_found(guards: Guards, begun: bool) -> None:
+    tasks: list[asyncio.Task[None]] = []
+
+    async def ship(msg: str) -> None:
+        await asyncio.sleep(0.01)
+
+    @functools.wraps(ship)
+    async def hasty(*args: Any, **kwargs: Any) -> None:
+        tasks.append(asyncio.create_task(ship(*args, **kwargs)))
+        if begun:
+            await asyncio.sleep(0)
+
+    @functools.wraps(ship)
+    async def patient(*args: Any, **kwargs: Any) -> None:
+        await ship(*args, **kwargs)
+
+    async def run(guarded: Any) -> None:
+        await guards.call(guarded, msg="x")
+        await asyncio.gather(*tasks)
+
+    asyncio.run(run(guards.watched(patient, ship)))
+    assert guards.altered == []
+    asyncio.run(run(guards.watched(hasty, ship)))
+    assert guards.altered == [("early", "")]
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_somebody_has_read_of_a_request_changes_nothing_in_it() -> None:
+    request = func.HttpRequest("POST", "/", headers={"Content-Type": "application/x-www-form-urlencoded"}, body=b"a=1")
+    before = form_of(request)
+    assert request.form["a"] == "1"
+    assert form_of(request) == before
+
+
+def test_a_form_says_nothing_of_the_content_and_ends_in_circles_and_in_objects_that_answer_nothing() -> None:
+    class Refuses:
+        @property
+        def __dict__(self) -> Any:  # type: ignore[override]
+            raise ValueError
+
+    circle: list[Any] = ["secret"]
+    circle.append(circle)
+    assert "secret" not in str(form_of(circle))
+    assert form_of(circle) == form_of(circle)
+    assert form_of(Refuses()).plain is form_of(circle).plain is False
+    assert form_of({"b": 1}) != form_of({"b": 2})
+    assert form_of({1, 2}) == form_of(frozenset({2, 1}))
