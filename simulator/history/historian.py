@@ -134,6 +134,7 @@ def read_history(records: Iterable[Record]) -> History:
     for thing in historian.unended():
         thing.end = historian.history.end
     historian.history.outside.extend(historian.leases.broken_outside(historian.history))
+    historian.history.altered = [record for record in ordered if record.event in {"altered", "result_replaced"}]
     bear_witness(historian.history)
     return historian.history
 
@@ -318,8 +319,6 @@ class Historian:
             case "call_raised":
                 for call in self._called(record):
                     call.raised = record.text("error")
-            case "altered" | "result_replaced":
-                self.history.altered.append(record)
             case "expected":
                 for call in self._called(record):
                     keys = dict(record.get("keys") or {})
