@@ -393,9 +393,11 @@ class History:
         return bool(self.setup.get("rough"))
 
     def operated_before(self, thing: Deed, t: float) -> bool:
-        """Tell whether an operator ended a lease of this lock shortly before: the holder may not know yet."""
+        """Tell whether an operator ended a lease of this lock, or a slot's, shortly before: the holder may not know."""
         since = t - 2 * self.function(thing.function).lease_in(thing.mode)
-        return any(lock == thing.lock and since <= at <= t for at, lock in self.operated)
+        return any(
+            thing.lock in (lock, lock.rpartition("/slot-")[0]) and since <= at <= t for at, lock in self.operated
+        )
 
     def stood_still_asking(self, thing: Deed, t: float) -> bool:
         """Tell whether its host stood still between asking for this lock and the time ``t``."""

@@ -394,6 +394,22 @@ async def _(host: Host) -> None:
         pool._enter(RunningBody(hold.lock, host.machine, hold, sync=False, since=0.0))
 
 
+def test_a_slot_may_not_stay_free_while_a_process_waits_that_has_another() -> None:
+    scene = Scene()
+
+    async def part(host: Host) -> None:
+        pool = semaphores._Pool(scene.world, 2)
+        pool._visits += [semaphores._SlotVisit(host.machine, "inside", 0.0, company=False, waits=False)]
+        await host.until(30.0)
+        pool.must_find_takers()
+        assert not scene.world.oracle.violations
+        pool._visits += [semaphores._SlotVisit(host.machine, "waits", 0.0, company=True)]
+        pool.must_find_takers()
+
+    scene.a.plays(part)
+    assert set(scene.found()) == {"nobody took it"}
+
+
 def _returned(ledger: once.Ledger, call: once.Call, result: object) -> None:
     ledger.returned(call, result)
     assert call.result == result

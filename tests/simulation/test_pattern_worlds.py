@@ -24,6 +24,7 @@ from simulator.virtual.search.exploration import Exploration
         ("rows", 10, {"rows claimed again": 15, "stale claimer refused": 10}),
         ("images", 20, {"images of a process": 20, "epochs put back": 15, "holds without a stamp": 70}),
         ("wires", 10, {"idle connections forgotten": 8}),
+        ("limits", 10, {"bodies": 150, "invocation: LockNotAcquired": 5}),
         ("nested", 20, {"nested: lost before the body": 100, "nested: lost in the body": 20, "nested: ok": 70}),
     ],
 )

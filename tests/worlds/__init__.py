@@ -75,6 +75,7 @@ register(
         "images": _named("images", "start_images"),
         "wires": _named("wires", "start_wires", through_sdk=False),
         "nested": _named("nested", "start_nested", "nested"),
+        "limits": _named("limits", "start_limits"),
     },
 )
 

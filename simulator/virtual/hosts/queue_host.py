@@ -63,7 +63,9 @@ def told_of(name: str, guard: Guarded | None, *, queue: str, is_async: bool) -> 
     if guard is None:
         return {**told, "guarded": False}
     policy = guard.on_contention if isinstance(guard.on_contention, str) else "custom"
-    about = {"lease": guard.period, "poll": guard.poll, "timeout": guard.wait, "tokens": True}
+    limit: int | None = getattr(guard, "limit", None)
+    about = {"lease": guard.period, "poll": guard.poll, "timeout": guard.wait, "tokens": limit is None}
+    about |= {"at_once": limit or 1, "several": limit is not None}
     return {**told, "guarded": True, "mode": guard.mode, "on_contention": policy, **about}
 
 

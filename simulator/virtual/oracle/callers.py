@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from singleton.base.events import LockEvent
 
+SLOT: Final = 0.5
+"""Seconds that a slot may take to be asked for."""
 QUIET: Final = 12.0
 """Seconds without trouble after which a host has no excuse."""
 ONCE: Final = 10.0
@@ -48,10 +50,17 @@ _PATIENCE: Final = 75.0
 """Seconds after which a waiter is told that the storage does not answer."""
 _MOSTLY: Final = 0.7
 """The part of a turn in which the lock was free: then others had their chance, and the turn goes on."""
+_LAST_LOOK: Final = 3.0
+"""Seconds before the end of a wait in which a caller may ask once more, although its process has had its turn."""
 _REFUSAL: Final = 8.0
 """Seconds until the waiters have a refusal, if the lease is released first."""
 
 CallerKey = tuple[str, str]
+
+
+def slots_of(name: str, limit: int) -> list[str]:
+    """Return the blobs of a semaphore, as the documentation has them."""
+    return [f"{name}/slot-{number}" for number in range(limit)]
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +87,16 @@ class _LockInvocation:
         return None if self.guard is None else self.guard.options.failover
 
     @property
+    def limit(self) -> int | None:
+        """How many have the lock at a time, if several may: a slot each."""
+        return getattr(self.guard, "limit", None)
+
+    @property
+    def blobs(self) -> list[str]:
+        """What it may get: the lock, or any slot of it."""
+        return [self.lock] if self.limit is None else slots_of(self.lock, self.limit)
+
+    @property
     def who(self) -> CallerKey:
         return self.machine.name, self.owner
 
@@ -102,7 +121,7 @@ class CallerChecks(Checks):
     out_of_line: set[str] = field(default_factory=set)
     """Functions whose callers do not wait in line: each tries by itself."""
     apart: set[str] = field(default_factory=set)
-    """Functions with a limit, whose callers ask for several slots: how long they wait is not judged."""
+    """Functions whose callers are not judged."""
     _guards: dict[str, Guarded] = field(default_factory=dict)
     _invocations: dict[CallerKey, dict[str, _LockInvocation]] = field(default_factory=lambda: defaultdict(dict))
     """What an invocation has asked for: one lock under each of its guards."""
@@ -160,7 +179,7 @@ class CallerChecks(Checks):
             case "body_ended":
                 self._left[machine.name, event.lock] = self.evidence.loop.now
             case "released":
-                self._released(invocation)
+                self._released(invocation, event.lock)
 
     def ended(self, machine: Machine, owner: str, outcome: str) -> None:
         """Receive the end of an invocation: ``ok``, or the name of its error."""
@@ -188,22 +207,22 @@ class CallerChecks(Checks):
     def _begin(self, event: LockEvent, machine: Machine) -> None:
         waiting = self._waiting[event.lock]
         company = any(other.machine is machine for other in waiting.values())
-        company |= self.evidence.runs(machine, event.lock)
-        mine = (machine.name, event.lock)
-        last = max(self._left.get(mine, -math.inf), self._gave_back.get(mine, -math.inf))
-        company |= self.evidence.loop.now - last < max(STALE, self.evidence.bounds.poll * 1.2)
-        company |= self.conduct.gives_back(machine, event.lock, STALE)
         guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
         company |= (renamed := getattr(guard, "also", None) is not None)  # another may have its old name
         new = _LockInvocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
+        for mine in [(machine.name, blob) for blob in new.blobs]:
+            last = max(self._left.get(mine, -math.inf), self._gave_back.get(mine, -math.inf))
+            new.company |= self.evidence.loop.now - last < max(STALE, self.evidence.bounds.poll * 1.2)
+            new.company |= self.conduct.gives_back(machine, mine[1], STALE) or self.evidence.runs(machine, mine[1])
         self._invocations[new.who][new.lock] = waiting[new.who] = new
-        self._declared[mine].add(new.failover)
+        self._declared[machine.name, event.lock].add(new.failover)
         # The answer of a policy function is not known here.
         if guard is not None and guard.wait is not None and not callable(guard.on_contention):
             drift = self.evidence.bounds.drift
             last = ONCE if renamed or (guard.wait and not in_line) else 0.0  # one more try, or lock, may begin then
-            self.evidence.later((guard.wait or ONCE) * drift + last + AT_ONCE, self._must_be_answered, new)
-            if guard.wait == 0:
+            asking = guard.wait or ONCE * len(new.blobs)  # each slot is asked for as a lock is
+            self.evidence.later(asking * drift + last + AT_ONCE, self._must_be_answered, new)
+            if guard.wait == 0 and new.limit is None:
                 self.evidence.later(AT_ONCE, self._must_be_answered, new)
 
     def _acquired(self, invocation: _LockInvocation) -> None:
@@ -221,9 +240,9 @@ class CallerChecks(Checks):
             self.evidence.later(0.01, self._must_be_next, invocation, ahead[0])
         self._may_enter_once_more(invocation)
 
-    def _released(self, invocation: _LockInvocation) -> None:
+    def _released(self, invocation: _LockInvocation, lock: str) -> None:
         machine = invocation.machine
-        self._gave_back[machine.name, invocation.lock] = self.evidence.loop.now
+        self._gave_back[machine.name, lock] = self.evidence.loop.now
         if self.evidence.listens_no_longer(machine, invocation.owner) or self.evidence.runs_under_a_loss():
             return
         if not invocation.entered and not machine.stopped_since(self.evidence.bounds.period):
@@ -231,7 +250,7 @@ class CallerChecks(Checks):
 
     def _contended(self, invocation: _LockInvocation) -> None:
         self._stop_waiting(invocation)
-        held_until = self.evidence.service.held_until(invocation.lock)
+        held_until = min(map(self.evidence.service.held_until, invocation.blobs))
         old_news = invocation.machine.stopped_since(STALE)
         if not invocation.company and not old_news and held_until < invocation.since - STALE:
             self._blame(
@@ -302,12 +321,13 @@ class CallerChecks(Checks):
         elif tenure.lock in self._turns:
             self._turns[tenure.lock].ended = now
         self._last_end[tenure.lock] = tenure
-        self.evidence.later(self.evidence.bounds.poll * 1.2 + 1.5, self._must_be_taken, tenure, now)
+        bounds = self.evidence.bounds
+        self.evidence.later(bounds.poll * 1.2 + 1.5 + bounds.slots * SLOT, self._must_be_taken, tenure, now)
 
     def _may_enter_once_more(self, invocation: _LockInvocation) -> None:
         """A process that has had its turn leaves the lock to others, if a host that can acquire waits there.
 
-        Only a caller near its timeout may ask once more (``Lock``): that is no violation.
+        Only a caller near its timeout, and a single attempt, may ask once more (``Lock``): that is no violation.
         """
         now = self.evidence.loop.now
         run = self._turns.get(invocation.lock)
@@ -316,7 +336,9 @@ class CallerChecks(Checks):
             return
         if run.since is None:
             run.since = now
-        if now - run.since <= limit or invocation.guard is None or invocation.guard.wait is not None:
+        if now - run.since <= limit or invocation.guard is None:
+            return
+        if invocation.guard.wait is not None and self._age(invocation) > invocation.guard.wait - _LAST_LOOK:
             return
         if len(self._declared[invocation.machine.name, invocation.lock]) > 1:  # two locks take turns
             return
@@ -339,7 +361,7 @@ class CallerChecks(Checks):
         waited = self.evidence.loop.now - at
         # A holder that did not learn that its renewal came too late believes that its lease was longer.
         quiet = max(QUIET, 0.8 * self.evidence.bounds.period)
-        for other in self._waiting[ended.lock].values():
+        for other in (*self._waiting[ended.lock].values(), *self._waiting[ended.lock.rpartition("/slot-")[0]].values()):
             busy = self.evidence.runs(other.machine, ended.lock)
             busy |= self._left.get((other.machine.name, ended.lock), 0.0) > at
             if not busy and other.since <= at and self.conduct.well(other.machine, waited + quiet):

@@ -116,6 +116,8 @@ class Bounds:
     forgets: bool = False
     """Whether processes keep so few locks that one which is idle for a moment is forgotten, and its turn with it."""
     poll: float = 5.0
+    slots: int = 0
+    """The greatest limit of locks that several have at a time."""
     handoff_window: float = 30.0
     drift: float = 1.07
 
@@ -140,6 +142,7 @@ class Bounds:
             for period in self.periods
         }
         self.poll = max(option.lock_acquisition_polling_interval for option in every)
+        self.slots = max(getattr(guard, "limit", None) or 0 for guard in known)
         self.shortest_poll = min(option.lock_acquisition_polling_interval for option in every)
         self.handoff_window = max(option.handoff_window for option in every)
 

@@ -120,7 +120,6 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
     guarded = [(guard.function, guard) for guard in helpers]
     guarded += [(plan.function.name, plan.guard) for plan in plans if plan.guard is not None]
     world.oracle.callers.know({name: _as_judged(guard) for name, guard in guarded})
-    world.oracle.callers.apart |= {name for name, guard in guarded if guard.limit is not None}
     world.oracle.bounds.know([*helpers, *(guard for plan in plans for guard in plan.guards)])
     listeners = {plan.function.name: guard for plan in plans for guard in plan.guards if guard.mode == "listener"}
     world.oracle.listening.know(listeners)

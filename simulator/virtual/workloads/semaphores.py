@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.hosts.jobs import able, ended, inside, lock_client, work
-from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
+from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, SLOT, STALE, slots_of
 from simulator.virtual.worlds.outcome import Refused
 from simulator.virtual.worlds.world import Judge, World
 from singleton.base.errors import (
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _NAME: Final = "reports"
 _LONGEST: Final = 20.0
-_SLOT: Final = 0.5
-"""Seconds that a slot may take to be asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,16 +165,15 @@ class _Pool(Judge):
             self._blame("late answer", f"{visit.owner} still waits for a slot after {waited:.1f} s")
 
     def must_find_takers(self) -> None:
-        """A slot does not stay free while a machine that uses none has a waiter."""
+        """A slot does not stay free while a machine has a waiter, be it that others of the machine have slots."""
         now, bounds = self.world.loop.now, self.world.oracle.bounds
-        bound = bounds.poll * 1.2 + 1.5 + self.limit * _SLOT
+        bound = bounds.poll * 1.2 + 1.5 + self.limit * SLOT
         free = [slot for slot in self._slots() if self.world.oracle.service.held_until(slot) < now - bound]
-        busy = {visit.machine for visit in self._visits if not visit.waits}
         for visit in self._visits if free else ():
             since = max(visit.since, self._left.get(visit.machine, 0.0))
-            if visit.machine not in busy and since < now - bound and able(self.world, visit.machine, bound + QUIET):
+            if visit.waits and since < now - bound and able(self.world, visit.machine, bound + QUIET):
                 self._blame("nobody took it", f"{visit.owner} waits, and {free[0]} is free for {bound:.1f} s")
                 return
 
     def _slots(self) -> list[str]:
-        return [f"{_NAME}/slot-{number}" for number in range(self.limit)]  # as the documentation has them
+        return slots_of(_NAME, self.limit)

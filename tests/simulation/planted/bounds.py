@@ -8,6 +8,10 @@ from tests.simulation.planted.mutant import Mutant
 
 LEASE: Final = "singleton/locking/lease.py"
 ACQUISITION: Final = "singleton/locking/acquisition.py"
+SEMAPHORE: Final = "singleton/locking/semaphore.py"
+_ASKED_FOR: Final = (
+    "        if self._is_ours(number):\n            self._phases.see_taken()\n            self._stand_by(number)\n"
+)
 
 BOUNDS: tuple[Mutant, ...] = (
     Mutant(
@@ -30,5 +34,20 @@ BOUNDS: tuple[Mutant, ...] = (
         old="        ends = loop.time() + _RELEASE\n",
         new="        ends = loop.time() + 12.0\n",
         breaks="a caller waits for its release longer than the bound says",
+    ),
+    *(
+        Mutant(
+            name=name,
+            file=SEMAPHORE,
+            old=_ASKED_FOR,
+            new="        if self._is_ours(number) or self._stand_ins:\n            self._phases.see_taken()\n"
+            "            if self._is_ours(number):\n                self._stand_by(number)\n",
+            breaks="a slot stays free while somebody waits for one",
+            among=among,
+        )
+        for name, among in (
+            ("a process with a slot asks for no other", "semaphore"),
+            ("an app whose function has a slot asks for no other", "limits"),
+        )
     ),
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simulator.checks.exclusion import overlapping
 from simulator.checks.verdict import Verdict, judge
-from simulator.history.facts import Section
+from simulator.history.facts import History, Section
 from simulator.history.historian import read_history
 from tests.support.journals import TIMER, Story, key_lock
 
@@ -227,3 +227,10 @@ def test_an_invocation_that_could_not_be_named_has_passed_its_guard_all_the_same
         story.lock(2, "host-1", kind, TIMER, "", token=1)
     story.add(3, "host-1", "invocation_ended", function="import_eligibility", invocation="call-1", outcome="ok")
     assert not any("passing through" in text for text in judge(story.end(30)).violations)
+
+
+def test_an_operators_break_of_a_slot_is_one_of_its_semaphore() -> None:
+    body = section("locks/x", 10.0, 5.0)
+    history = History(operated=[(8.0, "locks/x/slot-3"), (8.0, "locks/y")])
+    assert history.operated_before(body, 10.0)
+    assert not history.operated_before(section("locks/z", 10.0, 5.0), 10.0)
