@@ -281,7 +281,7 @@ def _tokens(history: History) -> Iterator[Finding]:
 def _for_whom(history: History) -> Iterator[Finding]:
     """A body runs for one invocation, once for each of its tries."""
     calls = {(call.host, call.id): call for call in history.invocations}
-    own = [sight for sight in history.sights if not sight.inner]
+    own = [sight for sight in history.sights if not sight.inner and (sight.invocation or sight.item is None)]
     stray = Counter(sight.function for sight in own if (sight.host, sight.invocation) not in calls)
     runs = Counter((sight.host, sight.invocation, sight.function, sight.attempt) for sight in history.sights)
     plain = {name for name, known in history.functions.items() if known.guarded and not known.decorated}

@@ -119,6 +119,10 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
             "What a holder keeps is what the next one reads: hold.state, results of once.",
             {"uses of hold.state and once": sum(each.of in {"hold.state", "once"} for each in history.uses)},
         ),
+        "ordered": (
+            "The messages of a key of an inbox or an outbox go in the order sent, and none is lost or repeated.",
+            {"messages sent by the app": sum(use.what == "send" for use in history.uses)},
+        ),
         "failovers": ("The locks of a killed host are taken over in time.", kills),
         "messages": ("No message is lost, and none is stuck.", messages),
         "copies": ("A message that is put back goes on as one copy with the same text.", messages),

@@ -48,6 +48,7 @@ from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.kept_values import accesses, judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
+from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.checks.sites import judge_sites
 from simulator.history.historian import read_history
@@ -96,7 +97,7 @@ class FunctionResult:
     exercised: bool
     how: ExerciseLevel
     why: str
-    once: bool = False  # whether `@once` keeps its results
+    judged: bool = False  # whether it has a guard, or what `@once` or `@ordered` promise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +210,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "endings": (*judge_endings(history), *judge_answers(history)) if locked else (),
             "tokens": judge_tokens(tokens),
             "kept": judge_kept(history, kept),
+            "ordered": judge_ordered(history),
             "failovers": judge_failovers(history, failovers),
             "messages": of_messages,
             "copies": judge_copies(history),
@@ -227,7 +229,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         reasons=reasons,
         violations=violations,
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
-        untried=(*untried(history, exercised), *unjudged(history, kept)),
+        untried=(*untried(history, exercised), *unjudged(history, kept), *unseen_messages(history)),
         exercised=exercised,
         sections=len(history.bodies),
         locks=len({section.lock for section in history.sections}),
@@ -295,7 +297,7 @@ def _functions(history: History) -> Iterator[FunctionResult]:
             exercised=how != "not exercised",
             how=how,
             why=why,
-            once=function.once,
+            judged=function.guarded or function.once or function.ordered,
         )
 
 

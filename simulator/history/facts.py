@@ -65,6 +65,7 @@ class Function:
     declared: tuple[str, ...] = ()  # the names of its guards, if the worker calls the function by another name
     once: bool = False  # whether `@once` may answer in place of its body
     keep: float = math.inf  # seconds for which `@once` keeps a result
+    ordered: bool = False  # whether `@ordered` handles the messages of an inbox
 
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""

@@ -24,8 +24,10 @@ class PatternUse:
     """One call of the public API.
 
     Attributes:
-        what: ``read`` or ``write`` of what is kept; ``send``; ``sent`` or ``failed``: noted by a relay.
-        name: of the lock, the inbox or the outbox. key: of the operation or the message.
+        what: ``read`` or ``write`` of what is kept; ``send``; ``sent``, ``failed`` (given up) or ``again``, as a relay
+            notes.
+        name: of the lock, the inbox or the outbox. key: of the operation or the message. place: in an outbox.
+        queue: for the bells of an inbox.
         digest: of the value that was written, read or sent; empty: no value. default: of a read's default.
         caller: the function for whose invocation it was asked; empty: not known.
         hold: the hold of the guard under which it was asked; None: of a lock client, or of nobody.
@@ -43,6 +45,7 @@ class PatternUse:
     key: str = ""
     id: str = ""
     place: int = 0
+    queue: str = ""
     digest: str = ""
     default: str | None = None
     keep: float = math.inf  # seconds after which what was written may be forgotten
@@ -67,7 +70,9 @@ class PatternUse:
 
 def use_of(record: Record, hold: NamedHold | None, caller: str) -> PatternUse:
     """Read the begin of a use."""
-    told: dict[str, Any] = {name: record.text(name) for name in ("invocation", "of", "what", "name", "key", "id")}
+    told: dict[str, Any] = {
+        name: record.text(name) for name in ("invocation", "of", "what", "name", "key", "id", "queue")
+    }
     place, keep = int(record.get("place") or 0), float(record.get("keep") or math.inf)
     about: dict[str, Any] = {**told, "place": place, "keep": keep, "digest": record.text("digest")}
     return PatternUse(host=record.host, start=record.t, hold=hold, caller=caller, **about)

@@ -116,8 +116,9 @@ def _tap_relays(tap: _Tap) -> None:
         name = str(getattr(getattr(outbox, "table", None), "fullname", type(outbox).__name__))
 
         def use(what: str) -> Callable[..., tuple[dict[str, Any], None]]:
-            def told(message: Message, *_: Any, **__: Any) -> tuple[dict[str, Any], None]:
-                about = {"of": "outbox", "what": what, "name": name, "key": message.key, "id": message.id}
+            def told(message: Message, *_: Any, **how: Any) -> tuple[dict[str, Any], None]:
+                does = "again" if how.get("again_in") is not None else what
+                about = {"of": "outbox", "what": does, "name": name, "key": message.key, "id": message.id}
                 return {**about, "place": message.position}, None
 
             return told

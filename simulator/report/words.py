@@ -269,7 +269,7 @@ def _unexercised(verdict: Verdict) -> Iterator[Line]:
     for function in verdict.functions:
         if not function.exercised:
             yield Line("open", f"not exercised: {function.name} ({function.trigger}): {function.why}")
-    bare = [each.name for each in verdict.functions if each.exercised and not (each.guarded or each.once)]
+    bare = [each.name for each in verdict.functions if each.exercised and not each.judged]
     if bare and verdict.sections:
         yield Line("note", f"without @singleton, and not judged: {', '.join(bare)}")
 

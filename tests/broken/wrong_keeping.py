@@ -1,4 +1,4 @@
-"""Locks that forget, mix up or repeat what is kept with them: state, results of ``once``."""
+"""Locks that forget, mix up or repeat what is kept with them: state, results of ``once``, inboxes, outboxes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from singleton.base.state import Kept
 from singleton.locking.section_state import SectionState
 from singleton.patterns.once import once_guard
 from singleton.patterns.once.results import Look, Outcome
+from singleton.patterns.ordered.log_reader import LogReader
+from singleton.patterns.ordered.visit import Visit
+from singleton.patterns.outbox import OutboxRelay
 from tests.broken.breaking import Now, around, broken
 
 if TYPE_CHECKING:
+    from singleton.patterns.ordered.entries import Entry
+    from singleton.patterns.outbox import Message
     from tests.broken.breaking import Patch
 
 
@@ -75,3 +80,84 @@ def once_answers_with_the_result_of_another_key(patch: Patch) -> None:
         return replayed
 
     around(patch, once_guard, "_replayed", made)
+
+
+@broken("a message ran before an earlier one of its key was over", app="inboxes")
+def an_inbox_swaps_two_messages(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def more(self: LogReader) -> list[Entry]:
+            entries: list[Entry] = await real(self)
+            for at in range(0, len(entries) - 1, 2):
+                first, second = entries[at], entries[at + 1]
+                entries[at : at + 2] = replace(first, body=second.body), replace(second, body=first.body)
+            return entries
+
+        return more
+
+    around(patch, LogReader, "more", made)
+
+
+@broken("a message ran before an earlier one of its key was over", app="inboxes")
+def an_inbox_drops_a_message(patch: Patch) -> None:
+    now = Now(6)
+
+    def made(real: Any) -> Any:
+        async def tried(self: Visit, *args: Any) -> Exception | None:
+            return None if now() else await real(self, *args)
+
+        return tried
+
+    around(patch, Visit, "_tried", made)
+
+
+@broken("a message ran again after it was done", app="inboxes")
+def an_inbox_gives_a_message_to_its_handler_twice(patch: Patch) -> None:
+    now = Now(6)
+
+    def made(real: Any) -> Any:
+        async def tried(self: Visit, *args: Any) -> Exception | None:
+            if now():
+                await real(self, *args)
+            return await real(self, *args)  # type: ignore[no-any-return]
+
+        return tried
+
+    around(patch, Visit, "_tried", made)
+
+
+@broken("a message was noted as sent before it was sent", app="outboxes")
+def a_relay_notes_a_message_as_sent_before_it_sends(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def over(self: OutboxRelay, hold: Any, message: Message) -> bool:
+            await self._ask(self._outbox.sent, message)
+            return await real(self, hold, message)  # type: ignore[no-any-return]
+
+        return over
+
+    around(patch, OutboxRelay, "_over", made)
+
+
+@broken("a message was sent again after it was noted as sent", app="outboxes")
+def a_relay_sends_twice(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def over(self: OutboxRelay, hold: Any, message: Message) -> bool:
+            done: bool = await real(self, hold, message)
+            self._send(message)
+            return done
+
+        return over
+
+    around(patch, OutboxRelay, "_over", made)
+
+
+@broken("a message was sent before an earlier one of its key", app="outboxes")
+def a_relay_sends_the_newest_message_first(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def send_all(self: OutboxRelay, hold: Any, batch: list[Message], stopping: Any) -> None:
+            for message in reversed(batch):
+                self._send(message)
+            await real(self, hold, batch, stopping)
+
+        return send_all
+
+    around(patch, OutboxRelay, "_send_all", made)

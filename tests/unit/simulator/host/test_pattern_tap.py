@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +12,12 @@ from simulator.history.pattern_uses import answer, use_of
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.host.pattern_tap import tap_patterns
 from simulator.witness.witness import Witness
-from singleton import AsyncLockClient, LockClient, once
+from singleton import AsyncLockClient, InboxMessage, LockClient, once
 from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
 from singleton.patterns.outbox import OutboxRelay
-from singleton.testing import memory_locks
+from singleton.testing import memory_locks, virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,3 +161,51 @@ class _Answer:
 def test_digests_are_equal_for_what_is_kept_and_read_back(first: object, second: object, equal: bool) -> None:
     assert (digest(first) == digest(second)) is equal
     assert digest(object()) == UNREADABLE
+
+
+def test_a_relay_tells_what_it_sends_and_what_it_notes(told: Told) -> None:
+    pytest.importorskip("sqlalchemy")
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import StaticPool
+
+    from singleton.patterns.sql import SqlOutbox
+
+    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    outbox = SqlOutbox(engine)
+    outbox.create_table()
+    with engine.begin() as connection:
+        for number in range(2):
+            outbox.add(connection, f"{number}", key="c1", id=f"m{number}")
+    relay = OutboxRelay(outbox, lambda message: None if message.id == "m0" else 1 / 0)
+    with LockClient("AzureWebJobsStorage").lock("relay") as hold:
+        relay.work(hold)
+    assert [(use.what, use.id, use.ok) for use in told.uses] == [
+        ("send", "m0", True),
+        ("sent", "m0", True),
+        ("send", "m1", False),
+        ("again", "m1", True),
+    ]
+    assert {(use.of, use.name, use.key) for use in told.uses} == {("outbox", "outbox", "c1")}
+    assert [use.place for use in told.uses] == [1, 1, 2, 2]
+    engine.dispose()
+
+
+@virtual_time
+async def test_an_inbox_tells_of_its_sends_and_its_worker_of_what_it_handles(told: Told) -> None:
+    inbox = Inbox("orders")
+
+    async def ship(message: InboxMessage) -> None:
+        assert message.key == "c1"
+
+    for number in range(2):
+        await inbox.asend("c1", {"order": number})
+    async with inbox.worker(ship):
+        await asyncio.sleep(5)
+    sent = [(use.of, use.what, use.name, use.key, use.queue, use.digest) for use in told.uses]
+    bodies = [digest({"order": number}) for number in range(2)]
+    assert sent == [("inbox", "send", "orders", "c1", "orders", body) for body in bodies]
+    items = [record.get("item") for record in told.records if record.event == "body_entered"]
+    assert [(each["inbox"], each["key"], each["digest"]) for each in items] == [
+        ("orders", "c1", each) for each in bodies
+    ]
+    assert len({each["id"] for each in items}) == 2

@@ -1,0 +1,191 @@
+"""The messages of a key run in the order sent, one at a time, and none is lost or handled again: inboxes, outboxes.
+
+A message of an inbox is known by its id, and belongs to a send by its digest. A crash, a lost lease or a failure
+repeats the message in hand. A failure may end a message's turn, as the inbox may put the message aside.
+
+An outbox is in a database that nobody reads here: its relay is judged by what it sends, and what it notes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from simulator.checks.excuses import hindering
+from simulator.checks.findings import Finding, count, unproven, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from simulator.history.facts import History, Sight
+    from simulator.history.pattern_uses import PatternUse
+
+_IN_VAIN: Final = 2
+"""Attempts without an end after which a message may be put aside."""
+_LEASE: Final = 15.0
+
+Wrong: TypeAlias = "tuple[str, Sight | PatternUse]"
+"""What is wrong, and the run or the send that shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRuns:
+    """A message of an inbox: its send, if any was seen, and the runs of its handler, in order."""
+
+    send: PatternUse | None
+    runs: list[Sight]
+
+    @property
+    def over(self) -> float:
+        """When the next message of its key may begin; infinity: never."""
+        ends = [run.end for run in self.runs if run.ending in {"ok", "error"}]
+        cut = [run.end for run in self.runs if run.ending not in {"ok", "error"}][_IN_VAIN - 1 :]
+        return min([*ends, *cut], default=math.inf)
+
+
+def judge_ordered(history: History) -> Iterator[Finding]:
+    """Find messages that overtook one of their key, ran beside one, ran again, or never ran."""
+    if history.rough:
+        return
+    wrong: dict[tuple[str, str], list[Sight | PatternUse]] = defaultdict(list)
+    left: dict[str, int] = defaultdict(int)
+    handled = {sight.item.inbox for sight in history.sights if sight.item}
+    for (inbox, _), messages in _inboxes(history).items():
+        for what, shown in _wrong_in(history, messages):
+            wrong[f"inbox {inbox!r}", what].append(shown)
+        for send in (each.send for each in messages if not each.runs and inbox in handled):
+            if send is not None and send.ok and _is_quiet(history, send):
+                wrong[f"inbox {inbox!r}", "was sent, and never handled"].append(send)
+            else:
+                left[inbox] += send is not None and send.ok
+    for name, uses in _outboxes(history).items():
+        for what, shown in _wrong_of(uses):
+            wrong[f"outbox {name!r}", what].append(shown)
+    for (name, what), examples in sorted(wrong.items()):
+        first = min(examples, key=lambda each: each.start)
+        where = f"the first on {first.host} at {first.start - history.start:.1f} s, of key {_key(first)!r}"
+        yield violation(f"{name}: a message {what}: {count(len(examples), 'time')}, {where}")
+    for inbox, number in sorted(left.items()):
+        if number:
+            yield unproven(f"inbox {inbox!r}: {count(number, 'message')} not handled by the end of the run")
+
+
+def unseen_messages(history: History) -> Iterator[str]:
+    """Yield the inboxes of which no handler was seen, and the outboxes, in whose database nobody looks."""
+    sent = {use.name for use in history.uses if use.of == "inbox"}
+    for inbox in sorted(sent - {sight.item.inbox for sight in history.sights if sight.item}):
+        yield f"inbox {inbox!r} was not judged: no handler of its messages was seen"
+    for name in sorted(_outboxes(history)):
+        yield f"outbox {name!r} was judged by what its relay sends: which messages were committed is not seen"
+
+
+def _inboxes(history: History) -> dict[tuple[str, str], list[MessageRuns]]:
+    """Return the messages of each inbox and key, in the order of their sends."""
+    sends: dict[tuple[str, str], dict[str, list[PatternUse]]] = defaultdict(lambda: defaultdict(list))
+    runs: dict[tuple[str, str], dict[str, dict[str, list[Sight]]]] = defaultdict(lambda: defaultdict(dict))
+    for use in history.uses:
+        if use.of == "inbox":
+            sends[use.name, use.key][use.digest].append(use)
+    for sight in history.sights:
+        if (item := sight.item) is not None:
+            runs[item.inbox, item.key][item.digest].setdefault(item.id, []).append(sight)
+    found: dict[tuple[str, str], list[MessageRuns]] = {}
+    for place in {**sends, **runs}:
+        several = [
+            MessageRuns(send, known or [])
+            for digest in {**sends[place], **runs[place]}
+            for send, known in zip_longest(sends[place][digest], runs[place][digest].values())
+        ]
+        found[place] = sorted(several, key=lambda each: each.send.start if each.send else math.inf)
+    return found
+
+
+def _wrong_in(history: History, messages: list[MessageRuns]) -> Iterator[Wrong]:
+    """Yield what is wrong with the messages of one key of an inbox."""
+    returned = sorted(((each.send.end, each.over) for each in messages if each.send and each.send.ok), reverse=True)
+    latest = -math.inf  # when the messages whose sends had returned were over
+    for each in messages:
+        while each.send and returned and returned[-1][0] <= each.send.start:
+            latest = max(latest, returned.pop()[1])
+        if each.send and each.runs and each.runs[0].start < latest:
+            yield "ran before an earlier one of its key was over", each.runs[0]
+    known = {each.send.digest for each in messages if each.send}
+    yield from (
+        ("ran more often than sent", each.runs[0])
+        for each in messages
+        if each.send is None and each.runs[0].item and each.runs[0].item.digest in known
+    )
+    if history.operated or any(fault.kind == "break" for fault in history.faults):
+        return  # then two consumers may have a key at once
+    runs = sorted((run for each in messages for run in each.runs), key=lambda run: run.start)
+    for each in messages:
+        for before, after in zip(each.runs, each.runs[1:], strict=False):
+            if before.ending == "ok" and before.end <= after.start and _was_kept(history, before, runs):
+                yield "ran again after it was done", after
+    last: Sight | None = None
+    for run in runs:
+        if last is not None and run.start < last.end and not _troubled(history, last, run.start):
+            yield "ran beside another one of its key", run
+        last = run if last is None or run.end > last.end else last
+
+
+def _was_kept(history: History, run: Sight, runs: Iterable[Sight]) -> bool:
+    """Tell whether a consumer went on after a run, or ended well: it has kept that the message is done."""
+    if not run.invocation:
+        return not _troubled(history, run, math.inf)
+    whose = (run.host, run.invocation)
+    went_on = any(
+        (each.host, each.invocation) == whose and each.start >= run.end and each.item != run.item for each in runs
+    )
+    return went_on or any((call.host, call.id) == whose and call.ending == "ok" for call in history.invocations)
+
+
+def _troubled(history: History, run: Sight, until: float) -> bool:
+    """Tell whether something happened to a host by which it may have lost the lock of a key."""
+    since = run.start - _LEASE
+    ended = {*history.deaths, *(end.host for end in history.worker_ends), *(drain.host for drain in history.drains)}
+    troubled = run.host in ended or history.paused(run.host, run.start, until)
+    stood = history.stood(run.host, run.worker, since, until) >= _LEASE / 3
+    return troubled or stood or bool(hindering(history, run.host, since, until))
+
+
+def _is_quiet(history: History, send: PatternUse) -> bool:
+    """Tell whether all that could set off the handling of a message is over, and nothing went wrong in the run."""
+    struck = history.faults or history.pauses or history.deaths or history.worker_ends or history.interrupted
+    return not struck and history.ready_left.get(send.queue) == set() and not history.invisible_left.get(send.queue)
+
+
+def _outboxes(history: History) -> dict[str, list[PatternUse]]:
+    found: dict[str, list[PatternUse]] = defaultdict(list)
+    for use in history.uses:
+        if use.of == "outbox":
+            found[use.name].append(use)
+    return found
+
+
+def _wrong_of(uses: list[PatternUse]) -> Iterator[Wrong]:
+    """Yield what is wrong with what relays of one outbox have sent and noted."""
+    over: dict[str, float] = {}  # by id, when a message was sent, or given up
+    noted: dict[str, float] = {}
+    for use in sorted((each for each in uses if each.ok), key=lambda each: each.end):
+        if use.what == "sent":
+            noted.setdefault(use.id, use.end)
+            if over.get(use.id, math.inf) > use.start:
+                yield "was noted as sent before it was sent", use
+        elif use.what in {"send", "failed"}:
+            over.setdefault(use.id, use.end)
+    places = {use.id: (use.key, use.place) for use in uses if use.key}
+    for use in (each for each in uses if each.what == "send"):
+        if noted.get(use.id, math.inf) < use.start:
+            yield "was sent again after it was noted as sent", use
+        earlier = (id_ for id_, (key, place) in places.items() if key == use.key and place < use.place)
+        if any(over.get(id_, math.inf) > use.start for id_ in earlier):
+            yield "was sent before an earlier one of its key", use
+
+
+def _key(shown: Sight | PatternUse) -> str:
+    item = getattr(shown, "item", None)
+    return item.key if item else getattr(shown, "key", "")

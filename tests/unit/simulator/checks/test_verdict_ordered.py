@@ -1,0 +1,252 @@
+"""The messages of a key run in the order sent, one at a time, and none is lost or repeated: inboxes and outboxes."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from simulator.checks.verdict import judge
+from tests.support.journals import Story
+
+_numbers = count(1)
+
+
+def story_of(**setup: Any) -> Story:
+    story = Story(fresh=True, **setup)
+    story.body("host-3", 1, 2, token=1)
+    return story
+
+
+def send(story: Story, t: float, body: str, *, key: str = "c1", host: str = "host-1", error: str = "") -> None:
+    about = {"of": "inbox", "what": "send", "name": "orders", "key": key, "digest": body, "queue": "orders"}
+    use(story, host, t, t + 0.1, error=error, **about)
+
+
+def use(story: Story, host: str, start: float, end: float | None, *, error: str = "", **about: Any) -> None:
+    number = str(next(_numbers))
+    story.add(start, host, "pattern_asked", number=number, **about)
+    if end is not None:
+        story.add(end, host, "pattern_answered", number=number, **({"error": error} if error else {}))
+
+
+def handle(
+    story: Story,
+    host: str,
+    start: float,
+    end: float | None,
+    *bodies: str,
+    key: str = "c1",
+    error: str = "",
+    outcome: str = "ok",
+    invocation: str | None = None,
+) -> None:
+    """Tell of an invocation that handles messages, one after the other; ``error``: of the handler of the last."""
+    name = f"{host} {start}" if invocation is None else invocation
+    until = start + 1 if end is None else end
+    each = (until - start) / len(bodies)
+    if name:
+        story.add(start, host, "invocation_started", function="take", invocation=name)
+    for at, body in enumerate(bodies):
+        item = {"inbox": "orders", "key": key, "id": f"sender-{body}", "digest": body.partition("#")[0]}
+        last = at == len(bodies) - 1
+        left = {"error": error} if error and last else {}
+        begin, over = start + at * each, None if end is None and last else start + (at + 0.9) * each
+        story.sight(host, begin, over, invocation=name, function="take", sees={"item": item}, **left)
+    if name and end is not None:
+        story.add(end, host, "invocation_ended", function="take", invocation=name, outcome=outcome)
+
+
+def told(story: Story) -> tuple[str, ...]:
+    return tuple(text for text in judge(story.end(60)).reasons if "inbox" in text or "outbox" in text)
+
+
+def two_sent() -> Story:
+    story = story_of()
+    send(story, 2, "one")
+    send(story, 3, "two")
+    return story
+
+
+def test_messages_in_order_are_right_whoever_handles_them() -> None:
+    story = two_sent()
+    send(story, 3, "other", key="c2")
+    handle(story, "host-1", 4, 5, "one")
+    handle(story, "host-2", 4.5, 5.5, "other", key="c2")
+    handle(story, "host-2", 6, 7, "two")
+    verdict = judge(story.end(60))
+    assert verdict.violations == ()
+    assert not any("inbox" in text for text in verdict.untried)
+    check = next(check for check in verdict.checks if check.name == "ordered")
+    assert check.looked_at == {"messages sent by the app": 3}
+
+
+def test_a_message_that_overtakes_one_of_its_key_is_found() -> None:
+    story = two_sent()
+    handle(story, "host-2", 4, 6, "two", "one")
+    assert told(story) == (
+        (
+            "inbox 'orders': a message ran before an earlier one of its key was over: 1 time, the first on host-2 at "
+            "4.0 s, of key 'c1'"
+        ),
+    )
+
+
+def test_a_message_that_is_passed_over_is_found_by_the_next_one() -> None:
+    story = two_sent()
+    handle(story, "host-2", 4, 5, "two")
+    assert any("a message ran before an earlier one of its key was over" in text for text in told(story))
+
+
+def test_of_two_that_are_sent_at_the_same_time_either_may_be_first() -> None:
+    story = story_of()
+    send(story, 2, "one")
+    send(story, 2.05, "two")
+    handle(story, "host-2", 4, 6, "two", "one")
+    assert told(story) == ()
+
+
+def test_the_last_message_is_lost_if_nothing_is_left_in_the_queue_and_nothing_went_wrong() -> None:
+    story = two_sent()
+    handle(story, "host-2", 4, 5, "one")
+    assert told(story) == (
+        "inbox 'orders': a message was sent, and never handled: 1 time, the first on host-1 at 3.0 s, of key 'c1'",
+    )
+
+
+def test_otherwise_it_is_not_shown_what_became_of_it() -> None:
+    story = two_sent()
+    handle(story, "host-2", 4, 5, "one")
+    story.kill(6, "host-3")
+    assert told(story) == ("inbox 'orders': 1 message not handled by the end of the run",)
+
+
+def test_a_message_that_runs_again_after_it_was_done_is_found() -> None:
+    story = two_sent()
+    handle(story, "host-1", 4, 5, "one", "two")
+    handle(story, "host-2", 6, 7, "two")
+    assert told(story) == (
+        "inbox 'orders': a message ran again after it was done: 1 time, the first on host-2 at 6.0 s, of key 'c1'",
+    )
+
+
+@pytest.mark.parametrize("cause", ["error of the handler", "lost lock", "kill", "worker of an inbox that was killed"])
+def test_a_message_in_hand_is_repeated_after_a_failure(cause: str) -> None:
+    story = two_sent()
+    if cause == "error of the handler":
+        handle(story, "host-1", 4, 5, "one", error="ValueError", outcome="error")
+    elif cause == "lost lock":
+        handle(story, "host-1", 4, 5, "one", outcome="error")
+    elif cause == "kill":
+        handle(story, "host-1", 4, None, "one")
+        story.kill(4.5, "host-1")
+    else:
+        handle(story, "host-1", 4, 5, "one", invocation="")
+        story.kill(5.5, "host-1")
+    handle(story, "host-2", 25, 27, "one", "two")
+    assert told(story) == ()
+
+
+def test_a_message_whose_process_died_is_not_passed_over() -> None:
+    story = two_sent()
+    handle(story, "host-1", 4, None, "one")
+    story.kill(4.5, "host-1")
+    handle(story, "host-2", 25, 26, "two")
+    assert any("a message ran before an earlier one of its key was over" in text for text in told(story))
+
+
+def test_a_message_that_failed_may_be_put_aside() -> None:
+    story = two_sent()
+    handle(story, "host-1", 4, 5, "one", error="ValueError", outcome="error")
+    handle(story, "host-2", 6, 7, "two")
+    assert told(story) == ()
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_two_messages_of_a_key_do_not_run_beside_one_another(paused: bool) -> None:
+    story = two_sent()
+    handle(story, "host-1", 4, 30, "one", outcome="error" if paused else "ok")
+    if paused:
+        story.add(5, "host-1", "pause")
+        story.add(28, "host-1", "resume")
+        handle(story, "host-2", 24, 25, "one")
+    handle(story, "host-2", 26, 27, "two")
+    assert any("ran beside another one of its key" in text for text in told(story)) is not paused
+
+
+def test_a_message_that_runs_more_often_than_it_was_sent_is_found() -> None:
+    story = two_sent()
+    handle(story, "host-1", 4, 5, "one")
+    handle(story, "host-1", 6, 7, "one#again")
+    handle(story, "host-1", 8, 9, "two")
+    assert any("a message ran more often than sent: 1 time" in text for text in told(story))
+
+
+def test_messages_of_senders_that_are_not_seen_are_judged_by_their_runs_alone() -> None:
+    story = story_of()
+    handle(story, "host-1", 4, 5, "one", "two")
+    assert told(story) == ()
+
+
+def test_a_send_that_raised_may_have_sent_or_not() -> None:
+    story = story_of()
+    send(story, 2, "one", error="StorageUnavailable")
+    send(story, 3, "two")
+    handle(story, "host-1", 4, 5, "two")
+    assert told(story) == ()
+
+
+def test_an_inbox_without_a_handler_that_is_seen_is_said_to_be_unjudged() -> None:
+    verdict = judge(two_sent().end(60))
+    assert "inbox 'orders' was not judged: no handler of its messages was seen" in verdict.untried
+    assert verdict.violations == ()
+
+
+def test_a_worker_of_an_inbox_runs_for_no_invocation_and_nobody_wonders() -> None:
+    story = two_sent()
+    handle(story, "host-1", 4, 5, "one", "two", invocation="")
+    verdict = judge(story.end(60))
+    assert verdict.violations == ()
+    assert not any("ran for no invocation" in text for text in verdict.notes)
+
+
+def relay(story: Story, t: float, what: str, id_: str, place: int, *, host: str = "host-1", error: str = "") -> None:
+    about = {"of": "outbox", "name": "outbox", "what": what, "key": "c1", "id": id_, "place": place}
+    use(story, host, t, t + 0.1, error=error, **about)
+
+
+def test_a_relay_that_sends_and_then_notes_in_order_is_right_also_after_a_crash() -> None:
+    story = story_of()
+    relay(story, 2, "send", "one", 1)
+    relay(story, 20, "send", "one", 1, host="host-2")
+    relay(story, 21, "sent", "one", 1, host="host-2")
+    relay(story, 22, "send", "two", 2, host="host-2", error="ValueError")
+    relay(story, 22.2, "again", "two", 2, host="host-2")
+    relay(story, 24, "send", "two", 2, host="host-2")
+    verdict = judge(story.end(60))
+    assert verdict.violations == ()
+    assert any("outbox 'outbox' was judged by what its relay sends" in text for text in verdict.untried)
+
+
+@pytest.mark.parametrize(
+    ("steps", "what"),
+    [
+        ([("sent", "one", 1), ("send", "one", 1)], "was noted as sent before it was sent"),
+        ([("send", "one", 1), ("sent", "one", 1), ("send", "one", 1)], "was sent again after it was noted as sent"),
+        ([("send", "two", 2), ("send", "one", 1)], "was sent before an earlier one of its key"),
+    ],
+)
+def test_a_relay_that_breaks_its_promise_is_found(steps: list[tuple[str, str, int]], what: str) -> None:
+    story = story_of()
+    for at, step in enumerate(steps):
+        relay(story, 2 + at, *step)
+    assert any(f"outbox 'outbox': a message {what}: 1 time" in text for text in told(story))
+
+
+def test_a_message_that_was_given_up_lets_its_key_go_on() -> None:
+    story = story_of()
+    relay(story, 2, "send", "one", 1, error="ValueError")
+    relay(story, 3, "failed", "one", 1)
+    relay(story, 4, "send", "two", 2)
+    assert told(story) == ()
