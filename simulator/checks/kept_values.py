@@ -82,10 +82,11 @@ def accesses(history: History) -> dict[Register, list[Access]]:
     return {place: sorted(several, key=lambda each: (each.start, each.end)) for place, several in found.items()}
 
 
-def judge_kept(history: History, kept: Mapping[Register, list[Access]]) -> Iterator[Finding]:
+def judge_kept(history: History) -> Iterator[Finding]:
     """Find reads of what was not the last to be written."""
     if history.rough:
         return
+    kept = accesses(history)
     writers = {(place[0], each.value): place for place, several in kept.items() for each in several if each.writes}
     wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
     unknown = 0
@@ -111,10 +112,10 @@ def judge_kept(history: History, kept: Mapping[Register, list[Access]]) -> Itera
         )
 
 
-def unjudged(history: History, kept: Mapping[Register, list[Access]]) -> Iterator[str]:
+def unjudged(history: History) -> Iterator[str]:
     """Yield what user code keeps with locks, and what nobody has read again."""
     shown, written = set[str](), set[str]()
-    for place, several in kept.items():
+    for place, several in accesses(history).items():
         name = _named(place, several)
         done = [each for each in several if each.writes and each.sure]
         written |= {name} if done else set()

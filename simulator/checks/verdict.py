@@ -45,7 +45,7 @@ from simulator.checks.failover import (
     measure_failovers,
 )
 from simulator.checks.http_callers import Requests, check_requests
-from simulator.checks.kept_values import accesses, judge_kept, unjudged
+from simulator.checks.kept_values import judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
@@ -194,7 +194,6 @@ def judge(records: Sequence[Record]) -> Verdict:
     messages, of_messages = check_messages(history)
     requests, of_requests = check_requests(history)
     exercised = count_exercised(history)
-    kept = accesses(history)
     checks = report_checks(
         history,
         {
@@ -209,7 +208,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "losses": judge_losses(history) if locked else (),
             "endings": (*judge_endings(history), *judge_answers(history)) if locked else (),
             "tokens": judge_tokens(tokens),
-            "kept": judge_kept(history, kept),
+            "kept": judge_kept(history),
             "ordered": judge_ordered(history),
             "failovers": judge_failovers(history, failovers),
             "messages": of_messages,
@@ -229,7 +228,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         reasons=reasons,
         violations=violations,
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
-        untried=(*untried(history, exercised), *unjudged(history, kept), *unseen_messages(history)),
+        untried=tuple(_unseen(history, exercised)),
         exercised=exercised,
         sections=len(history.bodies),
         locks=len({section.lock for section in history.sections}),
@@ -255,6 +254,12 @@ def judge(records: Sequence[Record]) -> Verdict:
         too_slow=joined([finding.too_slow for finding in findings if finding.too_slow]),
         checks=checks,
     )
+
+
+def _unseen(history: History, exercised: Exercised) -> Iterator[str]:
+    yield from untried(history, exercised)
+    yield from unjudged(history)
+    yield from unseen_messages(history)
 
 
 def _hosts(history: History) -> Iterator[HostReport]:

@@ -43,12 +43,10 @@ from simulator.history.facts import (
 )
 from simulator.history.journal import Record, in_order
 from simulator.history.outages import PauseSpan, Strike, standstill
-from simulator.history.pattern_uses import answer, use_of
+from simulator.history.pattern_uses import PatternUses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from simulator.history.pattern_uses import PatternUse
 
 
 _GRANTED: Final = frozenset({200, 201})
@@ -151,7 +149,7 @@ class Historian:
         self._sights: dict[Key, list[Sight]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
-        self._uses: dict[tuple[str, int, str], PatternUse] = {}
+        self._uses = PatternUses()
         self.leases = Leases()
 
     def take(self, record: Record) -> None:
@@ -326,21 +324,10 @@ class Historian:
                     call.keys = keys
 
     def _take_use(self, record: Record) -> None:
-        worker = int(record.get("worker") or 0)
-        number = (record.host, worker, record.text("number"))
-        match record.event:
-            case "pattern_asked":
-                lock = record.text("name")
-                mine = (got for key, got in self.held.items() if key[:2] == (record.host, lock))
-                hold = next((got for got in mine if got.worker == worker), None)
-                caller = next((call.function for call in self._called(record)), "")
-                self._uses[number] = use_of(record, hold, caller)
-                self.history.uses.append(self._uses[number])
-            case "pattern_answered" if number in self._uses:
-                answer(self._uses.pop(number), record)
-            case "once_answered":
-                for call in self._called(record):
-                    call.answer = record.text("digest")
+        if record.event == "once_answered":
+            for call in self._called(record):
+                call.answer = record.text("digest")
+        self.history.uses += self._uses.take(record, self.held.values(), self._called(record))
 
     def _called(self, record: Record) -> Iterable[Invocation]:
         return self._calls.get((record.host, "", record.text("invocation")), ())

@@ -7,16 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from simulator.history.journal import Record
 
 Pattern = Literal["hold.state", "once", "inbox", "outbox"]
 
 
-class NamedHold(Protocol):
+class NamedCall(Protocol):
+    """An invocation, as far as a use needs the invocation."""
+
+    function: str
+
+
+class NamedHold(NamedCall, Protocol):
     """A hold, as far as a use needs the hold: the name of the lock may change later."""
 
+    host: str
+    worker: int
     lock: str
-    function: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,18 +77,27 @@ class PatternUse:
         return self.hold.function if self.hold else self.caller
 
 
-def use_of(record: Record, hold: NamedHold | None, caller: str) -> PatternUse:
-    """Read the begin of a use."""
-    told: dict[str, Any] = {
-        name: record.text(name) for name in ("invocation", "of", "what", "name", "key", "id", "queue")
-    }
-    place, keep = int(record.get("place") or 0), float(record.get("keep") or math.inf)
-    about: dict[str, Any] = {**told, "place": place, "keep": keep, "digest": record.text("digest")}
-    return PatternUse(host=record.host, start=record.t, hold=hold, caller=caller, **about)
+class PatternUses:
+    """Folds the records of uses, oldest first."""
 
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], PatternUse] = {}
 
-def answer(use: PatternUse, record: Record) -> None:
-    """Read the end of a use."""
-    use.end, use.ok = record.t, "error" not in record.fields
-    use.digest = record.text("digest") if "digest" in record.fields else use.digest
-    use.default = record.get("default")
+    def take(
+        self, record: Record, holds: Iterable[NamedHold] = (), calls: Iterable[NamedCall] = ()
+    ) -> Iterator[PatternUse]:
+        """Take the next record, while these ``holds`` exist, in one of the ``calls``; yield the use that begins."""
+        number = (record.host, record.text("number"))
+        if record.event == "pattern_asked":
+            texts = ("invocation", "of", "what", "name", "key", "id", "queue", "digest")
+            told: dict[str, Any] = {name: record.text(name) for name in texts}
+            told |= {"place": int(record.get("place") or 0), "keep": float(record.get("keep") or math.inf)}
+            whose = (record.host, int(record.get("worker") or 0), told["name"])
+            hold = next((got for got in holds if (got.host, got.worker, got.lock) == whose), None)
+            caller = next((call.function for call in calls), "")
+            self._open[number] = PatternUse(host=record.host, start=record.t, hold=hold, caller=caller, **told)
+            yield self._open[number]
+        elif record.event == "pattern_answered" and number in self._open:
+            use = self._open.pop(number)
+            use.end, use.ok, use.default = record.t, "error" not in record.fields, record.get("default")
+            use.digest = record.text("digest") if "digest" in record.fields else use.digest

@@ -113,7 +113,7 @@ def _tap_relays(tap: _Tap) -> None:
 
     @functools.wraps(real)
     def tapped(relay: OutboxRelay, outbox: Any, send: Any, **more: Any) -> None:
-        name = str(getattr(getattr(outbox, "table", None), "fullname", type(outbox).__name__))
+        name = _outbox_name(outbox)
 
         def use(what: str) -> Callable[..., tuple[dict[str, Any], None]]:
             def told(message: Message, *_: Any, **how: Any) -> tuple[dict[str, Any], None]:
@@ -135,6 +135,14 @@ def _tap_relays(tap: _Tap) -> None:
         real(relay, outbox, tap.call(send, use("send")) if callable(send) else send, **more)
 
     OutboxRelay.__init__ = tapped  # type: ignore[method-assign, assignment]
+
+
+def _outbox_name(outbox: Any) -> str:
+    """Name an outbox by its table and database; one whose database is not known, by this process and the object."""
+    table, url = getattr(outbox, "table", None), getattr(getattr(outbox, "_engine", None), "url", None)
+    if table is None or url is None or url.database in {None, "", ":memory:"}:
+        return f"{type(outbox).__name__} {id(outbox)} of process {os.getpid()}"
+    return f"{table.fullname} in {url}"  # without the password
 
 
 class _Tap:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.history.journal import Record
-from simulator.history.pattern_uses import answer, use_of
+from simulator.history.pattern_uses import PatternUses
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.host.pattern_tap import tap_patterns
 from simulator.witness.witness import Witness
@@ -21,6 +21,7 @@ from singleton.testing import memory_locks, virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from simulator.history.pattern_uses import PatternUse
 
@@ -46,13 +47,8 @@ class Told:
 
     @property
     def uses(self) -> list[PatternUse]:
-        found: dict[str, PatternUse] = {}
-        for record in self.records:
-            if record.event == "pattern_asked":
-                found[record.text("number")] = use_of(record, None, "")
-            elif record.event == "pattern_answered":
-                answer(found[record.text("number")], record)
-        return [*found.values()]
+        reader = PatternUses()
+        return [use for record in self.records for use in reader.take(record)]
 
 
 @pytest.fixture
@@ -163,14 +159,13 @@ def test_digests_are_equal_for_what_is_kept_and_read_back(first: object, second:
     assert digest(object()) == UNREADABLE
 
 
-def test_a_relay_tells_what_it_sends_and_what_it_notes(told: Told) -> None:
+def test_a_relay_tells_what_it_sends_and_what_it_notes(told: Told, tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     from sqlalchemy import create_engine
-    from sqlalchemy.pool import StaticPool
 
     from singleton.patterns.sql import SqlOutbox
 
-    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
     outbox = SqlOutbox(engine)
     outbox.create_table()
     with engine.begin() as connection:
@@ -185,7 +180,9 @@ def test_a_relay_tells_what_it_sends_and_what_it_notes(told: Told) -> None:
         ("send", "m1", False),
         ("again", "m1", True),
     ]
-    assert {(use.of, use.name, use.key) for use in told.uses} == {("outbox", "outbox", "c1")}
+    assert {(use.of, use.name, use.key) for use in told.uses} == {
+        ("outbox", f"outbox in sqlite:///{tmp_path / 'shop.db'}", "c1")
+    }
     assert [use.place for use in told.uses] == [1, 1, 2, 2]
     engine.dispose()
 
