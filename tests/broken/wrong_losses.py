@@ -57,14 +57,21 @@ def a_hold_is_dropped_long_after_a_fault(patch: Patch) -> None:
 @broken(f"lost (expired), {_UNCAUSED}", app="dozes")
 def a_hold_does_not_outlive_a_short_pause(patch: Patch) -> None:
     def made(real: Any) -> Any:
-        def look(self: Any, when: float) -> None:
-            if self.loop.time() - when > 2:
-                self.lose("expired")
-            real(self, when)
+        async def ask(self: Any, owner: str) -> Any:
+            lease = await real(self, owner)
 
-        return look
+            def beat(due: float) -> None:
+                if lease.loop.time() - due > 2:
+                    lease.lose("expired")
+                if lease.alive():
+                    lease.loop.call_later(0.5, beat, lease.loop.time() + 0.5)
 
-    around(patch, Lease, "_look", made)
+            beat(lease.loop.time())
+            return lease
+
+        return ask
+
+    around(patch, Acquisition, "ask", made)
 
 
 @broken(_UNCAUSED, app="blocks")
