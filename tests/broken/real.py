@@ -32,6 +32,7 @@ _OPTIONS: Final = {
     "keeps": "--kill 2 --duration 20",
     "hurried": "--faults error,throttle,partition --duration 30",
     "again": "--pause 2 --duration 25",
+    "buses": "--faults error,throttle,break,pause,kill --duration 25",
     "states": "--faults break --fault-every 2 --duration 25",
     "patient": "--pause 1",
     "stubborn": "--pause 1",
