@@ -221,9 +221,10 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
         # A candidate for the listener refuses until its next attempt, and notices only there that no listener runs.
         known = history.function(got.function).poll_in(got.mode) + slack(history) if got.mode == "listener" else 0
         least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
-        until = min(max(got.until, least), max(got.until, ended_at(history, got)))
-        lapses = got.ending != "ok" or until < least or history.paused(got.host, got.t, until)
-        until += lease if lapses else 0
+        until, gone = max(got.until, least), ended_at(history, got)
+        over = until + ASKED if until > got.until else until  # nobody tells of the release of a lock that was kept
+        lapses = got.ending != "ok" or gone < over or history.paused(got.host, got.t, over)
+        until = min(until, max(got.until, gone)) + (lease if lapses else 0)
         until = max(until, leased_until(history, got, got.t, got.until + ASKED))
         spans[got.lock].append((got.t, until + known, got.blob))
     for wait in history.waits:

@@ -153,7 +153,7 @@ def _renewing(history: History, body: Section | Acquisition, until: float) -> tu
     function = history.function(body.function)
     hold = body if isinstance(body, Acquisition) else _hold_of(body, [*_theirs(history, body)])
     granted = [t for t in hold.granted if t <= until] if hold is not None and hold.timed else []
-    if not granted or (body.mode == "function" and function.failover):
+    if not granted or function.failover:
         return until - function.silence_in(body.mode), until, False
     last, lease = granted[-1], function.lease_in(body.mode)
     return last + function.renewal_in(body.mode), last + lease * DEADLINE, True

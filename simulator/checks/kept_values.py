@@ -95,6 +95,7 @@ def judge_kept(history: History) -> Iterator[Finding]:
             if read.writes or not read.sure:
                 continue
             possible = _possible(history, several, read)
+            possible |= {NOTHING} if _may_be_deleted(history, place[1], several, read) else set()
             if UNREADABLE in possible | read.values or possible & read.values:
                 continue
             if None in possible:
@@ -144,6 +145,13 @@ def _possible(history: History, several: Iterable[Access], read: Access) -> froz
     if not settled:
         values.add(NOTHING if history.setup.get("fresh") else None)
     return frozenset(values)
+
+
+def _may_be_deleted(history: History, name: str, several: list[Access], read: Access) -> bool:
+    """Tell whether somebody may have deleted the blob, and nothing was written since when something was read."""
+    since = max((each.start for each in several if each.writes and each.sure and each.end <= read.start), default=0.0)
+    deleted = [*history.deleted, *((each.start, each.lock) for each in history.outside)]
+    return any(lock == name and since <= t <= read.end for t, lock in deleted)
 
 
 def _wrong(

@@ -206,6 +206,7 @@ class Historian:
                         pause.end = record.t
             case "operator":
                 history.operated.append((record.t, record.text("lock")))
+                history.deleted += history.operated[-1:] if record.get("action") == "delete" else []
             case "fault" if record.get("id") is not None:
                 history.faults.append(strike_of(record))  # without an id: of a virtual world (`History.rough`)
             case "fault_ended":

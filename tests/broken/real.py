@@ -128,8 +128,9 @@ def _make(folder: Path, case: Case) -> None:
     )
     own = APPS / f"{case.app}.host.json"
     (folder / "host.json").write_text((own if own.exists() else ROOT / "host.json").read_text("utf-8"), "utf-8")
-    settings = (ROOT / "local.settings.example.json").read_text("utf-8")
-    (folder / "local.settings.json").write_text(settings, "utf-8")
+    settings = json.loads((ROOT / "local.settings.example.json").read_text("utf-8"))
+    settings["Values"]["AzureWebJobsServiceBus"] = "Endpoint=sb://none/"
+    (folder / "local.settings.json").write_text(json.dumps(settings), "utf-8")
 
 
 def break_by(name: str) -> None:

@@ -179,6 +179,7 @@ def test_a_lease_that_the_run_itself_ended_or_did_not_name_is_a_violation(how: d
 def test_a_lease_that_had_run_out_was_ended_by_nobody() -> None:
     verdict = ended_outside(refused=17.0, overlap=False)
     assert any(UNCAUSED in text for text in verdict.violations)
+    assert not any("outside this run" in text for text in verdict.notes)
 
 
 def test_a_host_that_somebody_stopped_stood_still_and_is_told() -> None:

@@ -248,3 +248,16 @@ def test_a_block_of_once_is_judged_as_a_function_is() -> None:
     block(story, "host-1", 3, "", finishes="paid")
     block(story, "host-2", 4, "", finishes="paid again")
     assert any("a body ran again after its result was kept: host-2 at 4.1 s" in text for text in violations(story))
+
+
+@pytest.mark.parametrize("action", ["delete", "break"])
+def test_after_an_operator_has_deleted_the_blob_nothing_is_there_until_the_next_write(action: str) -> None:
+    story = fresh()
+    write(story, "host-1", 3, "one")
+    story.fleet(4, "operator", lock=NUMBERS, action=action)
+    read(story, "host-2", 5, "none")
+    gone = any("a value that was kept is gone" in text for text in violations(story))
+    assert gone == (action == "break")
+    write(story, "host-1", 6, "two")
+    read(story, "host-2", 7, "none")
+    assert any("a value that was kept is gone" in text for text in violations(story))

@@ -42,6 +42,13 @@ def test_a_lock_whose_process_ended_while_it_kept_the_lock_stays_leased_for_one_
     assert left in violations(kept(dies=12, refused=31, drained=drained))
 
 
+def test_a_host_that_stands_still_when_it_would_give_a_kept_lock_back_keeps_it_for_one_more_lease() -> None:
+    story = kept(refused=35)
+    story.add(21.5, "host-1", "pause")
+    story.add(50, "host-1", "resume")
+    assert violations(story) == ()
+
+
 def test_the_end_of_a_process_after_its_lock_was_free_again_explains_no_refusal() -> None:
     left = "1 invocation of 'ship' found the lock taken, and nobody had it"
     assert left in violations(kept())
