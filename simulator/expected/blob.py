@@ -26,9 +26,10 @@ def expected_blob(key: str, *, hashed: bool = False) -> str | None:
         key: as `expected_key` returns it.
         hashed: whether the scope's values are hashed (``scope_hash``).
     """
-    layout, host, kind, *parts = json.loads(key)
+    layout, *place = json.loads(key)
     if layout != "default":
         return None
+    host, kind, *parts = place
     several = kind == "semaphore"
     if several:
         kind, *parts = parts

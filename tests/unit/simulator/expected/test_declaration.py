@@ -215,3 +215,4 @@ def test_the_expected_blob_of_a_listener_and_of_other_layouts() -> None:
     assert expected_blob('["default", "app", "listener", "ship", "x"]') == "locks/app/ship.x~listener"
     assert expected_blob('["default", "app", "function", "ship"]') == "locks/app/ship"
     assert expected_blob('["webjobs", "app", "function", "ship"]') is None
+    assert expected_blob('["dequeueable", "42"]') is None
