@@ -270,8 +270,8 @@ def _releases(history: History) -> Iterator[Measured]:
 def _expiries(history: History) -> Iterator[Measured]:
     """A hold whose renewals all fail lasts until its deadline. With failover its touches have a deadline of their own.
 
-    The deadline counts from when the last granted request was sent, and its host saw the answer: the clock of this row
-    runs from the loss to the deadline, and nothing is allowed but the time that the request may have taken.
+    The clock of this row runs from the loss to the deadline. The deadline counts from when the last granted request was
+    sent. If the journal tells only of the answer, the request may have taken as long as its host was hindered.
     """
     for got in history.acquisitions:
         function = history.function(got.function)
@@ -279,10 +279,11 @@ def _expiries(history: History) -> Iterator[Measured]:
             continue
         if broken_by(history, got, got.until):  # the storage may say so of a lease that was broken
             continue
-        answered = got.granted[-1]
-        took = by_when(history, got.host, answered - SLACK, SLACK) - answered
-        took += history.slowness.late(got.host, start=answered - CALL, end=answered)
-        deadline = answered + function.lease_in(got.mode) * DEADLINE
+        asked, took = got.granted[-1], 0.0
+        if not got.timed:
+            took = by_when(history, got.host, asked - SLACK, SLACK) - asked
+            took += history.slowness.late(got.host, start=asked - CALL, end=asked)
+        deadline = asked + function.lease_in(got.mode) * DEADLINE
         yield Measured(deed=got, start=got.until, end=deadline, bound=0.0, slack=SLACK + took, most=0.0, slows=False)
 
 

@@ -29,9 +29,9 @@ from simulator.checks.losses import is_full
 from simulator.history.journal import PANIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from simulator.history.facts import History, Invocation, Sight
+    from simulator.history.facts import History, Invocation, Refusal, Sight, Wait
 
 
 _ENDING: Final = 15.0
@@ -275,10 +275,22 @@ def _alone(history: History) -> Iterator[Finding]:
             known.setdefault(wait.lock, []).append((wait.start, wait.end, slot))
     alone, too_few = Counter[str](), Counter[str]()
     for refusal in history.refusals:
-        since, most = refusal.asked - _STALE, history.function(refusal.function).at_once
-        spans = [each for each in known.get(refusal.lock, ()) if each[0] <= refusal.t and each[1] >= since]
-        found = len({slot or start for start, _, slot in spans})
+        function, spans = history.function(refusal.function), known.get(refusal.lock, ())
+        found = _in_use(spans, refusal.asked - _STALE, refusal.t)
+        if found < function.at_once and any(_is_beside(wait, refusal) for wait in history.waits):
+            found = _in_use(spans, refusal.asked - _STALE - function.poll, refusal.t)  # they asked at their last poll
         alone[refusal.function] += not found
-        too_few[refusal.function] += 0 < found < most
+        too_few[refusal.function] += 0 < found < function.at_once
     yield from _calls(alone, "found the lock taken, and nobody had it")
     yield from _calls(too_few, "found all slots of a semaphore taken, and fewer were in use")
+
+
+def _in_use(spans: Iterable[TakenSpan], start: float, end: float) -> int:
+    """Return how many slots were taken at some time between these two; of a lock that has no slots, 1 or 0."""
+    return len({slot or since for since, until, slot in spans if since <= end and until >= start})
+
+
+def _is_beside(wait: Wait, refusal: Refusal) -> bool:
+    """Tell whether a process refused a caller by what another of its callers, who waited for the lock, had found."""
+    theirs = (wait.host, wait.worker, wait.lock) == (refusal.host, refusal.worker, refusal.lock)
+    return theirs and wait.end - wait.start > _STALE and wait.start <= refusal.t and wait.end >= refusal.asked - _STALE

@@ -148,7 +148,7 @@ class Acquisition(Deed):
     ending: Ending = "open"  # which of these: ``ok`` for released
     why: str = ""  # the reason of its loss
     seen: bool = False  # whether its host saw the lease on the network
-    asked: list[float] = field(default_factory=list)  # when the host saw the end of a request to renew it
+    asked: list[float] = field(default_factory=list)  # when its host asked to renew it; in older journals, the answers
     renewed: int = 0  # how many of these were granted
     blob: str = ""  # the name of its blob, where that is a slot of the lock
     granted: list[float] = field(default_factory=list)

@@ -79,7 +79,7 @@ class Leases:
             if record.get("status") in _GONE and got.lease and record.text("lease") == got.lease:
                 got.refused = record.t
             if record.get("action") == "renew":
-                got.asked.append(record.t)
+                got.asked.append(_asked(record))
                 got.renewed += granted
                 got.granted += [_asked(record)] * granted
 

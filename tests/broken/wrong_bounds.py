@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import LockNotAcquired
+from singleton.functions.candidacy import Candidacy
 from singleton.locking import acquisition
 from singleton.locking.failover import Takeover
 from singleton.locking.lease import Lease
@@ -23,6 +24,11 @@ _CUT_OFF: Final = "--faults partition --duration 40"
 @broken("was taken over after", app="turns")
 def silent_holders_are_waited_for_until_their_leases_expire(patch: Patch) -> None:
     patch.setattr(Takeover, "ask", lambda self, owner: self._acquisition.ask(owner))
+
+
+@broken("(listener), which", app="listeners", options="--same-app --kill 1 --seed 2")
+def who_stands_by_asks_once_a_minute(patch: Patch) -> None:
+    around(patch, Candidacy, "_pause", lambda real: lambda self, seconds: real(self, 4 * seconds))
 
 
 @broken("one section after another, while", app="turns", options="--same-app")

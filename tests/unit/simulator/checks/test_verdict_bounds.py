@@ -112,6 +112,20 @@ def test_one_slot_that_two_had_one_after_the_other_is_one_slot() -> None:
     assert any("fewer were in use" in text for text in said(story))
 
 
+@pytest.mark.parametrize(("asked", "found"), [(3.5, False), (6.0, True)])
+def test_a_caller_may_be_refused_by_what_a_waiter_of_its_process_found_at_its_last_poll(
+    asked: float, *, found: bool
+) -> None:
+    story = Story(policy="skip")
+    story.body("host-1", 1, 2, A)
+    story.lock(asked, "host-2", "waiting", A, "patient")
+    story.skip("host-2", 5.8, A)
+    story.lock(asked + 2.8, "host-2", "contended", A, "patient", reason="timeout")
+    assert (
+        any("1 invocation of 'ship' found the lock taken, and nobody had it" in text for text in said(story)) == found
+    )
+
+
 # --- renewals ---------------------------------------------------------------------------------------------------------
 
 
