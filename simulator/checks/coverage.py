@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.findings import Finding, by_function, count, label, note, unproven, violation
 from simulator.checks.messages import Messages, error_name
+from simulator.history.deeds import once_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,6 +190,13 @@ def _work(history: History, messages: Messages) -> Iterator[Finding]:
     idle = sorted({name for name in guarded if not history.functions[name].idle} - ran)
     if idle and history.sections:
         yield note(f"never ran: {', '.join(idle)}")
+    met = ran | {each.function for each in history.refusals} | {each.function for each in history.sights}
+    met |= {*map(once_of, history.functions)}
+    for name in sorted(history.inner.keys() - met if history.invocations else ()):
+        yield note(
+            f"@singleton on {name!r}: the host sees no such function, and no function called it in this run. Has it a "
+            "trigger?"
+        )
 
 
 def _notes(history: History) -> Iterator[Finding]:

@@ -51,10 +51,11 @@ from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.checks.sites import judge_sites
+from simulator.history.deeds import outside
 from simulator.history.historian import read_history
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from simulator.history.facts import History
     from simulator.history.journal import Record
@@ -116,6 +117,7 @@ class Verdict:
         faults: one entry for each fault of a nemesis, in order, with what it excused.
         singleton: False for a run with ``--no-singleton``.
         apps: how many apps of several folders or sites the hosts are instances of; 0 for a run of one.
+        inside: the guards of helpers, and of hidden functions, that bodies met within each function's invocations.
         shared_id: whether the hosts share the id of their locks only because the simulator made one up.
         interrupted: the run was interrupted. duration: seconds from the first to the last record.
         seed: the number from which the run's choices were made.
@@ -135,6 +137,7 @@ class Verdict:
     same_app: bool
     apps: int
     shared_id: bool
+    inside: Mapping[str, tuple[str, ...]]
     interrupted: bool
     sections: int
     locks: int
@@ -172,7 +175,7 @@ class Verdict:
                 data[name] = [self._overlap(overlap) for overlap in value]
             elif name == "failovers":
                 data[name] = [_failover(failover) for failover in self.failovers]
-            elif name not in {"violations", "start", "checks", "apps", "shared_id"}:
+            elif name not in {"violations", "start", "checks", "apps", "shared_id", "inside"}:
                 data[name] = value
         return cast("dict[str, Any]", _plain(data))
 
@@ -243,13 +246,10 @@ def judge(records: Sequence[Record]) -> Verdict:
         hosts=tuple(_hosts(history)),
         functions=tuple(_functions(history)),
         faults=report_faults(history, caught),
-        singleton=bool(locked),
-        same_app=bool(history.setup.get("same_app", False)),
-        apps=len(history.setup.get("sites") or ()),
-        shared_id=bool(history.setup.get("shared_id", False)),
+        **_setup(history.setup),
+        inside=_inside(history),
         interrupted=history.interrupted,
         duration=history.end - history.start,
-        seed=history.setup.get("seed", 0),
         start=history.start,
         too_slow=joined([finding.too_slow for finding in findings if finding.too_slow]),
         checks=checks,
@@ -260,6 +260,17 @@ def _unseen(history: History, exercised: Exercised) -> Iterator[str]:
     yield from untried(history, exercised)
     yield from unjudged(history)
     yield from unseen_messages(history)
+
+
+def _setup(setup: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the verdict repeats of a run's setup."""
+    return {
+        "singleton": bool(setup.get("singleton", True)),
+        "same_app": bool(setup.get("same_app", False)),
+        "apps": len(setup.get("sites") or ()),
+        "shared_id": bool(setup.get("shared_id", False)),
+        "seed": setup.get("seed", 0),
+    }
 
 
 def _hosts(history: History) -> Iterator[HostReport]:
@@ -279,6 +290,16 @@ def _hosts(history: History) -> Iterator[HostReport]:
             skipped=skipped[name],
             after=history.restarted.get(name, ""),
         )
+
+
+def _inside(history: History) -> dict[str, tuple[str, ...]]:
+    functions = {(call.host, call.id): call.function for call in history.invocations}
+    met: dict[str, dict[str, None]] = {}
+    for section in history.sections:
+        caller = functions.get((section.host, outside(section.owner)))
+        if caller is not None and outside(section.owner) != section.owner:
+            met.setdefault(caller, {})[section.function] = None
+    return {caller: tuple(guards) for caller, guards in met.items()}
 
 
 def _functions(history: History) -> Iterator[FunctionResult]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from simulator.expected.declaration import Declaration
     from simulator.host.app.app_model import IndexedFunction, Parameter
+    from singleton.base.events import Call
     from singleton.functions.guard import Guard
 
 
@@ -205,6 +206,16 @@ def inner_guards(plans: Iterable[Plan]) -> list[Guard]:
     """Return the guards that no function of the host carries: of helpers, or below decorators that hide them."""
     carried = {id(guard) for plan in plans for guard in plan.guards}
     return [guard for guard in declared_guards() if id(guard) not in carried]
+
+
+def tell_apart(guards: Iterable[Guard]) -> None:
+    """Let each of these guards tell its own name: given the worker's context, a guard tells the trigger's function."""
+    for guard in guards:
+
+        def told(arguments: Mapping[str, Any], context: Any, guard: Guard = guard) -> Call:
+            return replace(type(guard).call(guard, arguments, context), function=guard.function)
+
+        vars(guard)["call"] = told  # a guard is frozen
 
 
 def inner_records(plans: Iterable[Plan]) -> Iterator[dict[str, Any]]:

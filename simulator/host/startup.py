@@ -29,7 +29,6 @@ from simulator.host.app.settings import prepare, redirect
 from simulator.host.function_plan import (
     Plan,
     connections,
-    inner_guards,
     make_plans,
     missing_connections,
     queue_connections,
@@ -159,11 +158,6 @@ def _notes(plans: list[Plan]) -> list[str]:
         "comes from the app's own sends, which --messages FILE can set off"
         for plan in plans
         if plan.ordered and not plan.idle
-    ]
-    notes += [
-        f"@singleton on {guard.function!r}: the host sees no such function. Has it a trigger? Is it below a decorator "
-        "without functools.wraps?"
-        for guard in inner_guards(plans)
     ]
     return notes
 

@@ -270,7 +270,10 @@ def _unexercised(verdict: Verdict) -> Iterator[Line]:
         if not function.exercised:
             yield Line("open", f"not exercised: {function.name} ({function.trigger}): {function.why}")
     bare = [each.name for each in verdict.functions if each.exercised and not each.judged]
-    if bare and verdict.sections:
+    within = [f"{name} ({', '.join(verdict.inside[name])})" for name in bare if name in verdict.inside]
+    if within:
+        yield Line("note", f"without @singleton, and judged by the guards within: {', '.join(within)}")
+    if verdict.sections and (bare := [name for name in bare if name not in verdict.inside]):
         yield Line("note", f"without @singleton, and not judged: {', '.join(bare)}")
 
 

@@ -139,7 +139,7 @@ def test_a_scope_that_is_not_there_fails_the_invocation_and_loses_no_message(
     assert seen(app) == []
 
 
-def test_a_guard_that_no_function_carries_is_noted(tmp_path: Path, connection_string: str) -> None:
+def test_a_guard_that_no_function_carries_is_told_as_a_helpers(tmp_path: Path, connection_string: str) -> None:
     code = """
     @singleton
     def helper() -> None: ...
@@ -149,5 +149,5 @@ def test_a_guard_that_no_function_carries_is_noted(tmp_path: Path, connection_st
     """
     app = write_app(tmp_path / "app", code)
     with hosts(app, connection_string, tmp_path) as (host,):
-        (note,) = host.records("note")
-        assert "@singleton on 'helper': the host sees no such function" in note.text("message")
+        assert [guard.text("name") for guard in host.records("guard")] == ["helper"]
+        assert host.records("note") == []

@@ -18,6 +18,19 @@ def quiet(function: Callable[..., None]) -> Callable[..., None]:
     return inner
 
 
+def renamed(function: Callable[..., None]) -> Callable[..., None]:
+    def post(msg: func.QueueMessage) -> None:
+        function(msg)
+
+    return post
+
+
+@singleton
+def note_down(entry: str, context: func.Context) -> None:
+    time.sleep(0.05)
+    current_hold().raise_if_lost()
+
+
 @singleton
 def write_ledger(entry: str) -> None:
     time.sleep(0.1)
@@ -26,13 +39,15 @@ def write_ledger(entry: str) -> None:
 
 @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
 @singleton(scope="Id")
-def ship(msg: func.QueueMessage) -> None:
+def ship(msg: func.QueueMessage, context: func.Context) -> None:
     write_ledger("shipped")
+    note_down("shipped", context=context)
 
 
 @app.timer_trigger(arg_name="timer", schedule="*/5 * * * * *")
-def nightly(timer: func.TimerRequest) -> None:
+def nightly(timer: func.TimerRequest, context: func.Context) -> None:
     write_ledger("nightly")
+    note_down("nightly", context=context)
 
 
 @app.queue_trigger(arg_name="msg", queue_name="charges", connection="AzureWebJobsStorage")
@@ -48,4 +63,12 @@ def charge(msg: func.QueueMessage) -> None:
 @singleton(scope="Id")
 def mail(msg: func.QueueMessage) -> None:
     time.sleep(0.3)
+    current_hold().raise_if_lost()
+
+
+@app.queue_trigger(arg_name="msg", queue_name="letters", connection="AzureWebJobsStorage")
+@renamed
+@singleton(scope="Id")
+def letter(msg: func.QueueMessage) -> None:
+    time.sleep(0.1)
     current_hold().raise_if_lost()

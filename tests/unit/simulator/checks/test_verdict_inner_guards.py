@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.checks.verdict import judge
+from simulator.report.words import summary
 from tests.support.journals import Story, key_lock
 
 if TYPE_CHECKING:
@@ -90,6 +91,30 @@ def test_two_functions_without_a_guard_may_share_a_helper_that_has_one() -> None
         ledger(story, host, at + 0.2, at + 0.8, owner=host, token=at, sees=at + 0.8)
         story.add(at + 1, host, "invocation_ended", function="nightly", invocation=host, outcome="ok")
     assert verdict_of(story).violations == ()
+
+
+def lines(verdict: Verdict) -> list[str]:
+    return [line.text for line in summary(verdict)]
+
+
+def test_a_function_without_a_guard_is_said_to_be_judged_by_the_guards_within() -> None:
+    story = with_ledger()
+    for number, name in enumerate(("nightly", "plain")):
+        story.add(0.2, "host-1", "function", name=name, trigger="timer", guarded=False)
+        story.add(number + 1, "host-1", "invocation_started", function=name, invocation=name)
+        story.add(number + 2, "host-1", "invocation_ended", function=name, invocation=name, outcome="ok")
+    ledger(story, "host-1", 1.2, 1.8, owner="nightly", token=1, sees=1.8)
+    told = lines(verdict_of(story))
+    assert "without @singleton, and judged by the guards within: nightly (write_ledger)" in told
+    assert "without @singleton, and not judged: plain" in told
+
+
+def test_a_guard_that_nothing_met_is_told_and_a_helper_that_ran_is_not() -> None:
+    told = "@singleton on 'write_ledger': the host sees no such function, and no function called it in this run."
+    alone = with_ledger()
+    alone.body("host-1", 1, 3, A, token=5)
+    assert any(note.startswith(told) for note in verdict_of(alone).notes)
+    assert not any("sees no such function" in note for note in verdict_of(nested(with_ledger())).notes)
 
 
 def test_a_helper_that_refuses_the_lock_fails_the_function_that_calls_it_by_no_policy_of_that_function() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from simulator.host.app.app_model import HostConfig
 from simulator.host.expected_keys import expected_keys
-from simulator.host.function_plan import guarded_functions, inner_records, users_functions
+from simulator.host.function_plan import guarded_functions, inner_guards, inner_records, tell_apart, users_functions
 from simulator.host.startup import describe, prepare_app
 from simulator.host.triggers.queue import QueueMessage
 
@@ -101,6 +102,20 @@ def test_each_guard_is_compared_with_the_function_right_below_also_of_helpers_an
 def test_guards_that_no_function_carries_are_told_apart_with_options_of_their_own(tmp_path: Path) -> None:
     told = {record["name"]: record["on_contention"] for record in inner_records(prepared(tmp_path).plans)}
     assert told == {"audit": "skip", "charge (@once)": "wait"}
+
+
+def test_a_helper_that_is_given_the_workers_context_tells_its_own_name_and_keeps_its_lock(tmp_path: Path) -> None:
+    plans = prepared(tmp_path).plans
+    context = SimpleNamespace(function_name="charge", invocation_id="one")
+    (audit,) = (guard for guard in inner_guards(plans) if guard.function == "audit")
+    before = audit.call({"text": "charged"}, context)
+    assert before.function == "charge"
+    tell_apart(inner_guards(plans))
+    after = audit.call({"text": "charged"}, context)
+    assert (after.function, after.lock, after.owner) == ("audit", before.lock, "one")
+    (charge,) = (plan.guard for plan in plans if plan.function.name == "charge")
+    assert charge is not None
+    assert "call" not in vars(charge)
 
 
 @pytest.mark.parametrize(
