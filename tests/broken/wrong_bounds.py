@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import LockNotAcquired
@@ -11,7 +12,7 @@ from singleton.locking import acquisition
 from singleton.locking.failover import Takeover
 from singleton.locking.lease import Lease
 from singleton.locking.line import Line
-from singleton.locking.phase import PhaseMachine
+from singleton.locking.phase import PhaseMachine, Timing
 from singleton.locking.semaphore import Slots
 from tests.broken.breaking import around, broken
 
@@ -57,6 +58,27 @@ def renewals_come_three_seconds_late(patch: Patch) -> None:
         return renew
 
     around(patch, Lease, "renew", made)
+
+
+@broken("was not renewed in time", app="long", options="--same-app")
+def renewals_block_the_loop_of_all_locks_for_three_seconds(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def renew(self: Any) -> float:
+            time.sleep(3)  # noqa: ASYNC251 - the fault
+            due: float = await real(self)
+            return due
+
+        return renew
+
+    around(patch, Lease, "renew", made)
+
+
+@broken("was free for", app="polls", options="--same-app")
+def who_waits_asks_each_three_seconds_though_each_second_is_declared(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda self, **given: real(self, **{**given, "poll_min": 3.0, "poll_max": 3.0})
+
+    around(patch, Timing, "__init__", made)
 
 
 @broken("before its deadline", app="long", options=_CUT_OFF)
