@@ -43,6 +43,8 @@ class Measured:
         what: more words for the row's sentence.
         other: a further host that the clock waited for.
         slows: whether a slow machine makes the clock run longer.
+        polls: whether polls end the clock: then delays since the last poll before the deadline count, else delays since
+            the deadline. A timer comes late only by what keeps it waiting when it is due.
     """
 
     deed: Deed
@@ -54,6 +56,7 @@ class Measured:
     what: str = ""
     other: str = ""
     slows: bool = True
+    polls: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +108,7 @@ def _judge(history: History, row: Row) -> Iterator[Finding]:
         if not unjudged:
             yield violation(f"{text} (from second {each.start - history.start:.1f} on; {rule})")
         elif (about, False) not in worst:
-            yield too_slow(history, text, each.start, each.end)
+            yield too_slow(history, text, _delays_from(history, each), each.end)
 
 
 def _timing(history: History, each: Measured, seconds: float) -> Timing:
@@ -115,7 +118,12 @@ def _timing(history: History, each: Measured, seconds: float) -> Timing:
         return "late" if seconds else "in time"
     hosts = {deed.host, each.other or deed.host}
     poll = history.function(deed.function).poll_in(deed.mode)
-    return timing(history, over, *hosts, start=each.start, end=each.end, most=poll)
+    return timing(history, over, *hosts, start=_delays_from(history, each), end=each.end, most=poll)
+
+
+def _delays_from(history: History, each: Measured) -> float:
+    poll = history.function(each.deed.function).poll_in(each.deed.mode)
+    return max(each.start, each.start + each.bound - poll * each.polls)
 
 
 def _late(history: History, each: Measured) -> float:
@@ -293,7 +301,7 @@ def _renewals(history: History) -> Iterator[Measured]:
         if got.seen and got.function in history.functions and (got.owner or got.mode == "listener"):
             due = history.function(got.function).renewal_in(got.mode)
             for start, end in pairwise((got.t, *got.asked, min(got.until, history.end))):
-                yield Measured(deed=got, start=start, end=end, bound=due, slack=_LATE_RENEWAL)
+                yield Measured(deed=got, start=start, end=end, bound=due, slack=_LATE_RENEWAL, polls=False)
 
 
 _LATE_RENEWAL: Final = 2.0
