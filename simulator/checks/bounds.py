@@ -23,6 +23,7 @@ from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
 from simulator.history.leases import DEADLINE
 from simulator.history.outages import covered
+from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -290,7 +291,7 @@ def _expiries(history: History) -> Iterator[Measured]:
         asked, took = got.granted[-1], 0.0
         if not got.timed:
             took = by_when(history, got.host, asked - SLACK, SLACK) - asked
-            took += history.slowness.late(got.host, start=asked - CALL, end=asked)
+            took += history.slowness.late(got.host, STORAGE, start=asked - CALL, end=asked)
         deadline = asked + function.lease_in(got.mode) * DEADLINE
         yield Measured(deed=got, start=got.until, end=deadline, bound=0.0, slack=SLACK + took, most=0.0, slows=False)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.findings import Finding, unproven
+from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +37,7 @@ def timing(history: History, over: float, *hosts: str, start: float, end: float,
     """
     if over <= 0:
         return "in time"
-    explained = history.slowness.late(*hosts, start=start, end=end)
+    explained = history.slowness.late(*hosts, STORAGE, start=start, end=end)
     return "in time" if over <= min(explained, most) else "not judged" if over <= explained else "late"
 
 

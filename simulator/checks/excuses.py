@@ -18,6 +18,7 @@ from simulator.history.deeds import outside, semaphore_of
 from simulator.history.facts import Acquisition, Section, Wait
 from simulator.history.leases import DEADLINE
 from simulator.history.outages import covered
+from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +143,7 @@ def is_long(history: History, body: Section | Acquisition, until: float, *, slow
         (each.start, each.end) for each in history.standstills if each.host == body.host and (each.whole or not timed)
     ]
     idle += [(pause.start, pause.end) for pause in history.pauses if pause.host == body.host]
-    late = history.slowness.late(body.host, start=since, end=over) if slow else 0.0
+    late = history.slowness.late(body.host, STORAGE, start=since, end=over) if slow else 0.0
     return covered(idle, since, over) + late >= min(
         max(lease * OUTAGE - SPARE, lease * OUTAGE / 2), over - since - SPARE
     )
@@ -391,8 +392,7 @@ def behind_overlap(history: History, first: Section, second: Section) -> list[St
     broken = [fault for body in (first, second) for fault in exposing(history, body, second.start)]
     if broken or first.told is None or first.told > second.start:
         return broken
-    went_on = min(first.end, second.end) - first.told
-    went_on -= history.stood(first.host, first.worker or 1, first.told, min(first.end, second.end))
+    went_on = history.worked(first.host, first.worker or 1, first.told, min(first.end, second.end))
     if history.function(first.function).sync or went_on <= _ENDS:
         return behind_loss(history, first)
     return []

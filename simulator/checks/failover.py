@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from simulator.checks.deadlines import slack, timing, too_slow
 from simulator.checks.excuses import ASKED, by_when, free_later, hindering, untold
 from simulator.checks.findings import Finding, count, label, note, unproven, violation
+from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -258,7 +259,7 @@ def _deadline(
 
 def _surely(history: History, host: str, free: float, t: float) -> bool:
     """Tell whether a lock is free since so long that also a host on a slow machine finds the lock free."""
-    return t >= free + slack(history) + history.slowness.late(host, start=free, end=t)
+    return t >= free + slack(history) + history.slowness.late(host, STORAGE, start=free, end=t)
 
 
 def _ticks(

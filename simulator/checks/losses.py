@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -57,14 +58,15 @@ def judge_losses(history: History) -> Iterator[Finding]:
         lost, end = _lost(history, sight, told[whose]), min(sight.end, history.end)
         if lost is None:
             continue
+        worked = partial(history.worked, sight.host, sight.worker)
         asks = [t for t in history.asked.get(whose, ()) if lost - _SOON < t <= end]
         # Who is asked to end since the lock is lost sees that at once.
         asked = bool(asks) and sight.error == "CancelledError" and function.cancels
-        blind[function.name] += sight.saw_loss is False and (end > lost + _SOON or asked)
-        went_on = end - lost - history.stood(sight.host, sight.worker, lost, end)
+        blind[function.name] += sight.saw_loss is False and (worked(lost, end) > _SOON or asked)
+        went_on = worked(lost, end)
         if not (sight.can_be_asked and function.cancels and went_on > _LATE):
             continue
-        if any(t - lost - history.stood(sight.host, sight.worker, lost, t) <= _LATE for t in asks):
+        if any(worked(lost, t) <= _LATE for t in asks):
             deaf[function.name].append(went_on)
         else:
             unasked[function.name] += 1
@@ -127,7 +129,7 @@ def _is_untold(history: History, sight: Sight, holds: list[Acquisition], told: l
     over = next((t + lease for t, after in pairwise((*got.granted, end)) if after > t + lease), end)
 
     def within(t: float) -> bool:
-        return t - over - history.stood(sight.host, sight.worker, over, t) <= _LATE
+        return history.worked(sight.host, sight.worker, over, t) <= _LATE
 
     return not within(end) and not any(within(t) for t in told)
 
@@ -198,12 +200,9 @@ def _held_at_most(history: History) -> Iterator[Finding]:
         most = history.function(section.function).max_hold
         if most is None or section.mode != "function" or not section.held:
             continue
-        ran = (
-            min(section.end, history.end)
-            - section.start
-            - history.stood(section.host, section.worker, section.start, min(section.end, history.end))
-        )
-        told = section.told is not None and section.told - section.start <= most + _TOLD
+        end, due = min(section.end, history.end), section.start + most
+        ran = most + history.worked(section.host, section.worker, due, end)
+        told = section.told is not None and history.worked(section.host, section.worker, due, section.told) <= _TOLD
         if ran > most + _TOLD and not told and not history.paused(section.host, section.start, section.end):
             worst[section.function] = max(worst.get(section.function, (0.0, 0.0)), (ran, most))
     for name, (ran, most) in sorted(worst.items()):

@@ -385,6 +385,11 @@ class History:
         idle += [(pause.start, pause.end) for pause in self.pauses if pause.host == host]
         return covered(idle, start, end)
 
+    def worked(self, host: str, worker: int, start: float, end: float) -> float:
+        """Return for how long, between these two, a worker could work: it did not stand still, and had a processor."""
+        stood = self.stood(host, worker, start, end)
+        return end - start - min(stood + self.slowness.late(host, start=start, end=end), max(end - start, 0.0))
+
     def stands_still(self, host: str, t: float) -> bool:
         """Tell whether a host was paused at this time, and never went on."""
         return any(pause.host == host and pause.start <= t and pause.end == math.inf for pause in self.pauses)

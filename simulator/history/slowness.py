@@ -79,11 +79,11 @@ class Slowness:
         self._of[record.host] += reversed(measures)
 
     def late(self, *hosts: str, start: float, end: float) -> float:
-        """Return for how many of the seconds between these two the machine or the storage kept hosts waiting.
+        """Return for how many of the seconds between these two the machine kept these hosts waiting.
 
-        One host may have waited for another: their delays add up.
+        One host may have waited for another, or for `STORAGE`: their delays add up.
         """
-        return min(max(end - start, 0.0), sum(self._late(host, start, end) for host in {*hosts, STORAGE}))
+        return min(max(end - start, 0.0), sum(self._late(host, start, end) for host in {*hosts}))
 
     def _late(self, host: str, start: float, end: float) -> float:
         measures = self._of.get(host, [])

@@ -8,7 +8,6 @@ interpreter's lock makes neither longer. A thread that computes has itself to bl
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Write
 
+PROCESSES: Final = "/proc"
 _PERIOD: Final = 0.25
 _NANOSECONDS: Final = 1e9
 
@@ -49,7 +49,7 @@ class MachineMeasure:
     def _run(self) -> None:
         before = clock()
         while not self._over.is_set():
-            time.sleep(_PERIOD)
+            self._over.wait(_PERIOD)
             now = clock()
             late = max((self._waits.since(pid) for pid in self._workers()), default=0.0)
             self._log.add(now - before, max(late, now - before - _PERIOD))
@@ -66,7 +66,7 @@ class ProcessorWaits:
         """Return the seconds since the last call for this process; 0 where the system does not tell."""
         now: dict[str, tuple[int, int]] = {}
         try:
-            for thread in Path(f"/proc/{process}/task").iterdir():
+            for thread in Path(PROCESSES, str(process), "task").iterdir():
                 ran, waited, _ = (thread / "schedstat").read_bytes().split()
                 now[thread.name] = (int(ran), int(waited))
         except (OSError, ValueError):  # the process or one of its threads ended meanwhile

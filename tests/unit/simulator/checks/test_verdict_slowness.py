@@ -139,3 +139,18 @@ def test_a_renewal_three_seconds_late_is_found_if_the_machine_was_not_as_slow_si
     made.body("host-1", 1, 14, A)
     said = judged(slow(slow(made, "host-1", 1, until, late), STORAGE, 1, until, late)).violations
     assert found == any("was not renewed in time" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("slow_until", "host", "found"), [(24, "host-1", False), (10, "host-1", True), (24, "host-2", True)]
+)
+def test_a_body_that_had_no_processor_could_not_end_after_the_loss(slow_until: int, host: str, *, found: bool) -> None:
+    made = story().know(cancels=True)
+    made.add(1, "host-1", "invocation_started", function="ship", invocation="i")
+    for kind in ("waiting", "acquired", "body_started"):
+        made.lock(1, "host-1", kind, A, "i")
+    made.sight("host-1", 1, 23, invocation="i", sees={"can_be_asked": True}, lost=True)
+    made.lock(20, "host-1", "lost", A, "i", reason="expired")
+    made.lock(23, "host-1", "body_ended", A, "i", reason="lost")
+    said = judged(slow(made, host, 1, slow_until, 0.4)).violations
+    assert found == any("nobody had asked for an end" in text for text in said)
