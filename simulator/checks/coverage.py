@@ -280,7 +280,7 @@ def _tokens(history: History) -> Iterator[Finding]:
         if sight.sees is False
         and (sight.host, sight.invocation, sight.function) in known
         and history.function(sight.function).guarded
-        and not history.function(sight.function).decorated
+        and (history.function(sight.function).direct or not history.function(sight.function).decorated)
     )
     yield from by_function(blind, "body", "bodies", "could not see their hold: current_hold() failed")
     yield from by_function(history.mistold, "body", "bodies", "saw another fencing token than the lock had told")

@@ -62,6 +62,7 @@ class Function:
     when_full: str = "raise"  # the policy for an invocation beyond ``max_waiting``
     # By the app itself, too: that may run the body again or not, and make of errors what it likes.
     decorated: bool = False
+    direct: bool = False  # whether nothing is between its guard and its body
     declared: tuple[str, ...] = ()  # the names of its guards, if the worker calls the function by another name
     once: bool = False  # whether `@once` may answer in place of its body
     keep: float = math.inf  # seconds for which `@once` keeps a result

@@ -125,6 +125,7 @@ class Plan:
         return {
             **guard_facts(self.guard, self.declared[-1] if self.declared else None),
             "decorated": self.hidden or _is_decorated(self.function.call),
+            "direct": self.guard is not None and _is_direct(self.guard),
             "listener": next(
                 ({"lease": lease, "poll": poll} for mode, lease, poll in leases if mode == "listener"), None
             ),
@@ -193,6 +194,11 @@ def _is_decorated(function: Callable[..., Any]) -> bool:
     return False
 
 
+def _is_direct(guard: Guard) -> bool:
+    """Tell whether nothing is between a guard and the user's own function."""
+    return any(below is guard.written for below in _guarded_by_us.values())
+
+
 def _hidden_guards(function: IndexedFunction) -> tuple[Guard, ...]:
     """Return the guards that a decorator without ``__wrapped__`` hides; the decorator gave its function their name."""
     call = function.call
@@ -227,7 +233,13 @@ def inner_records(plans: Iterable[Plan]) -> Iterator[dict[str, Any]]:
     for name, guard in guards:
         # What is between this guard and its function is not known.
         declared = declared_around(guard.written, guard.mode) if guard in inner else None
-        yield {"name": name, "guarded": True, "decorated": True, **guard_facts(guard, declared)}
+        yield {
+            "name": name,
+            "guarded": True,
+            "decorated": True,
+            "direct": _is_direct(guard),
+            **guard_facts(guard, declared),
+        }
 
 
 def users_functions(plans: Iterable[Plan]) -> Iterator[tuple[str, Callable[..., Any]]]:

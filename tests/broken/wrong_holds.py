@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.events import tell
-from singleton.base.hold import Hold, LossSignal
+from singleton.base.hold import Hold, LossSignal, shown_hold
 from singleton.functions import guard
 from singleton.functions.guard import Guard
 from singleton.locking.acquisition import Acquisition
@@ -19,7 +19,7 @@ from singleton.locking.line import Line
 from singleton.locking.lock import Lock
 from singleton.runtime.registry import Registry
 from singleton.stores.protocol import StoreFailure
-from tests.broken.breaking import Now, around, broken, entries
+from tests.broken.breaking import Now, around, bodies, broken, entries
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -171,6 +171,18 @@ def losses_are_told_to_everybody_but_the_body(patch: Patch) -> None:
             return getattr(self._hold, name)
 
     around(patch, guard, "BodyContext", lambda real: lambda hold: real(Deaf(hold)))
+
+
+@broken("of 'write_ledger' could not see their hold: current_hold() failed", app="helpers", options="--hosts 2")
+def a_body_does_not_see_its_hold(patch: Patch) -> None:
+    def changed(body: Callable[[], Any]) -> Callable[[], Any]:
+        def unseen() -> Any:
+            shown_hold.set(None)
+            return body()
+
+        return unseen
+
+    bodies(patch, changed)
 
 
 _UNDER_FAULTS: Final = "--hosts 5 --faults all --duration 40"

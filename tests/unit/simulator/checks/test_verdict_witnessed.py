@@ -159,9 +159,11 @@ def test_a_body_that_sees_another_token_than_the_lock_told_is_found(sees: dict[s
     assert (text in judge(story.end(30)).violations) is found
 
 
-@pytest.mark.parametrize(("decorated", "found"), [(False, True), (True, False)])
-def test_a_body_that_can_not_see_its_hold_is_found(decorated: bool, found: bool) -> None:
-    story = Story().know(witnessed=True, decorated=decorated)
+@pytest.mark.parametrize(
+    ("decorated", "direct", "found"), [(False, True, True), (True, False, False), (True, True, True)]
+)
+def test_a_body_that_can_not_see_its_hold_is_found(decorated: bool, direct: bool, found: bool) -> None:
+    story = Story().know(witnessed=True, decorated=decorated, direct=direct)
     owner = story.body("host-1", 1, 3, A, token=7)
     story.sight("host-1", 1.1, 2.9, invocation=owner, sees={"blind": True})
     text = "1 body of 'ship' could not see their hold: current_hold() failed"

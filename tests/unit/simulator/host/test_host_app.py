@@ -107,6 +107,7 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "when_full": "raise",
         "merges": False,
         "decorated": False,
+        "direct": True,
         "away": 10.0 * (1 + JITTER),
     }
     assert found["plain"]["guard"] is None
