@@ -198,6 +198,7 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
         worst = overlaps[0]
         most = most_at_once(history)[worst.lock]
         many = "two bodies of one lock" if most == 1 else f"more than {most} bodies of one semaphore"
+        many = "two leaders" if worst.first.mode == worst.second.mode == "listener" else many
         yield violation(
             f"{count(len(overlaps), 'overlap')}: {many} ran at the same time; the longest for "
             f"{worst.seconds:.2f} s, of {label(worst.lock)}, on {worst.first.host} and {worst.second.host}"

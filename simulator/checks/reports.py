@@ -99,6 +99,10 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
             {**holds, "waits": len(history.waits)},
         ),
         "guards": ("Each guarded body runs under its lock.", {**bodies, **invocations}),
+        "asking": (
+            "The storage is asked for the declared lock, before a refusal too, and as seldom as documented.",
+            {"lease requests": len(history.requests), "refusals": len(history.refusals)},
+        ),
         "witnessed": ("What the lock says of bodies, names and tokens is what the hosts saw.", sights),
         "accounts": (
             "Each refusal, each wait and each hold of a lock has its reason.",

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from simulator.checks.answers import judge_answers
+from simulator.checks.asking import judge_asking
 from simulator.checks.bounds import judge_bounds, judge_renewals
 from simulator.checks.coverage import (
     Exercised,
@@ -48,6 +49,7 @@ from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.kept_values import judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
+from simulator.checks.one_leader import judge_leaders
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.checks.sites import judge_sites
@@ -200,13 +202,14 @@ def judge(records: Sequence[Record]) -> Verdict:
     checks = report_checks(
         history,
         {
-            "overlaps": judge_overlaps(history, overlaps, caught),
+            "overlaps": [*judge_overlaps(history, overlaps, caught), *judge_leaders(history)],
             "sites": judge_sites(history) if locked else (),
             "spans": judge_spans(history) if locked else (),
             "guards": judge_guards(history),
             "witnessed": judge_witnessed(history),
             "accounts": judge_accounts(history) if locked else (),
             "bounds": judge_bounds(history) if locked else (),
+            "asking": judge_asking(history) if locked else (),
             "renewals": judge_renewals(history) if locked else (),
             "losses": judge_losses(history) if locked else (),
             "endings": (*judge_endings(history), *judge_answers(history)) if locked else (),

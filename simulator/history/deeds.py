@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.faults.real import KINDS
-from simulator.history.facts import Function, Held, Mode, Section
+from simulator.history.facts import Function, Held, LeaseRequest, Mode, Section
 from simulator.history.journal import Record
 from simulator.history.outages import Strike
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ONCE: Final = "once/"
 """With which the names of the locks of `@once` begin."""
 _IN: Final = " in "
+GRANTED: Final = frozenset({200, 201})
 _SLOT: Final = re.compile(r"/slot-[0-9]+\Z")
 
 
@@ -105,6 +106,15 @@ def strike_of(record: Record) -> Strike:
     )
 
 
+def lease_request(record: Record) -> LeaseRequest:
+    """Return a request for a lease, as a host saw it."""
+    told: dict[str, Any] = {name: record.text(name) for name in ("action", "blob")}
+    worker, granted = int(record.get("worker") or 0), record.get("status") in GRANTED
+    return LeaseRequest(
+        t=record.t, host=record.host, worker=worker, granted=granted, period=record.get("period"), **told
+    )
+
+
 def holds_of(record: Record) -> tuple[Held, ...]:
     """Return what a host held when it was killed or drained, as the fleet wrote it down."""
     holds = (Record(record.t, record.host, "held", hold) for hold in record.get("holds") or ())
@@ -127,17 +137,16 @@ def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
     """Give one lock name to the deeds under one expected key: the first name that was seen."""
     names: dict[str, dict[str, None]] = defaultdict(dict)
     keys: dict[str, dict[str, None]] = defaultdict(dict)
-    of_listeners: dict[str, str] = {}
-    for call in history.invocations:
-        if key := call.keys.get("listener"):
-            of_listeners[call.function] = key
+    of_listeners = {call.function: call for call in history.invocations if call.keys.get("listener")}
     known: list[tuple[Deed, str]] = []
     for deed in _deeds(history):
-        caller = calls.get((deed.host, deed.owner))
+        # A process asks for a listener's lock, not an invocation.
+        listens = deed.mode == "listener"
+        caller = of_listeners.get(deed.function) if listens else calls.get((deed.host, deed.owner))
         key = caller.keys.get(deed.mode) if caller is not None else None
-        if deed.mode == "listener":  # a process asks for it, not an invocation
-            key = of_listeners.get(deed.function)
-        if key:
+        if caller is not None and key:
+            if (blob := caller.blobs.get(deed.mode)) is not None and not blob.endswith(f"/{deed.lock}"):
+                history.elsewhere.setdefault((deed.function, deed.host, deed.owner), (blob, deed.lock))
             names[key][deed.lock] = None
             keys[deed.lock][key] = None
             known.append((deed, key))

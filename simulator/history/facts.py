@@ -195,6 +195,7 @@ class Invocation:
     blames: str = ""
     raised: str = ""  # the class of what the function raised, its guard included
     keys: dict[Mode, str | None] = field(default_factory=dict)
+    blobs: dict[Mode, str] = field(default_factory=dict)  # container and blob of its locks, where these are known
     operation: str = ""  # equal for two calls of which `@once` must run one; empty: there is none, or not known
     answer: str | None = None  # the digest of what `@once` answered; None: nothing, or not known
     settled: bool = False  # its host has told what happened to its message afterwards
@@ -236,6 +237,19 @@ class Sight:
     """Whether the body could see at its end that the hold was lost; None if it could see no hold."""
     digest: str | None = None  # of its result, if `@once` keeps the result
     item: InboxItem | None = None  # the message of an inbox that it handles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRequest:
+    """A request for a lease that a worker sent, at the time of its answer."""
+
+    t: float
+    host: str
+    worker: int
+    action: str
+    blob: str  # the path, with what is above the container
+    granted: bool
+    period: int | None  # the seconds of the lease, if it is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,6 +360,11 @@ class History:
     restarted: dict[str, str] = field(default_factory=dict)  # a host that was started again: the one before it
     drains: list[Drain] = field(default_factory=list)
     mistold: Counter[str] = field(default_factory=Counter)  # bodies that saw another token than their locks had told
+    requests: list[LeaseRequest] = field(default_factory=list)
+    # How many requests of each kind a process of a worker sent for a leased blob: by host, worker, process, blob.
+    blob_calls: dict[tuple[str, int, int, str], dict[str, int]] = field(default_factory=dict)
+    elsewhere: dict[tuple[str, str, str], tuple[str, str]] = field(default_factory=dict)
+    """By function, host and owner: the expected container and blob, and the other blob that the lock told."""
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
     altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.faults.real import short
 from simulator.history.deeds import (
+    GRANTED,
     ONCE,
     about_of,
     bear_witness,
@@ -20,6 +21,7 @@ from simulator.history.deeds import (
     function_of,
     holds_of,
     inside,
+    lease_request,
     of_a_guard,
     once_of,
     outside,
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
-_GRANTED: Final = frozenset({200, 201})
 _ENDING: Final = frozenset({"release", "break", "change", "delete"})
 _DONE: Final = frozenset({200, 202})
 _GONE: Final = frozenset({404, 409, 412})
@@ -67,7 +68,7 @@ class Leases:
     def take(self, record: Record, held: Iterable[Acquisition]) -> None:
         """Take a request for a lease and its answer, while locks are ``held``."""
         worker, blob = int(record.get("worker") or 0), record.text("blob")
-        granted = record.get("status") in _GRANTED
+        granted = record.get("status") in GRANTED
         theirs = self._blobs[record.host, worker]
         if granted and (record.get("action") == "acquire" or blob in theirs):
             theirs[blob] = record
@@ -222,6 +223,10 @@ class Historian:
         match record.event:
             case "lease_request":
                 self.leases.take(record, self.held.values())
+                history.requests.append(lease_request(record))
+            case "storage_calls":
+                whose = (host, int(record.get("worker") or 0), int(record.get("pid") or 0))
+                history.blob_calls |= {(*whose, blob): calls for blob, calls in (record.get("blobs") or {}).items()}
             case "loop_stood" | "process_stood":
                 history.standstills.append(standstill(record))
             case "machine_slow":
@@ -322,7 +327,7 @@ class Historian:
                 for call in self._called(record):
                     keys = dict(record.get("keys") or {})
                     call.operation = keys.pop("once", "")
-                    call.keys = keys
+                    call.keys, call.blobs = keys, dict(record.get("blobs") or {})
 
     def _take_use(self, record: Record) -> None:
         if record.event == "once_answered":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from simulator.expected.blob import expected_blob
 from simulator.expected.key import CantTell, Declared, Delivered, expected_key
@@ -13,20 +13,12 @@ from simulator.host.triggers.bindings import BINARY
 from simulator.host.triggers.delivery import Delivery, delivery_names, is_batch
 from simulator.host.triggers.queue import QueueMessage
 from simulator.host.web.site import HttpRequest
-from singleton.dotnet.dequeueable import DequeueableLayout
-from singleton.dotnet.webjobs import WebJobsLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from simulator.host.app.app_model import Parameter
     from simulator.host.function_plan import Plan
-
-
-_LAYOUTS: Final[dict[type, Literal["webjobs", "dequeueable"]]] = {
-    WebJobsLayout: "webjobs",
-    DequeueableLayout: "dequeueable",
-}
 
 
 _READ_AS_TEXT: Final = frozenset({"serviceBusTrigger", "eventHubTrigger"})
@@ -68,7 +60,7 @@ def _operation(plan: Plan, delivered: Delivered, settings: Mapping[str, str]) ->
 
 
 def _declared(plan: Plan, host_id: str) -> Iterator[Declared]:
-    """Yield the declarations of a function as the app wrote them; without a copy of them, as its guards say."""
+    """Yield what the declarations of a function say of its locks."""
     for each in plan.declared:
         yield Declared(
             function=each["dotnet_name"] or each["name"] or plan.function.name,
@@ -79,17 +71,6 @@ def _declared(plan: Plan, host_id: str) -> Iterator[Declared]:
             scope_id=each["scope_id"],
             layout=each["layout"],
             several=each["limit"] is not None,
-        )
-    for guard in () if plan.declared else plan.guards:
-        yield Declared(
-            function=getattr(guard.layout, "dotnet_name", None) or guard.name or plan.function.name,
-            host_id=guard.options.host_id or host_id,
-            mode=guard.mode,
-            level=guard.level,
-            scope=guard.scope,
-            scope_id=guard.scope_id,
-            layout=_LAYOUTS.get(type(guard.layout), "default"),
-            several=guard.limit is not None,
         )
 
 

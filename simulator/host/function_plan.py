@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Final, Never
 
+from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration
 from simulator.history.deeds import once_of
 from simulator.host.app.app_model import HostError, SettingsError
 from simulator.host.app.declared import declared_around, declared_on
@@ -19,8 +20,9 @@ from simulator.host.web.routes import Route, RouteError
 from simulator.witness.guards import GuardedFunction
 from singleton.base.words import did_you_mean, quoted
 from singleton.decorator import _guarded_by_us, declared_guards, guards_of, is_wrapper
+from singleton.dotnet.dequeueable import DequeueableLayout
+from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.functions.guard import ONCE_MARK
-from singleton.functions.message_deferral import JITTER
 from singleton.functions.triggers import ORDERED_MARK
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
@@ -29,7 +31,6 @@ from singleton.settings.connection import DEFAULT_CONNECTION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from simulator.expected.declaration import Declaration
     from simulator.host.app.app_model import IndexedFunction, Parameter
     from singleton.base.events import Call
     from singleton.functions.guard import Guard
@@ -39,6 +40,11 @@ _NO_NAME: Final = (
     "a connection string in place of the name of an app setting. The simulator uses its own storage only: put the "
     "string into an app setting, and give the name of the setting"
 )
+_LAYOUTS: Final[dict[type, str]] = {
+    Layout: "default",
+    WebJobsLayout: "webjobs",
+    DequeueableLayout: "dequeueable",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +67,6 @@ class Plan:
     def guard(self) -> Guard | None:
         """The innermost guard, under which its body runs; None if there is none."""
         return self.guards[-1] if self.guards else None
-
-    @property
-    def guarded(self) -> bool:
-        """Whether the app has declared the function to be guarded."""
-        return bool(self.guards or self.declared)
 
     def bare(self) -> Plan:
         """Return what a host must know of it, without any object of the app."""
@@ -118,17 +119,14 @@ class Plan:
         return told
 
     def _guard(self) -> dict[str, Any] | None:
-        if not self.guarded:
+        if not self.declared:
             return None
-        leases = [(each["mode"], each.lease, each.poll) for each in self.declared]
-        leases += [(each.mode, each.period, each.poll) for each in self.guards]
+        led = (each for each in self.declared if each["mode"] == "listener")
         return {
-            **guard_facts(self.guard, self.declared[-1] if self.declared else None),
+            **_facts(self.guard, self.declared[-1]),
             "decorated": self.hidden or _is_decorated(self.function.call),
             "direct": self.guard is not None and _is_direct(self.guard),
-            "listener": next(
-                ({"lease": lease, "poll": poll} for mode, lease, poll in leases if mode == "listener"), None
-            ),
+            "listener": next(({"lease": each.lease, "poll": each.poll} for each in led), None),
         }
 
     @property
@@ -142,35 +140,20 @@ class Plan:
         return getattr(self.function.call, ONCE_MARK, None)
 
 
-def guard_facts(guard: Guard | None, declared: Declaration | None) -> dict[str, Any]:
-    """Return what the journal tells of a guard: as it is declared, and where that is not known, as it says itself."""
-    if declared is not None:
-        return {"paths": [] if guard is None else list(guard.template.paths), **declared.facts()}
-    assert guard is not None
-    return {
-        "scope": guard.scope,
-        "scope_id": guard.scope_id,
-        "paths": list(guard.template.paths),
-        "level": guard.level,
-        "mode": guard.mode,
-        "on_contention": guard.on_contention if isinstance(guard.on_contention, str) else "custom",
-        "timeout": guard.wait if guard.max_waiting is None else guard.waits,
-        "lease": guard.period,
-        "renewal": guard.options.renewal_interval,
-        "failover": guard.options.failover,
-        "cancels": guard.options.cancel_on_loss,
-        "poll": guard.poll,
-        "window": guard.options.handoff_window,
-        "tokens": guard.options.fencing_tokens and guard.layout.stamp() == "token" and guard.limit is None,
-        "at_once": guard.limit or 1,
-        "several": guard.limit is not None,
-        "at_least": guard.at_least,
-        "max_hold": guard.max_hold,
-        "max_waiting": guard.max_waiting,
-        "when_full": guard.when_full,
-        "merges": type(guard.layout) is not Layout,
-        "away": guard.options.defer_delay * (1 + JITTER),
-    }
+def _facts(guard: Guard | None, declared: Declaration) -> dict[str, Any]:
+    """Return what the journal tells of a guard, as it is declared."""
+    return {"paths": [] if guard is None else list(guard.template.paths), **declared.facts()}
+
+
+def _declared(guard: Guard) -> Declaration:
+    """Return the declaration of a guard as written; that of ``@once``, and one without a copy, by its own word."""
+    copied = None if guard.decorator == "@once" else declared_around(guard.written, guard.mode)
+    if copied is not None:
+        return copied
+    given = {name: getattr(guard, name) for name in ARGUMENTS.keys() - {"layout", "dotnet_name"}}
+    given["layout"] = _LAYOUTS.get(type(guard.layout), "of another decorator")
+    given["dotnet_name"] = getattr(guard.layout, "dotnet_name", None)
+    return Declaration(given=given, options={name: getattr(guard.options, name) for name in OPTIONS})
 
 
 def _paths_of(key: str) -> list[str]:
@@ -227,19 +210,12 @@ def tell_apart(guards: Iterable[Guard]) -> None:
 def inner_records(plans: Iterable[Plan]) -> Iterator[dict[str, Any]]:
     """Yield what the journal tells of each guard that is not the guard of a function's own body."""
     plans = list(plans)
-    inner = inner_guards(plans)
-    guards = [(guard.function, guard) for guard in inner]
+    guards = [(guard.function, guard) for guard in inner_guards(plans)]
     guards += [(once_of(plan.function.name), plan.once) for plan in plans if plan.guards and plan.once]
     for name, guard in guards:
         # What is between this guard and its function is not known.
-        declared = declared_around(guard.written, guard.mode) if guard in inner else None
-        yield {
-            "name": name,
-            "guarded": True,
-            "decorated": True,
-            "direct": _is_direct(guard),
-            **guard_facts(guard, declared),
-        }
+        about = {"decorated": True, "direct": _is_direct(guard), **_facts(guard, _declared(guard))}
+        yield {"name": name, "guarded": True, **about}
 
 
 def users_functions(plans: Iterable[Plan]) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -317,16 +293,9 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, a
     elif idle is None and is_disabled(function.name, settings):
         idle = "it is disabled by an app setting"
     hidden = _hidden_guards(function)
-    declared = declared_on(function.call) or tuple(
-        each for guard in hidden if (each := declared_around(guard.written, guard.mode)) is not None
-    )
-    plan = Plan(
-        function=function,
-        guards=guards_of(function.call) or hidden,
-        declared=declared,
-        hidden=bool(hidden),
-        idle=idle,
-    )
+    guards = guards_of(function.call) or hidden
+    declared = declared_on(function.call) or tuple(map(_declared, guards))
+    plan = Plan(function=function, guards=guards, declared=declared, hidden=bool(hidden), idle=idle)
     if idle is not None:
         return plan
     try:

@@ -1,8 +1,8 @@
 """See the lease requests that really go over the network, where HTTP clients get them: aiohttp, and those named.
 
 So a verdict need not believe a lock's report of its leases. The record of a lease request has the operation, the blob,
-a number by which lease ids are told apart, the status of the answer, and for how long the answer was waited for. Other
-requests to the storage are counted by kind.
+a number by which lease ids are told apart, the seconds of a new lease, the status of the answer, and for how long the
+answer was waited for. Requests to the storage are counted by kind, and for each leased blob.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 from zlib import crc32
@@ -32,6 +32,7 @@ _QUEUE: Final = {
     "PUT": "update a message",
     "DELETE": "delete a message",
 }
+STATE: Final = "write content under a lease"
 _BLOB: Final = {"GET": "read a blob", "HEAD": "look at a blob", "PUT": "write a blob", "DELETE": "delete a blob"}
 
 
@@ -47,12 +48,12 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
 
     It is written when the request is answered. ``blob`` is its path, with what is above its container. ``status`` is
     None if no answer came. ``took``: seconds from the sending. Now and then ``storage_calls`` says how many requests of
-    each kind were sent so far.
+    each kind were sent so far, in all and for each leased blob with new requests.
     ``clients``: HTTP clients beside aiohttp.
     """
     calls = _Calls(write)
 
-    async def told(action: str, path: str, lease: str, answering: Awaitable[Any]) -> Any:
+    async def told(action: str, path: str, about: dict[str, object], answering: Awaitable[Any]) -> Any:
         status, sent = None, clock()
         try:
             response = await answering
@@ -60,7 +61,7 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
             return response
         finally:
             took = round(clock() - sent, 4)
-            write("lease_request", action=action, blob=path, status=status, lease=lease, took=took)
+            write("lease_request", action=action, blob=path, status=status, took=took, **about)
 
     def seen(method: str, url: str, headers: Mapping[str, str], answering: Awaitable[Any]) -> Awaitable[Any]:
         action = headers.get("x-ms-lease-action")
@@ -71,7 +72,10 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
         if not leasing or action is None:
             return answering
         lease = headers.get("x-ms-proposed-lease-id" if action == "acquire" else "x-ms-lease-id") or ""
-        return told(action, unquote(urlsplit(url).path), f"{crc32(lease.encode()):08x}", answering)
+        about: dict[str, object] = {"lease": f"{crc32(lease.encode()):08x}"}
+        if period := headers.get("x-ms-lease-duration"):
+            about["period"] = int(period)
+        return told(action, unquote(urlsplit(url).path), about, answering)
 
     def tapped(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         def sending(client: Client, method: str, target: str, headers: Mapping[str, str], *more: Any) -> Awaitable[Any]:
@@ -95,15 +99,22 @@ class _Calls:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._counts: Counter[str] = Counter()
+        self._of_blobs: dict[str, Counter[str]] = defaultdict(Counter)  # by path
+        self._leased: set[str] = set()
+        self._changed: set[str] = set()
         self._turn = threading.Lock()
         self._teller: asyncio.AbstractEventLoop | None = None  # which will tell
 
     def count(self, method: str, url: Any, headers: Mapping[str, str], action: str | None) -> None:
         if "x-ms-version" not in headers:
             return  # the app's own business, with somebody else
-        kind = _kind(method, str(url), action)
+        kind, path = _kind(method, str(url), action), urlsplit(str(url)).path
         with self._turn:  # loops of several threads send requests
             self._counts[kind] += 1
+            self._of_blobs[path][STATE if kind == _BLOB["PUT"] and "x-ms-lease-id" in headers else kind] += 1
+            self._changed.add(path)
+            if action is not None:
+                self._leased.add(path)
             if self._teller is None or self._teller.is_closed():
                 self._teller = asyncio.get_running_loop()
                 self._teller.call_later(_STEP, self._tell)
@@ -112,7 +123,9 @@ class _Calls:
         with self._turn:
             self._teller = None
             calls = dict(self._counts)
-        self._write("storage_calls", pid=os.getpid(), calls=calls)
+            blobs = {unquote(path): dict(self._of_blobs[path]) for path in self._leased & self._changed}
+            self._changed.clear()
+        self._write("storage_calls", pid=os.getpid(), calls=calls, blobs=blobs)
 
 
 def _kind(method: str, url: str, action: str | None) -> str:

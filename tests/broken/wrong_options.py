@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from singleton import decorator
 from singleton.functions import arguments
-from tests.broken.breaking import broken
+from singleton.locking.acquisition import Acquisition
+from singleton.locking.phase import Timing
+from singleton.runtime import address
+from singleton.stores.direct_blob import DirectBlobStore
+from singleton.stores.protocol import StoreFailure
+from tests.broken.breaking import around, broken
+from tests.broken.wrong_turns import all_hosts_listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,3 +50,85 @@ def who_should_wait_skips(patch: Patch) -> None:
 @broken("ran without holding the lock", app="options")
 def the_decorator_does_nothing(patch: Patch) -> None:
     patch.setattr(decorator, "_guarded", lambda target, _: target)
+
+
+@broken("another blob was asked for", app="options")
+def levels_are_ignored(patch: Patch) -> None:
+    _declare_otherwise(patch, lambda _: {"level": "function"})
+
+
+@broken("another blob was asked for")
+def one_lock_is_taken_for_all_scopes(patch: Patch) -> None:
+    _declare_otherwise(patch, lambda _: {"scope": None})
+
+
+@broken("another blob was asked for", app="options")
+def scopes_are_not_hashed(patch: Patch) -> None:
+    _declare_otherwise(patch, lambda _: {"scope_hash": False})
+
+
+@broken("another blob was asked for")
+def locks_are_in_another_container_than_they_say(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def of(options: Any, *args: Any) -> Any:
+            make = real(options, *args)
+            return lambda place, name: make(replace(place, container="elsewhere"), name)
+
+        return of
+
+    around(patch, address, "address_maker", made)
+
+
+@broken("asked for with 60 s")
+def leases_are_longer_than_declared(patch: Patch) -> None:
+    around(
+        patch,
+        DirectBlobStore,
+        "acquire",
+        lambda real: lambda self, name, lease_id, _: real(self, name, lease_id, 60),
+    )
+
+
+@broken("nobody had asked the storage for the lock")
+def who_was_refused_believes_so_for_twenty_seconds(patch: Patch) -> None:
+    refused: dict[str, tuple[float, StoreFailure]] = {}
+
+    def made(real: Any) -> Any:
+        async def ask(self: Any, owner: str) -> Any:
+            since, failure = refused.get(self._name, (0.0, None))
+            if failure is not None and time.monotonic() - since < 20:
+                raise failure
+            try:
+                return await real(self, owner)
+            except StoreFailure as error:
+                if error.meaning == "held":
+                    refused[self._name] = time.monotonic(), error
+                raise
+
+        return ask
+
+    around(patch, Acquisition, "ask", made)
+
+
+@broken("reads for the lock")
+def a_lock_is_read_twenty_times(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def ask(self: Any, owner: str) -> Any:
+            lease = await real(self, owner)
+            for _ in range(20):
+                await self._store.read(self._name)
+            return lease
+
+        return ask
+
+    around(patch, Acquisition, "ask", made)
+
+
+@broken("requests for the lock")
+def who_waits_asks_twenty_times_a_second(patch: Patch) -> None:
+    patch.setattr(address, "_timing", lambda **given: Timing(**{**given, "poll_min": 0.05, "poll_max": 0.05}))
+
+
+@broken("two leaders of", app="leaders")
+def all_hosts_listen_in_turn(patch: Patch) -> None:
+    all_hosts_listen(patch)

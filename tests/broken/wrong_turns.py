@@ -34,7 +34,7 @@ def _renamed(call: Any) -> Any:
     return replace(call, lock=f"{call.lock}.{this_host()}")
 
 
-@broken("overlap", app="listeners")
+@broken("two leaders", app="listeners")
 def all_hosts_listen(patch: Patch) -> None:
     patch.setattr(candidacy, "Candidacy", _Listens)
 

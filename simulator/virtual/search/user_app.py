@@ -246,7 +246,7 @@ class _InvocationRunner:
             invocation,
             work,
             message=None if received is None else received.id,
-            keys=expected_keys(plan, received, os.environ, host_id) if plan.guarded else None,
+            keys=expected_keys(plan, received, os.environ, host_id) if plan.declared else None,
             failures=(Exception,),
         )
         if not self._world.over:

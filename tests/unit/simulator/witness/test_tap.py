@@ -67,7 +67,7 @@ async def test_requests_are_seen_whichever_way_they_go(
         store = open_container(StorageAccount(server.connection_string), "locks", http)
         await store.acquire("h/ship.a%2Db c", LEASED["x-ms-lease-id"], 15)
         await store.aclose()
-    assert told == [{"action": "acquire", "blob": "/made/locks/h/ship.a%2Db c", "status": 201}]
+    assert told == [{"action": "acquire", "blob": "/made/locks/h/ship.a%2Db c", "status": 201, "period": 15}]
 
 
 @pytest.mark.parametrize("status", [200, 409, None])
@@ -137,3 +137,29 @@ async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_secon
     kinds = ("break a lease", "read a blob", "look at a blob", "write a blob", "write a blob's metadata")
     more = ("delete a blob", "make a container", "list blobs", "receive messages", "send a message")
     assert (record["event"], record["calls"]) == ("storage_calls", dict.fromkeys((*kinds, *more), 1))
+    assert record["blobs"] == {"/account/locks/name": dict.fromkeys((*kinds, "delete a blob"), 1)}
+
+
+async def test_requests_are_told_for_leased_blobs_that_had_some_and_content_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(*_: object, **__: object) -> Any:
+        return SimpleNamespace(status=200)
+
+    monkeypatch.setattr(ClientSession, "_request", answer)
+    monkeypatch.setattr(tap, "_STEP", 0.01)
+    told: list[dict[str, Any]] = []
+    tap_leases(lambda event, /, **fields: told.append(fields) if event == "storage_calls" else None)
+    request: Any = ClientSession._request
+    ours = {"x-ms-version": "2024-08-04"}
+    leasing = {**ours, "x-ms-lease-action": "acquire"}
+    await request(SimpleNamespace(), "PUT", "http://h/account/locks/one%20x?comp=lease", headers=leasing)
+    await request(SimpleNamespace(), "PUT", "http://h/account/locks/two?comp=lease", headers=leasing)
+    await request(SimpleNamespace(), "PUT", "http://h/account/other/blob", headers=ours)
+    await asyncio.sleep(0.05)
+    await request(SimpleNamespace(), "PUT", "http://h/account/locks/two", headers={**ours, "x-ms-lease-id": "secret"})
+    await asyncio.sleep(0.05)
+    assert [each["blobs"] for each in told] == [
+        {"/account/locks/one x": {"acquire a lease": 1}, "/account/locks/two": {"acquire a lease": 1}},
+        {"/account/locks/two": {"acquire a lease": 1, "write content under a lease": 1}},
+    ]

@@ -1,0 +1,176 @@
+"""What hosts ask the storage for: the declared blob, leases of the declared time, and no more often than documented.
+
+A refusal needs a request that was refused, or a holder in the same process. The hosts saw the requests on the network.
+Journals without expected blobs, those of virtual worlds for one, are not judged here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from simulator.checks.deadlines import SLACK
+from simulator.checks.excuses import hindered
+from simulator.checks.findings import Finding, by_function, count, label, violation
+from simulator.history.deeds import semaphore_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.facts import Acquisition, History, LeaseRequest, Refusal, Wait
+
+_ONCE: Final = 15
+"""Requests for one caller, at most: a new blob and container, quick polls at first, a stamp, a release."""
+_READS: Final = 3
+"""How often the blob is read for one caller: for the token after another process, and for the holder's name."""
+_LOOKS: Final = 4
+_TOUCHES: Final = 3
+"""How often in the time of ``failover`` a waiter looks, and a holder writes."""
+_CONTENT: Final = ("read a blob", "write content under a lease")
+"""Requests for what the app keeps in a lock's blob."""
+
+Where: TypeAlias = tuple[str, int, str]
+"""Host, worker, and container and name of a blob."""
+
+
+def judge_asking(history: History) -> Iterator[Finding]:
+    """Find requests that no declaration explains, and refusals without a request, in a run with locks."""
+    asking = _BlobRequests(history)
+    yield from _elsewhere(history, asking)
+    yield from _periods(history, asking)
+    if not history.rough:
+        yield from _unasked(history, asking)
+    if not (history.rough or history.faults):
+        yield from _too_often(history, asking)
+
+
+class _BlobRequests:
+    """Knows the expected blob of what a run did, and the requests for the lease of each."""
+
+    def __init__(self, history: History) -> None:
+        self._calls = {(call.host, call.id): call.blobs for call in history.invocations}
+        of_modes = {(blob, call.function, mode) for call in history.invocations for mode, blob in call.blobs.items()}
+        self._of_listeners = {function: blob for blob, function, mode in of_modes if mode == "listener"}
+        self.periods: dict[str, dict[float, str]] = defaultdict(dict)
+        """The declared seconds of the leases of a blob, with a function that declares them."""
+        for blob, function, mode in sorted(of_modes):
+            self.periods[blob].setdefault(history.function(function).lease_in(mode), function)
+        self.requests: dict[Where, list[LeaseRequest]] = defaultdict(list)
+        for request in history.requests:
+            self.requests[request.host, request.worker, self.place(request.blob)].append(request)
+
+    def place(self, path: str) -> str:
+        """Return container and name of a blob, without the account of an emulator's path; of a slot the semaphore's."""
+        whole = semaphore_of(path).lstrip("/")
+        below = whole.partition("/")[2]
+        return below if below in self.periods else whole
+
+    def where(self, deed: Acquisition | Refusal | Wait) -> Where | None:
+        """Return where the lease of its lock must be asked for, and by whom; None: that is not known."""
+        called = self._calls.get((deed.host, deed.owner), {}).get(deed.mode)
+        blob = self._of_listeners.get(deed.function) if deed.mode == "listener" else called
+        return None if blob is None else (deed.host, deed.worker, blob)
+
+
+def _elsewhere(history: History, asking: _BlobRequests) -> Iterator[Finding]:
+    """The lease is asked for on the blob that the declaration names, whatever the lock says."""
+    wrong: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for (function, _, _), pair in history.elsewhere.items():
+        wrong[function].append(pair)
+    told = frozenset(wrong)
+    first = {
+        where: min((each.t for each in requests if each.granted), default=math.inf)
+        for where, requests in asking.requests.items()
+    }
+    for got in history.acquisitions:
+        where = asking.where(got)
+        if where is None or got.function in told or first.get(where, math.inf) <= got.t:
+            continue
+        theirs = [each for each in history.requests if (each.host, each.worker) == where[:2] and each.t <= got.t]
+        others = [each.blob.lstrip("/") for each in theirs if each.granted and each.action == "acquire"]
+        wrong[got.function].append((where[2], others[-1] if others else "no blob at all"))
+    for name, pairs in sorted(wrong.items()):
+        blob, other = pairs[0]
+        yield violation(
+            f"another blob was asked for, {count(len(pairs), 'time')} for {name!r}: the first time {other}, where the "
+            f"declaration names {blob}"
+        )
+
+
+def _periods(history: History, asking: _BlobRequests) -> Iterator[Finding]:
+    """A lease is asked for as long as declared; functions that share a lock may have different periods."""
+    wrong = Counter[tuple[str, int, float]]()
+    for request in history.requests:
+        declared = asking.periods.get(asking.place(request.blob), {})
+        if declared and request.period is not None and request.period not in declared:
+            lease, function = next(iter(declared.items()))
+            wrong[function, request.period, lease] += 1
+    for (name, period, lease), number in sorted(wrong.items()):
+        were = "was" if number == 1 else "were"
+        yield violation(
+            f"{count(number, 'lease')} of {name!r} {were} asked for with {period} s, though the declared lease has "
+            f"{lease:g} s"
+        )
+
+
+def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
+    """Who is refused was refused by the storage, or by a holder in the same process, a poll ago at most."""
+    held: dict[Where, list[Acquisition]] = defaultdict(list)
+    for got in history.acquisitions:
+        if (where := asking.where(got)) is not None:
+            held[where].append(got)
+    unasked = Counter[str]()
+    for refusal in history.refusals:
+        where, function = asking.where(refusal), history.function(refusal.function)
+        full = function.max_waiting is not None and refusal.reason == function.when_full
+        if where is None or full:
+            continue
+        since = refusal.asked - function.poll_in(refusal.mode) - SLACK
+        asked = (each for each in asking.requests[where] if since <= each.t <= refusal.t + SLACK)
+        refused = any(each.action == "acquire" and not each.granted for each in asked)
+        kept = any(got.t <= refusal.t and _kept_until(history, got) >= since for got in held[where])
+        excused = history.paused(refusal.host, since, refusal.t) or hindered(history, refusal.host, since, refusal.t)
+        unasked[refusal.function] += not (refused or kept or excused)
+    what = "met a refusal, though nobody had asked the storage for the lock"
+    yield from by_function(unasked, "invocation", "invocations", what)
+
+
+def _kept_until(history: History, got: Acquisition) -> float:
+    """Return until when a process may keep a lock: ``at_least`` from its acquisition, and a lost lease to its end."""
+    function = history.function(got.function)
+    return max(got.until + function.lease_in(got.mode) * (got.ending != "ok"), got.t + function.at_least)
+
+
+def _too_often(history: History, asking: _BlobRequests) -> Iterator[Finding]:
+    """Requests for a lock are those of its callers, of waits by their polls, and of holds by their renewals."""
+    most: dict[Where, float] = defaultdict(float)
+    reads: dict[Where, float] = defaultdict(float)
+    for wait in history.waits:
+        function, where = history.function(wait.function), asking.where(wait)
+        if where is not None:
+            looks = function.poll_in(wait.mode) if function.failover is None else function.failover / _LOOKS
+            polls = (min(wait.end, history.end) - wait.start) / min(looks, function.poll_in(wait.mode))
+            most[where] += (_ONCE + 2 * polls) * function.at_once
+            reads[where] += (_READS + (1 + polls) * (function.failover is not None)) * function.at_once
+    for got in history.acquisitions:
+        function, where = history.function(got.function), asking.where(got)
+        if where is not None:
+            kept = min(_kept_until(history, got), history.end) - got.t
+            most[where] += kept / function.renewal_in(got.mode) + kept * _TOUCHES / (function.failover or math.inf)
+    sent: dict[Where, Counter[str]] = defaultdict(Counter)
+    for (host, worker, _, path), calls in history.blob_calls.items():
+        if (blob := asking.place(path)) in asking.periods:
+            sent[host, worker, blob].update(calls)
+    worst: dict[str, tuple[float, str]] = {}
+    for where, calls in sorted(sent.items()):
+        content = calls.keys() >= {_CONTENT[1]}  # the app keeps something there, and reads it as it likes
+        read = calls["look at a blob"] + calls[_CONTENT[0]] * (not content)
+        total = calls.total() - sum(calls[kind] for kind in _CONTENT if content)
+        for number, bound, what in ((read, reads[where], "reads"), (total, most[where], "requests")):
+            if number > bound:
+                lock = label(where[2].partition("/")[2])
+                text = f"{where[0]} sent {number} {what} for the lock {lock}, and its callers, waits and holds explain "
+                name = next(iter(asking.periods[where[2]].values()))
+                worst[name] = max(worst.get(name, (0.0, "")), (number - bound, f"{text}{bound:.0f} at most"))
+    yield from (violation(text) for _, text in worst.values())

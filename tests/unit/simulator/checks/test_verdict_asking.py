@@ -1,0 +1,226 @@
+"""Requests are those that declarations explain: the blob, the lease, how often, and one before each refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.checks.verdict import judge
+from tests.support.journals import Story, key_lock
+
+A = key_lock("a")
+KEYS: dict[str, str | None] = {"function": "key of a"}
+PLACE = f"container/{A}"
+
+
+def violations(story: Story, end: float = 60) -> list[str]:
+    return [*judge(story.end(end)).violations]
+
+
+def expecting(story: Story, t: float, host: str, owner: str, blob: str = PLACE, mode: str = "function") -> None:
+    story.add(t, host, "expected", invocation=owner, keys={mode: "key of a"}, blobs={mode: blob})
+
+
+def body(story: Story, host: str, start: float, end: float, *, blob: str = PLACE, told: str = A) -> None:
+    """Tell of a body under the lock ``told``, whose expected blob is ``blob``."""
+    owner = f"{host} at {start}"
+    story.add(start, host, "invocation_started", function="ship", invocation=owner)
+    expecting(story, start, host, owner, blob)
+    story.lock(start, host, "waiting", told, owner)
+    story.lock(start, host, "acquired", told, owner)
+    story.lock(start, host, "body_started", told, owner)
+    story.lock(end, host, "body_ended", told, owner, reason="ok")
+    story.lock(end, host, "released", told, owner)
+    story.add(end, host, "invocation_ended", function="ship", invocation=owner, outcome="ok")
+
+
+def ask(story: Story, t: float, host: str, blob: str = PLACE, status: int | None = 201, **more: Any) -> None:
+    story.add(t, host, "lease_request", action="acquire", blob=f"/account/{blob}", status=status, **more)
+
+
+def skipped(story: Story, host: str, t: float, reason: str = "skip") -> None:
+    owner = f"{host} at {t}"
+    story.add(t, host, "invocation_started", function="ship", invocation=owner)
+    expecting(story, t, host, owner)
+    story.lock(t, host, "waiting", A, owner)
+    story.lock(t, host, "contended", A, owner, reason=reason)
+    outcome = {"outcome": "ok"} if reason == "skip" else {"outcome": "error", "blames": "LockNotAcquired"}
+    story.add(t, host, "invocation_ended", function="ship", invocation=owner, **outcome)
+
+
+def calls(story: Story, t: float, host: str, pid: int = 1, **numbers: int) -> None:
+    kinds = {name.replace("_", " "): number for name, number in numbers.items()}
+    story.add(t, host, "storage_calls", pid=pid, calls={}, blobs={f"/account/{PLACE}": kinds})
+
+
+# --- the blob ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_blob_that_the_declaration_names_is_no_finding() -> None:
+    story = Story()
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 2)
+    assert violations(story) == []
+
+
+def test_another_lock_than_the_declared_one_is_told_with_both_blobs() -> None:
+    story = Story()
+    ask(story, 0.9, "host-1", "container/locks/shared/ship")
+    body(story, "host-1", 1, 2, told="locks/shared/ship")
+    (text,) = violations(story)
+    assert text == (
+        "another blob was asked for, 1 time for 'ship': the first time locks/shared/ship, where the declaration names "
+        "container/locks/shared/ship.a"
+    )
+
+
+@pytest.mark.parametrize("blob", ["elsewhere/locks/shared/ship.a", ""])
+def test_a_blob_on_the_network_that_the_lock_does_not_tell_is_found(blob: str) -> None:
+    story = Story()
+    if blob:
+        ask(story, 0.9, "host-1", blob)
+    body(story, "host-1", 1, 2)
+    (text,) = violations(story)
+    told = "account/elsewhere/locks/shared/ship.a" if blob else "no blob at all"
+    assert text == (
+        f"another blob was asked for, 1 time for 'ship': the first time {told}, where the declaration names "
+        "container/locks/shared/ship.a"
+    )
+
+
+def test_a_slot_is_a_blob_of_its_semaphore_and_a_journal_without_blobs_is_not_judged() -> None:
+    story = Story().know(at_once=3, several=True)
+    ask(story, 0.9, "host-1", f"{PLACE}/slot-2")
+    body(story, "host-1", 1, 2, told=f"{A}/slot-2")
+    assert violations(story) == []
+    old = Story()
+    old.body("host-1", 1, 2, A, keys=KEYS)
+    assert violations(old) == []
+
+
+# --- the lease --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("period", "found"), [(15, []), (60, ["1 lease of 'ship' was asked for with 60 s"])])
+def test_a_lease_of_another_period_than_the_declared_one_is_found(period: int, found: list[str]) -> None:
+    story = Story()
+    ask(story, 0.9, "host-1", period=period)
+    body(story, "host-1", 1, 2)
+    assert violations(story) == [f"{text}, though the declared lease has 15 s" for text in found]
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def refused(story: Story, at: float) -> list[str]:
+    """Tell of a skip on host-2 while host-1 has the lock."""
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 9.4)
+    skipped(story, "host-2", at)
+    return violations(story)
+
+
+UNASKED = "1 invocation of 'ship' met a refusal, though nobody had asked the storage for the lock"
+
+
+def test_a_refusal_that_no_request_met_is_found_though_somebody_has_the_lock() -> None:
+    assert refused(Story(policy="skip"), 9) == [UNASKED]
+
+
+@pytest.mark.parametrize(("asked", "found"), [(8.9, []), (5, []), (0.5, [UNASKED])])
+def test_a_request_that_was_refused_a_poll_ago_accounts_for_a_refusal(asked: float, found: list[str]) -> None:
+    story = Story(policy="skip")
+    ask(story, asked, "host-2", status=409)
+    assert refused(story, 9) == found
+
+
+def test_a_holder_in_the_same_process_accounts_for_a_refusal() -> None:
+    story = Story(policy="skip")
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 9.4)
+    skipped(story, "host-1", 9)
+    assert violations(story) == []
+
+
+def test_a_refusal_by_the_number_of_waiters_needs_no_request() -> None:
+    story = Story(policy="wait").know(max_waiting=0, when_full="raise")
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 9.4)
+    skipped(story, "host-2", 9, reason="raise")
+    assert UNASKED not in violations(story)
+
+
+# --- how often --------------------------------------------------------------------------------------------------------
+
+
+def test_as_many_requests_as_documented_are_no_finding() -> None:
+    story = Story()
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 2)
+    calls(story, 3, "host-1", acquire_a_lease=2, release_a_lease=1, look_at_a_blob=2, write_a_blob=1)
+    assert violations(story) == []
+
+
+def test_twenty_reads_of_a_lock_are_too_many() -> None:
+    story = Story()
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 2)
+    calls(story, 2, "host-1", look_at_a_blob=10)
+    calls(story, 3, "host-1", look_at_a_blob=20)
+    assert violations(story) == [
+        "host-1 sent 20 reads for the lock ship.a, and its callers, waits and holds explain 3 at most"
+    ]
+
+
+@pytest.mark.parametrize(("kind", "found"), [("look_at_a_blob", True), ("read_a_blob", False)])
+def test_reads_of_content_that_the_app_keeps_there_are_its_own(kind: str, *, found: bool) -> None:
+    story = Story()
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 2)
+    calls(story, 3, "host-1", write_content_under_a_lease=9, **{kind: 20})
+    assert bool(violations(story)) is found
+
+
+def test_requests_of_two_processes_of_a_worker_are_counted_together() -> None:
+    story = Story()
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 2)
+    calls(story, 3, "host-1", pid=1, acquire_a_lease=10)
+    calls(story, 3, "host-1", pid=2, acquire_a_lease=10)
+    (text,) = violations(story)
+    assert text.startswith("host-1 sent 20 requests for the lock ship.a")
+
+
+# --- leaders ----------------------------------------------------------------------------------------------------------
+
+
+def led(story: Story, host: str, start: float, *, anew: bool = False) -> None:
+    about = {"mode": "listener", "worker": 1}
+    lock = "locks/shared/ship~listener"
+    owner = f"{host} at {start}"
+    story.add(start, host, "invocation_started", function="ship", invocation=owner)
+    if anew:
+        story.lock(start, host, "acquired", lock, "", **about)
+    story.lock(start, host, "body_started", lock, owner, **about)
+    story.lock(start + 0.1, host, "body_ended", lock, owner, reason="ok", **about)
+    story.add(start + 0.1, host, "invocation_ended", function="ship", invocation=owner, outcome="ok")
+
+
+def test_bodies_of_a_listener_in_two_workers_by_turns_are_two_leaders() -> None:
+    story = Story().know(mode="listener")
+    led(story, "host-1", 1, anew=True)
+    led(story, "host-2", 2, anew=True)
+    led(story, "host-1", 3)
+    (text,) = violations(story)
+    assert text == (
+        "two leaders of ship (listener): a body ran on host-2 at 2.0 s, between bodies on host-1 at 1.0 s and at "
+        "3.0 s, and neither had become the listener anew"
+    )
+
+
+def test_who_becomes_the_listener_anew_is_the_only_leader() -> None:
+    story = Story().know(mode="listener")
+    for host, start in (("host-1", 1), ("host-2", 20), ("host-1", 40)):
+        led(story, host, start, anew=True)
+    assert not any("two leaders" in text for text in violations(story))
