@@ -13,13 +13,14 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.deadlines import slack
+from simulator.checks.deadlines import slack, too_slow
 from simulator.checks.exclusion import EARLY
 from simulator.checks.excuses import (
     ASKED,
     behind_failure,
     ended_at,
     is_long,
+    is_slowed,
     leased_until,
     sections_of,
     troubled_since,
@@ -131,11 +132,18 @@ def _errors(history: History) -> Iterator[Finding]:
 
 def _failures(history: History) -> Iterator[Finding]:
     """The lock fails no invocation, unless something was done to it."""
-    failed = Counter(
-        (call.function, call.blames)
-        for call, ran in tries(history)
-        if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call, ran)
-    )
+    failed = Counter[tuple[str, str]]()
+    slowed: dict[tuple[str, str], Invocation] = {}
+    for call, ran in tries(history):
+        if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call, ran):
+            if is_slowed(history, call):
+                slowed[call.function, call.blames] = call
+            else:
+                failed[call.function, call.blames] += 1
+    for (function, name), call in sorted(slowed.items()):
+        yield too_slow(
+            history, f"an invocation of {function!r} failed with {name} on {call.host}", call.start, call.end
+        )
     for (function, name), number in sorted(failed.items()):
         yield violation(
             f"{count(number, 'invocation')} of {function!r} failed with {name}, which nothing in this run caused"

@@ -144,9 +144,25 @@ def is_long(history: History, body: Section | Acquisition, until: float, *, slow
     ]
     idle += [(pause.start, pause.end) for pause in history.pauses if pause.host == body.host]
     late = history.slowness.late(body.host, STORAGE, start=since, end=over) if slow else 0.0
-    return covered(idle, since, over) + late >= min(
-        max(lease * OUTAGE - SPARE, lease * OUTAGE / 2), over - since - SPARE
-    )
+    return covered(idle, since, over) + late >= min(_costs(lease), over - since - SPARE)
+
+
+def _costs(lease: float) -> float:
+    """Return for how many seconds an outage lasts that may cost a lease of so many."""
+    return max(lease * OUTAGE - SPARE, lease * OUTAGE / 2)
+
+
+def is_slowed(history: History, call: Invocation) -> bool:
+    """Tell whether the machine kept the host of an invocation waiting for as long as fails an invocation so."""
+    function = history.function(call.function)
+    if call.blames == "StorageUnavailable":
+        since, costs = troubled_since(history, call), CALL
+    elif call.blames == "LockLost":
+        lease = function.silence_in(function.mode)
+        since, costs = call.end - lease, _costs(lease)
+    else:
+        return False
+    return history.slowness.late(call.host, STORAGE, start=since, end=call.end) >= costs
 
 
 def _renewing(history: History, body: Section | Acquisition, until: float) -> tuple[float, float, bool]:

@@ -154,3 +154,40 @@ def test_a_body_that_had_no_processor_could_not_end_after_the_loss(slow_until: i
     made.lock(23, "host-1", "body_ended", A, "i", reason="lost")
     said = judged(slow(made, host, 1, slow_until, 0.4)).violations
     assert found == any("nobody had asked for an end" in text for text in said)
+
+
+def failing(late: float, *, error: str, seconds: float, **known: Any) -> Verdict:
+    """An invocation that asks from second 5 on, and fails, while the machine keeps its host waiting."""
+    made = slow(story().know(**known), "host-1", 4, 30, late)
+    made.body("host-2", 1, 2, key_lock("b"))
+    made.add(5, "host-1", "invocation_started", function="ship", invocation="call-1")
+    made.lock(5, "host-1", "waiting", A, "call-1")
+    if error == "LockLost":
+        for kind in ("acquired", "body_started"):
+            made.lock(5, "host-1", kind, A, "call-1", token=1)
+        made.lock(5 + seconds, "host-1", "lost", A, "call-1", token=1, reason="expired")
+        made.lock(5 + seconds, "host-1", "body_ended", A, "call-1", token=1, reason="lost")
+    about = {"outcome": "error", "error": error, "blames": error}
+    made.add(5.1 + seconds, "host-1", "invocation_ended", function="ship", invocation="call-1", **about)
+    return judge(made.end(40))
+
+
+@pytest.mark.parametrize(
+    ("late", "error", "seconds", "judged"),
+    [
+        (0.5, "StorageUnavailable", 10.0, False),
+        (0.2, "StorageUnavailable", 10.0, True),
+        (0.5, "StorageUnavailable", 2.0, True),
+        (0.5, "LockLost", 7.0, False),
+        (0.1, "LockLost", 7.0, True),
+        (0.5, "LockClosed", 10.0, True),
+    ],
+)
+def test_an_invocation_that_the_machine_let_fail_is_not_judged(
+    late: float, error: str, seconds: float, *, judged: bool
+) -> None:
+    found = failing(late, error=error, seconds=seconds, on_contention="skip", failover=2)
+    text = f"an invocation of 'ship' failed with {error} on host-1: not judged, as this machine was too slow"
+    assert any(text in reason for reason in found.reasons) != judged
+    accused = f"1 invocation of 'ship' failed with {error}, which nothing in this run caused"
+    assert (accused in found.violations) == judged
