@@ -58,6 +58,6 @@ def judge_answers(history: History) -> Iterator[Finding]:
 
 
 def _first(history: History, record: Record) -> str:
-    forms = [text for name in ("got", "given") if (text := record.text(name)) not in ("", "nothing")]
+    forms = [text for name in ("got", "given") if (text := record.text(name))]
     what = f": {' in place of '.join(forms)}" if forms else ""
     return f"first on {record.host}, {record.t - history.start:.1f} s after the start{what}"

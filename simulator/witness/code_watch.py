@@ -75,7 +75,8 @@ if sys.version_info >= (3, 12):
             self._watchers[id(code)][1].entered(code, frame, arguments)
 
         def _yields(self, _: CodeType, __: int, value: object) -> None:
-            self._yielded[sys._getframe(1)].append(value)  # noqa: SLF001
+            if (yielded := self._yielded.get(sys._getframe(1))) is not None:  # noqa: SLF001
+                yielded.append(value)
 
         def _returned(self, code: CodeType, _: int, value: object) -> None:
             self._left(code, sys._getframe(1), value, None)  # noqa: SLF001

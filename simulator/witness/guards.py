@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.witness.value_form import Form, Yielded, form_of, is_delivered, is_lazy
+from simulator.witness.value_form import Form, Yielded, form_of, is_delivered, is_lazy, is_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -55,7 +56,7 @@ class _GuardRun:
     over: bool = False
 
 
-_NOTHING: Final = Form("nothing", "", plain=True)
+_NOTHING: Final = Form("nothing", "at all", plain=True)
 _BUSY: Final = 409
 _around: ContextVar[_GuardRun | None] = ContextVar("simulated_guard", default=None)
 """The guard whose function below runs next; None inside that function."""
@@ -137,7 +138,7 @@ class GuardWatcher:
             if run.result is not None:
                 self._compare(run, "result", "", run.result, value)
             elif value is not None and getattr(value, "status_code", None) != _BUSY:
-                self._tell(run, "answer", got=form_of(value))
+                self._tell(run, "answer", "", form_of(value))
             for name, output in run.outputs.items():
                 self._compare(run, "output", name, output, run.given[name].get())
 
@@ -149,47 +150,42 @@ class GuardWatcher:
             if type(error).__module__.partition(".")[0] != "singleton":
                 self._tell(run, "failed", type(error).__name__)
             elif type(error).__name__ == "ConfigurationError" and given.form.plain and type(given.value) is not Yielded:
-                self._tell(run, "refused", got=given.form)
+                self._tell(run, "refused", "", given.form)
 
     def _compare(self, run: _GuardRun, kind: str, name: str, given: _Given, now: object) -> None:
         """Tell if ``now`` is not what was given; what is iterated over may have become a list."""
         value, form, got, sure = given.value, given.form, form_of(now), True
         if isinstance(value, Yielded):
             form = form_of([*value])
-            same = type(now) is not list or (value.ended and form == got)
+            same = isinstance(now, Yielded) or is_lazy(now) or (value.ended and form == got)
         elif value is now:  # changed since, by the guard or by who else has it
             same = form == got or not form.plain
             sure = given.turn == self._turn and not self._running and not self._left_running()
         else:
-            unclear = run.guarded.keeps or is_lazy(value) or type(now) is list
+            unclear = run.guarded.keeps or type(now) is list or hasattr(type(value), "__await__")
             same = form == got or (unclear and not (form.plain and got.plain))
         if not same:
             self._tell(run, kind, name, form, got, sure=sure)
 
     def _outputs(self, run: _GuardRun) -> dict[str, _Given]:
-        outputs = {name: each for name, each in run.given.items() if type(each).__name__ == "Out"}
-        return {name: self._seen(output.get()) for name, output in outputs.items()}
+        return {name: self._seen(each.get()) for name, each in run.given.items() if is_output(each)}
 
     def _seen(self, value: object) -> _Given:
         return _Given(value, form_of(value), None if self._running else self._turn)
 
-    def _tell(
-        self,
-        run: _GuardRun,
-        kind: str,
-        what: str = "",
-        given: Form = _NOTHING,
-        got: Form = _NOTHING,
-        *,
-        sure: bool = True,
-    ) -> None:
+    def _tell(self, run: _GuardRun, kind: str, what: str = "", *forms: Form, sure: bool = True) -> None:
         about = {"invocation": run.invocation, "function": run.guarded.name, "kind": kind, "what": what}
-        self._write("altered", **about, given=str(given).strip(), got=str(got).strip(), sure=sure)
+        self._write("altered", **about, **dict(zip(("given", "got"), map(str, forms), strict=False)), sure=sure)
+
+
+@cache
+def _shown(function: Any) -> list[str]:
+    return [*inspect.signature(function).parameters]
 
 
 def _named(code: CodeType, arguments: Mapping[str, Any], below: Any) -> dict[str, Any]:
     """Return the arguments of a call by the names that the function below shows to its callers."""
-    shown, own = [*inspect.signature(below).parameters], code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    shown, own = _shown(below), code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     named: dict[str, Any] = {}
     for name, value in arguments.items():
         if name in own:

@@ -67,7 +67,12 @@ def is_lazy(value: object) -> bool:
 def is_delivered(value: object) -> bool:
     """Tell whether the worker has made a value for one invocation: a message, a request, a batch of messages."""
     first = value[0] if type(value) is list and value else value
-    return type(first).__module__.startswith(_OF_WORKER)
+    return str(type(first).__module__).startswith(_OF_WORKER)
+
+
+def is_output(value: object) -> bool:
+    """Tell whether a value is the worker's object behind a ``func.Out`` parameter."""
+    return type(value).__name__ == "Out" and str(type(value).__module__).startswith("simulator.host.")
 
 
 def _words(value: Any) -> str:

@@ -87,6 +87,19 @@ def requests_are_answered_before_their_bodies_end(patch: Patch) -> None:
     around(patch, Guard, "run_async", made)
 
 
+@broken("ended while its body still ran", app="long")
+def messages_are_deleted_before_their_bodies_end(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def run(self: Any, call: Any, body: Any) -> None:
+            task = asyncio.ensure_future(real(self, call, body))
+            _TASKS.append(task)
+            await asyncio.wait([task], timeout=0.3)
+
+        return run
+
+    around(patch, Guard, "run_async", made)
+
+
 def _results(patch: Patch, changed: Callable[[Any, Any], Any]) -> None:
     """Make something else of each result, and its list if it is iterated over."""
 

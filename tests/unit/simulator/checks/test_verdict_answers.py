@@ -41,7 +41,7 @@ def test_what_a_guard_changed_is_told_with_both_forms(kind: str, what: str, word
 
 def test_an_answer_before_the_end_of_the_body_is_told() -> None:
     text = "1 invocation of 'ship' ended while its body still ran (first on host-1, 1.9 s after the start)"
-    assert told(kind="early", given="nothing", got="nothing").violations == (text,)
+    assert told(kind="early").violations == (text,)
 
 
 def test_who_changed_a_value_while_other_bodies_ran_is_not_judged() -> None:

@@ -220,6 +220,8 @@ def test_a_result_is_passed_on_as_it_is_and_what_is_iterated_over_as_a_list(guar
         (lambda: None, lambda function, **named: function(**named) or ""),
         (lambda: func.HttpResponse(status_code=201), lambda function, **_: function("x") and func.HttpResponse()),
         (numbers, lambda function, **named: function(**named) and []),
+        (numbers, lambda function, **named: function(**named) and None),
+        (lambda: iter([1]), lambda function, **named: function(**named) and "x"),
     ],
 )
 def test_another_result_is_found_also_one_that_was_changed_in_place(guards: Guards, given: Any, guard: Any) -> None:
@@ -269,6 +271,22 @@ def test_an_output_is_handed_on_as_the_body_set_it(guards: Guards) -> None:
     for way, found in ((passing, []), (guard, [("output", "out")])):
         guards.call(guards.around(ship, way), msg="x", out=Out())
         assert guards.altered == found
+
+
+def test_a_class_of_the_apps_own_named_out_is_no_output(guards: Guards) -> None:
+    mine = type("Out", (), {"get": None, "set": None})()
+
+    def ship(msg: str, out: Any) -> None: ...
+
+    guards.call(guards.around(ship, passing), msg="x", out=mine)
+    assert guards.altered == []
+
+
+def test_what_an_awaitable_gives_may_take_its_place(guards: Guards) -> None:
+    async def later() -> str:
+        return "x"
+
+    assert answered(guards, later, lambda function, **named: asyncio.run(function(**named))) == []
 
 
 def test_what_once_keeps_may_come_back_as_json_does(guards: Guards) -> None:
