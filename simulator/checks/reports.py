@@ -143,10 +143,8 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
         "faults": ("The faults that were asked for struck.", faults),
     }
     if history.setup.get("sites"):
-        looked_at["sites"] = (
-            "Apps that run one function share its lock.",
-            {**bodies, "apps": len(history.setup["sites"])},
-        )
+        apps = {**bodies, "apps": len(history.setup["sites"])}
+        looked_at["sites"] = ("Apps that run one function share its lock.", apps)
     return tuple(
         CheckResult(name=name, promise=promise, looked_at=numbers, findings=tuple(findings[name]))
         for name, (promise, numbers) in looked_at.items()
