@@ -39,9 +39,8 @@ def judge_asking(history: History) -> Iterator[Finding]:
     asking = _BlobRequests(history)
     yield from _elsewhere(history, asking)
     yield from _periods(history, asking)
-    if not history.rough:
-        yield from _unasked(history, asking)
     if not (history.rough or history.faults):
+        yield from _unasked(history, asking)
         yield from _too_often(history, asking)
 
 
@@ -158,6 +157,9 @@ def _too_often(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         if where is not None:
             kept = min(_kept_until(history, got), history.end) - got.t
             most[where] += kept / function.renewal_in(got.mode) + kept * _TOUCHES / (function.failover or math.inf)
+    for where, requests in asking.requests.items():  # after a request without an answer its caller begins again
+        again = sum(not each.answered for each in requests)
+        most[where], reads[where] = most[where] + again * _ONCE, reads[where] + again * _READS
     sent: dict[Where, Counter[str]] = defaultdict(Counter)
     for (host, worker, _, path), calls in history.blob_calls.items():
         if (blob := asking.place(path)) in asking.periods:

@@ -109,10 +109,9 @@ def strike_of(record: Record) -> Strike:
 def lease_request(record: Record) -> LeaseRequest:
     """Return a request for a lease, as a host saw it."""
     told: dict[str, Any] = {name: record.text(name) for name in ("action", "blob")}
-    worker, granted = int(record.get("worker") or 0), record.get("status") in GRANTED
-    return LeaseRequest(
-        t=record.t, host=record.host, worker=worker, granted=granted, period=record.get("period"), **told
-    )
+    status, worker = record.get("status"), int(record.get("worker") or 0)
+    told |= {"granted": status in GRANTED, "answered": status is not None, "period": record.get("period")}
+    return LeaseRequest(t=record.t, host=record.host, worker=worker, **told)
 
 
 def holds_of(record: Record) -> tuple[Held, ...]:

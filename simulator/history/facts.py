@@ -249,6 +249,7 @@ class LeaseRequest:
     action: str
     blob: str  # the path, with what is above the container
     granted: bool
+    answered: bool
     period: int | None  # the seconds of the lease, if it is asked for
 
 

@@ -173,6 +173,15 @@ def test_twenty_reads_of_a_lock_are_too_many() -> None:
     ]
 
 
+def test_a_request_without_an_answer_is_sent_again() -> None:
+    story = Story()
+    ask(story, 0.7, "host-1", status=None)
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 2)
+    calls(story, 3, "host-1", look_at_a_blob=6, acquire_a_lease=9, write_a_blob=9)
+    assert violations(story) == []
+
+
 @pytest.mark.parametrize(("kind", "found"), [("look_at_a_blob", True), ("read_a_blob", False)])
 def test_reads_of_content_that_the_app_keeps_there_are_its_own(kind: str, *, found: bool) -> None:
     story = Story()
