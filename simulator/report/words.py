@@ -30,6 +30,7 @@ EXCUSED_SHOWN: Final = 5
 NAMED: Final = 2
 LONGEST: Final = 100
 UNTRIED_SHOWN: Final = 5
+UNJUDGED_SHOWN: Final = 5
 SHARED: Final = "one lock id for all hosts (in Azure, set hostId for slots, regions and other apps)"
 
 
@@ -306,11 +307,13 @@ def _exercised(verdict: Verdict) -> Iterator[Line]:
 def _other_reasons(verdict: Verdict) -> Iterator[Line]:
     counted = ("overlaps", "messages", "tokens")
     told = {finding.text for check in verdict.checks if check.name in counted for finding in check.findings}
-    mark: LineMark = "bad" if verdict.verdict == "violated" else "open"
+    slow = [finding.text for check in verdict.checks for finding in check.findings if finding.too_slow]
     for reason in verdict.reasons:
         given_up = "poisoned from" in reason or "dead-lettered from" in reason  # why, no line above says
-        if (reason not in told or given_up) and "it was killed" not in reason:
-            yield Line(mark, reason)
+        if (reason not in told or given_up) and "it was killed" not in reason and reason not in slow[UNJUDGED_SHOWN:]:
+            yield Line("bad" if reason in verdict.violations else "open", reason)
+    if len(slow) > UNJUDGED_SHOWN:
+        yield Line("open", f"and {len(slow) - UNJUDGED_SHOWN:,} more not judged: this machine was too slow")
 
 
 def fine_print(verdict: Verdict) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from simulator.checks.findings import unproven, violation
+from simulator.checks.reports import CheckResult
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.slowness import STORAGE
-from simulator.report.words import headline
+from simulator.report.words import UNJUDGED_SHOWN, headline, summary
 from tests.support.journals import Story, key_lock
 
 A = key_lock("a")
@@ -191,3 +194,15 @@ def test_an_invocation_that_the_machine_let_fail_is_not_judged(
     assert any(text in reason for reason in found.reasons) != judged
     accused = f"1 invocation of 'ship' failed with {error}, which nothing in this run caused"
     assert (accused in found.violations) == judged
+
+
+def test_of_many_that_were_not_judged_the_first_are_told_and_the_rest_is_counted() -> None:
+    unjudged = tuple(unproven(f"late {number}: not judged", (number, number + 1.0)) for number in range(70))
+    checks = (CheckResult(name="bounds", promise="", looked_at={}, findings=(violation("broken"), *unjudged)),)
+    told = tuple(finding.text for finding in checks[0].findings)
+    verdict = replace(judged(story()), verdict="violated", checks=checks, reasons=told, violations=("broken",))
+    lines = [(line.mark, line.text) for line in summary(verdict)]
+    assert ("bad", "broken") in lines
+    assert sum("late" in text for _, text in lines) == UNJUDGED_SHOWN
+    assert all(mark == "open" for mark, text in lines if "not judged" in text)
+    assert ("open", "and 65 more not judged: this machine was too slow") in lines
