@@ -20,6 +20,7 @@ from simulator.checks.excuses import (
     behind_failure,
     ended_at,
     is_long,
+    is_of,
     is_slowed,
     leased_until,
     sections_of,
@@ -83,6 +84,7 @@ def _successes(history: History) -> Iterator[Finding]:
         or refusal.reason == history.function(refusal.function).when_full == "defer"
         or history.function(refusal.function).on_contention not in {"wait", "raise"}
     }
+    lost = [section for section in history.sections if section.ending == "lost"]
     empty, failed, without, hidden = (Counter[str]() for _ in range(4))
     for call, ran in tries(history):
         where, function = (call.host, call.id), history.function(call.function)
@@ -93,8 +95,8 @@ def _successes(history: History) -> Iterator[Finding]:
         if not function.decorated:
             empty[call.function] += not ran and where not in dropped
             failed[call.function] += badly
-        lost = any(each.ending == "lost" and each.owner == call.id for each in sections_of(history, call))
-        without[call.function] += lost and where not in history.struck and call.ending == "ok"
+        mine = any(is_of(call, each) and each.owner == call.id for each in lost)
+        without[call.function] += mine and where not in history.struck and call.ending == "ok"
     yield from _calls(empty, "succeeded without its body, and was neither skipped nor put back")
     yield from _calls(failed, "succeeded although its body had failed")
     for name, number in sorted((+hidden).items()):
@@ -166,18 +168,10 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
     end = min(history.exits.get(call.host, math.inf), history.deaths.get(call.host, math.inf))
     ended = call.blames == "LockClosed" and end - call.end <= _ENDING
     since = troubled_since(history, call) if call.blames == "StorageUnavailable" else call.start
-    struck = _slept(history, call, since) or bool(behind_failure(history, call))
-    return own or operated or ended or struck
-
-
-def _slept(history: History, call: Invocation, since: float) -> bool:
-    """Tell whether the host of the call stood still; to lose a lock, a host must stand still for long enough."""
-    if not history.paused(call.host, since, call.end):
-        return False
-    told = [each for each in sections_of(history, call) if each.told]
-    if history.rough or call.blames != "LockLost" or not told:
-        return True
-    return any(is_long(history, each, each.told or each.end) for each in told)
+    slept = history.rough or call.blames != "LockLost" or not told
+    slept |= any(is_long(history, each, each.told or each.end, slow=False) for each in told)
+    slept &= history.paused(call.host, since, call.end)
+    return own or operated or ended or slept or bool(behind_failure(history, call))
 
 
 def tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
@@ -284,9 +278,11 @@ def _alone(history: History) -> Iterator[Finding]:
     alone, too_few = Counter[str](), Counter[str]()
     for refusal in history.refusals:
         function, spans = history.function(refusal.function), known.get(refusal.lock, ())
-        found = _in_use(spans, refusal.asked - _STALE, refusal.t)
+        since = refusal.asked - _STALE
+        since -= history.slowness.late(refusal.host, start=since - ASKED, end=refusal.t)
+        found = _in_use(spans, since, refusal.t)
         if found < function.at_once and any(_is_beside(wait, refusal) for wait in history.waits):
-            found = _in_use(spans, refusal.asked - _STALE - function.poll, refusal.t)  # they asked at their last poll
+            found = _in_use(spans, since - function.poll, refusal.t)  # they asked at their last poll
         alone[refusal.function] += not found
         too_few[refusal.function] += 0 < found < function.at_once
     yield from _calls(alone, "found the lock taken, and nobody had it")

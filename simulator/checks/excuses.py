@@ -337,6 +337,8 @@ def broken_by(history: History, hold: Section | Acquisition, told: float) -> lis
 
 def behind_failure(history: History, call: Invocation) -> list[Strike]:
     """Return the faults by which an invocation failed with an error of the lock."""
+    if call.blames == "LockNotAcquired":
+        return []
     mine = sections_of(history, call)
     lost = [fault for section in mine for fault in behind_loss(history, section)]
     if call.blames == "LockLost" or lost:

@@ -95,7 +95,7 @@ def judge_kept(history: History) -> Iterator[Finding]:
             if read.writes or not read.sure:
                 continue
             possible = _possible(history, several, read)
-            possible |= {NOTHING} if _may_be_deleted(history, place[1], several, read) else set()
+            possible |= {NOTHING} if _may_be_deleted(history, place, several, read) else set()
             if UNREADABLE in possible | read.values or possible & read.values:
                 continue
             if None in possible:
@@ -147,11 +147,15 @@ def _possible(history: History, several: Iterable[Access], read: Access) -> froz
     return frozenset(values)
 
 
-def _may_be_deleted(history: History, name: str, several: list[Access], read: Access) -> bool:
+def _may_be_deleted(history: History, place: Register, several: list[Access], read: Access) -> bool:
     """Tell whether somebody may have deleted the blob, and nothing was written since when something was read."""
     since = max((each.start for each in several if each.writes and each.sure and each.end <= read.start), default=0.0)
     deleted = [*history.deleted, *((each.start, each.lock) for each in history.outside)]
-    return any(lock == name and since <= t <= read.end for t, lock in deleted)
+    names = {lock for t, lock in deleted if since <= t <= read.end}
+    if place[0] != "@once":
+        return place[1] in names
+    theirs = {(each.host, each.whose) for each in several}
+    return any(wait.lock in names and (wait.host, outside(wait.owner)) in theirs for wait in history.waits)
 
 
 def _wrong(

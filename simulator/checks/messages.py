@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.excuses import behind_failure, behind_return, hindering
+from simulator.checks.excuses import behind_failure, behind_return, hindering, is_slowed
 from simulator.checks.findings import Finding, count, note, unproven, violation
 from singleton.defer.trigger_queue import poison_queue
 
@@ -246,7 +246,9 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
     """The function itself is the cause of a poison message if its errors, or its policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
     caused = {
-        call.id for call in failed if history.paused(call.host, call.start, call.end) or behind_failure(history, call)
+        call.id
+        for call in failed
+        if history.paused(call.host, call.start, call.end) or behind_failure(history, call) or is_slowed(history, call)
     }
     too_long = {(body.host, body.owner) for body in history.sections if body.why == "too long"}
     outlived = {call.id for call in failed if call.blames == "LockLost" and (call.host, call.id) in too_long}

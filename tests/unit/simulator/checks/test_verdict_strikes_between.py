@@ -171,3 +171,22 @@ def test_a_break_of_another_lock_or_at_another_time_explains_no_such_error(
 ) -> None:
     said = violations(broken_once(blames=blames, told=told, **wrong))
     assert f"1 invocation of 'ship' failed with {blames}, {UNCAUSED}" in said
+
+
+def test_a_failure_that_only_the_machines_slowness_explains_is_not_judged() -> None:
+    def failed(late: float) -> tuple[str, ...]:
+        story = Story(policy="skip")
+        story.body("host-2", 0.5, 0.9, A)
+        story.add(10, "host-1", "invocation_started", function="ship", invocation="call-1")
+        story.lock(10, "host-1", "waiting", A, "call-1")
+        story.add(19, "host-1", "machine_slow", measures=[[6.0, late]])
+        error = {"outcome": "error", "error": "StorageUnavailable: 503", "blames": "StorageUnavailable"}
+        story.add(20, "host-1", "invocation_ended", function="ship", invocation="call-1", **error)
+        verdict = judge(story.end(40))
+        assert any("failed with StorageUnavailable on host-1: not judged" in text for text in verdict.reasons) == (
+            late > 2
+        )
+        return tuple(text for text in verdict.violations if UNCAUSED in text)
+
+    assert failed(5.0) == ()
+    assert failed(1.0) == (f"1 invocation of 'ship' failed with StorageUnavailable, {UNCAUSED}",)
