@@ -214,10 +214,12 @@ def judge_guards(history: History) -> Iterator[Finding]:
     numbers = Counter(call.function for call in past) - unnamed
     yield from by_function(numbers, "invocation", "invocations", "succeeded without passing through its guard")
     unclear = Counter(call.function for call in _without_guard(history) if _is_unclear(history, call))
+    old = history.setup.get("fresh") is False
+    why = "the result may be from before this run" if old else "the key of @once is not read here"
     for name, number in sorted(unclear.items()):
         yield unproven(
             f"{count(number, 'invocation')} of {name!r} ran no body, and this run can't tell whether @once answered in "
-            "its place: the key of @once is not read here"
+            f"its place: {why}"
         )
 
 
@@ -227,34 +229,38 @@ def past_their_guard(history: History) -> tuple[list[Invocation], Counter[str]]:
     If a binding is called `context`, an async function has no invocation id. The second part counts, by function, the
     deeds without an id: as many invocations of the first part may have met the guard, and nobody can tell which.
 
+    """
+    ids = {(call.host, call.id) for call in history.invocations}
+    past = [call for call in _without_guard(history) if not _is_unclear(history, call)]
+    deeds = (*history.sections, *history.refusals)
+    return past, Counter(deed.function for deed in deeds if (deed.host, outside(deed.owner)) not in ids)
+
+
+def _without_guard(history: History) -> list[Invocation]:
+    """Return the successes that met no guard, and that `@once` has not answered.
+
     An invocation that `@once` answers meets no guard: a body of the same operation must have ended well before.
     """
+    met = {(deed.host, deed.owner) for deed in (*history.sections, *history.refusals)}
     ids = {(call.host, call.id): call for call in history.invocations}
     done: dict[str, float] = {}
     for section in history.sections:
         call = ids.get((section.host, section.owner))
         if call is not None and call.operation and section.ending == "ok":
             done[call.operation] = min(section.end, done.get(call.operation, section.end))
-    past = [
-        call
-        for call in _without_guard(history)
-        if not (_is_unclear(history, call) or done.get(call.operation, math.inf) <= call.end)
-    ]
-    deeds = (*history.sections, *history.refusals)
-    return past, Counter(deed.function for deed in deeds if (deed.host, outside(deed.owner)) not in ids)
-
-
-def _without_guard(history: History) -> list[Invocation]:
-    met = {(deed.host, deed.owner) for deed in (*history.sections, *history.refusals)}
     return [
         call
         for call in history.invocations
-        if call.ending == "ok" and history.function(call.function).guarded and (call.host, call.id) not in met
+        if call.ending == "ok"
+        and history.function(call.function).guarded
+        and (call.host, call.id) not in met
+        and done.get(call.operation, math.inf) > call.end
     ]
 
 
 def _is_unclear(history: History, call: Invocation) -> bool:
-    return history.function(call.function).once and not call.operation
+    """Tell whether `@once` may have answered: by a key that is not read, or by a result of an earlier run."""
+    return history.function(call.function).once and (not call.operation or history.setup.get("fresh") is False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

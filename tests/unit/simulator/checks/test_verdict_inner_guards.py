@@ -178,6 +178,14 @@ def test_a_call_of_an_operation_that_never_ended_well_must_pass_the_inner_guard(
     assert violations == ("1 invocation of 'ship' succeeded without passing through its guard",)
 
 
+def test_a_result_that_was_kept_before_the_run_may_answer_where_the_storage_was_used_before() -> None:
+    story = charging(operations=("7", "8"))
+    story.records[0].fields["fresh"] = False  # type: ignore[index]
+    verdict = verdict_of(story)
+    assert verdict.violations == ()
+    assert any("the result may be from before this run" in text for text in verdict.reasons)
+
+
 def test_a_repeat_whose_key_is_not_read_is_judged_by_nobody_and_that_is_said() -> None:
     verdict = verdict_of(charging(operations=(None, None)))
     assert verdict.violations == ()
