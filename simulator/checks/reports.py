@@ -119,14 +119,8 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
             "Each later holder of a lock has a greater token.",
             {"fencing tokens": len(issued), "locks": len({got.lock for got in issued})},
         ),
-        "kept": (
-            "What a holder keeps is what the next one reads: hold.state, results of once.",
-            {"uses of hold.state and once": sum(each.of in {"hold.state", "once"} for each in history.uses)},
-        ),
-        "ordered": (
-            "The messages of a key of an inbox or an outbox go in the order sent, and none is lost or repeated.",
-            {"messages sent by the app": sum(use.what == "send" for use in history.uses)},
-        ),
+        "kept": ("What a holder keeps is what the next one reads: hold.state, results of once.", _uses(history)),
+        "ordered": ("The messages of a key of an inbox or an outbox go in the order sent.", _sends(history)),
         "failovers": ("The locks of a killed host are taken over in time.", kills),
         "messages": ("No message is lost, and none is stuck.", messages),
         "copies": ("A message that is put back goes on as one copy with the same text.", messages),
@@ -149,6 +143,14 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
         CheckResult(name=name, promise=promise, looked_at=numbers, findings=tuple(findings[name]))
         for name, (promise, numbers) in looked_at.items()
     )
+
+
+def _uses(history: History) -> dict[str, int]:
+    return {"uses of hold.state and once": sum(use.of in {"hold.state", "once"} for use in history.uses)}
+
+
+def _sends(history: History) -> dict[str, int]:
+    return {"messages sent by the app": sum(use.what == "send" for use in history.uses)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
