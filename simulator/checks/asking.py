@@ -114,7 +114,10 @@ def _periods(history: History, asking: _BlobRequests) -> Iterator[Finding]:
 
 
 def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
-    """Who is refused was refused by the storage, or by a holder in the same process, a poll ago at most."""
+    """Who is refused was refused by the storage, or by a holder in the same process, a poll ago at most.
+
+    With ``failover`` who asks again reads the blob first, and a reading is no request for a lease.
+    """
     held: dict[Where, list[Acquisition]] = defaultdict(list)
     for got in history.acquisitions:
         if (where := asking.where(got)) is not None:
@@ -123,7 +126,7 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     for refusal in history.refusals:
         where, function = asking.where(refusal), history.function(refusal.function)
         full = function.max_waiting is not None and refusal.reason == function.when_full
-        if where is None or full:
+        if where is None or full or function.failover:
             continue
         since = refusal.asked - function.poll_in(refusal.mode) - SLACK
         asked = (each for each in asking.requests[where] if since <= each.t <= refusal.t + SLACK)

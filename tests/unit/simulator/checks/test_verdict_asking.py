@@ -124,6 +124,11 @@ def refused(story: Story, at: float) -> list[str]:
 UNASKED = "1 invocation of 'ship' met a refusal, though nobody had asked the storage for the lock"
 
 
+def test_with_failover_a_caller_that_has_read_the_blob_is_refused_without_a_request_for_the_lease() -> None:
+    assert UNASKED in refused(Story(policy="skip"), 5)
+    assert refused(Story(policy="skip").know(failover=2), 5) == []
+
+
 def test_a_refusal_that_no_request_met_is_found_though_somebody_has_the_lock() -> None:
     assert refused(Story(policy="skip"), 9) == [UNASKED]
 
