@@ -14,6 +14,7 @@ from simulator.checks.deadlines import SLACK
 from simulator.checks.excuses import hindered
 from simulator.checks.findings import Finding, by_function, count, label, violation
 from simulator.history.deeds import semaphore_of
+from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +130,7 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         if where is None or full or function.failover:
             continue
         since = refusal.asked - function.poll_in(refusal.mode) - SLACK
+        since -= history.slowness.late(refusal.host, STORAGE, start=since, end=refusal.t)
         asked = (each for each in asking.requests[where] if since <= each.t <= refusal.t + SLACK)
         refused = any(each.action == "acquire" and not each.granted for each in asked)
         kept = any(got.t <= refusal.t and _kept_until(history, got) >= since for got in held[where])

@@ -140,6 +140,13 @@ def test_a_request_that_was_refused_a_poll_ago_accounts_for_a_refusal(asked: flo
     assert refused(story, 9) == found
 
 
+def test_a_slow_machine_polls_later() -> None:
+    story = Story(policy="skip")
+    ask(story, 0.5, "host-2", status=409)
+    story.add(8, "host-2", "machine_slow", measures=[(1, 0.9), (1, 0.9), (1, 0.9), (1, 0.9)])
+    assert refused(story, 9) == []
+
+
 def test_a_holder_in_the_same_process_accounts_for_a_refusal() -> None:
     story = Story(policy="skip")
     ask(story, 0.9, "host-1")
