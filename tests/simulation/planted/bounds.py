@@ -20,6 +20,7 @@ BOUNDS: tuple[Mutant, ...] = (
         old="        super().__init__(sent + self._interval, contextvars.copy_context())\n",
         new="        super().__init__(sent + 1.2 * self._interval, contextvars.copy_context())\n",
         breaks="fewer tries are left when a renewal goes wrong, and the holder hears later of an operator's break",
+        among="mutex",
     ),
     Mutant(
         name="a margin of a fifth",
@@ -27,6 +28,7 @@ BOUNDS: tuple[Mutant, ...] = (
         old="MARGIN = 1 / 15\n",
         new="MARGIN = 1 / 5\n",
         breaks="a hold is lost as expired while its lease is good for two seconds more than the margin",
+        among="mutex",
     ),
     Mutant(
         name="a release is tried for twelve seconds",
@@ -34,6 +36,7 @@ BOUNDS: tuple[Mutant, ...] = (
         old="        ends = loop.time() + _RELEASE\n",
         new="        ends = loop.time() + 12.0\n",
         breaks="a caller waits for its release longer than the bound says",
+        among="mutex",
     ),
     *(
         Mutant(
