@@ -54,6 +54,21 @@ def test_where_the_queue_refuses_a_copy_at_the_last_try_the_host_can_not_delete_
     assert blamed(cancelled=False, refused=True) == set()
 
 
+@pytest.mark.parametrize(("seconds", "blamed"), [(29.0, {"tried too often"}), (31.0, set())])
+def test_a_body_that_outlasts_its_receipt_may_fail_once_more(seconds: float, blamed: set[str]) -> None:
+    scene = Scene()
+
+    async def play() -> None:
+        desk = Desk(scene)
+        desk.ledger.entries["text"].own = 5
+        desk.receives()
+        await asyncio.sleep(seconds)
+        desk.ledger.failed(desk.stored.id, own=True, last=False)
+
+    scene.world.start(scene.a.machine, play(), seconds=60.0)
+    assert {violation.check for violation in scene.world.run().violations} == blamed
+
+
 @pytest.mark.parametrize("seed", [770_000_303, 771_001_056])
 def test_worlds_that_showed_both_are_not_blamed(seed: int) -> None:
     scenario = WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS), workloads=("defer",))

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from simulator.virtual.hosts.queue_host import VISIBILITY
 from simulator.virtual.hosts.queue_service import QueueRequest
 from simulator.virtual.storage.network import both
 from singleton.defer.trigger_queue import poison_queue
@@ -65,6 +66,7 @@ class MessageEntry:
     machines: dict[Machine, float] = field(default_factory=dict)
     """The machines that have received the message, each with the time of the receipt."""
     receives: int = 0  # how often it was received
+    since: float = 0.0  # when it was received last
     answered: int = 0  # how many of its invocations ended as a success
     failures: Counter[str] = field(default_factory=Counter)  # how many failed, by the id that it had
     own: int = 0  # how often its body failed
@@ -108,9 +110,11 @@ class Ledger:
         """Receive the failure of an invocation for the message of an id: by its body, or not.
 
         ``last``: its host tries no more. A guard that hid the message, and whose copy was refused, has made the host's
-        receipt void: the host copies the message to the poison queue, and can't delete it.
+        receipt void: the host copies the message to the poison queue, and can't delete it. A body that took longer than
+        its message was hidden for at the receipt may fail once more: its guard can't tell whose the message is now.
         """
         entry = self._names[name]
+        entry.forgotten |= self.world.loop.now - entry.since >= VISIBILITY
         entry.unanswered |= last and entry.refused
         entry.failures[name] += 1
         entry.own += own
@@ -170,6 +174,7 @@ class Ledger:
             again = f"is received after {stored.dequeued} times as {stored.id} in {queue}, and failed {failed} times"
             self._blame("burnt", entry, again)
         entry.receives += 1
+        entry.since = now
         entry.machines.setdefault(machine, now)
         if now <= self._bad_until.get(machine, -1.0):
             entry.troubled = entry.slow = True
