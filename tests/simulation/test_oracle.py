@@ -317,6 +317,31 @@ async def _(host: Host) -> None:
     host.says("contended", reason="skip")
 
 
+@situation("read too often")
+def _(scene: Scene) -> None:
+    async def part(host: Host) -> None:
+        scene.world.oracle.bounds.forgets = False
+        for name in "ab":
+            await host.until(10.0 if name == "a" else 30.0)
+            host.says("waiting", name, function="insist")
+            with pytest.raises(StoreFailure):
+                await host.store.acquire(LOCK, IDS[1], PERIOD)
+            host.says("contended", name, function="insist", reason="raise")
+            await host.store.read(LOCK)
+            host.ends("LockNotAcquired", name)
+
+    async def holds(host: Host) -> None:
+        belief = await host.take()
+        for when in (7.0, 14.0, 21.0, 28.0):
+            await host.until(when)
+            await host.store.renew(LOCK, belief.id)
+        await host.until(35.0)
+        await host.store.release(LOCK, belief.id)
+
+    scene.b.plays(holds)
+    scene.a.plays(part)
+
+
 @of("false alarm")
 async def _(host: Host) -> None:
     host.ends("StorageUnavailable")

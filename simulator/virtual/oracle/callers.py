@@ -2,6 +2,7 @@
 
 late answer             a time-out is over, or a single attempt answered, and its caller still waits
 false contention        a caller was told that somebody else has the lock, and nobody had
+read too often          refused single attempts of a process read who has the lock more often than once a minute
 false alarm             a caller was told of trouble with the storage, and there was none
 not told of a refusal   the service refused access, and callers go on waiting
 out of turn             of two callers in one process, the later got the lock first
@@ -50,6 +51,8 @@ _PATIENCE: Final = 75.0
 """Seconds after which a waiter is told that the storage does not answer."""
 _MOSTLY: Final = 0.7
 """The part of a turn in which the lock was free: then others had their chance, and the turn goes on."""
+_AGAIN: Final = 60.0
+"""Seconds for which a process knows who has a lock."""
 _LAST_LOOK: Final = 3.0
 """Seconds before the end of a wait in which a caller may ask once more, although its process has had its turn."""
 _REFUSAL: Final = 8.0
@@ -75,6 +78,7 @@ class _LockInvocation:
     """Whether others of the same process were there before, or had just left."""
     waits: bool = True
     entered: bool = False
+    refused: bool = False
 
     @property
     def asks_anew(self) -> bool:
@@ -131,6 +135,7 @@ class CallerChecks(Checks):
     _turns: dict[str, _Turn] = field(default_factory=dict)
     _declared: dict[tuple[str, str], set[float | None]] = field(default_factory=lambda: defaultdict(set))
     _last_end: dict[str, Tenure] = field(default_factory=dict)
+    _read: dict[tuple[Machine, str], float] = field(default_factory=dict)
 
     def know(self, guards: Mapping[str, Guarded]) -> None:
         """Receive the guards of the functions that will be called, by name."""
@@ -186,6 +191,8 @@ class CallerChecks(Checks):
         asked = [*self._invocations.pop((machine.name, owner), {}).values()]
         for each in asked:
             self._stop_waiting(each)
+            if each.refused:
+                self._must_read_seldom(each)
         if not asked:
             return
         invocation = asked[0]
@@ -250,12 +257,27 @@ class CallerChecks(Checks):
 
     def _contended(self, invocation: _LockInvocation) -> None:
         self._stop_waiting(invocation)
+        invocation.refused = True
         held_until = min(map(self.evidence.service.held_until, invocation.blobs))
         old_news = invocation.machine.stopped_since(STALE)
         if not invocation.company and not old_news and held_until < invocation.since - STALE:
             self._blame(
                 "false contention", f"{invocation.owner} was told that {invocation.lock} is taken, and it is free"
             )
+
+    def _must_read_seldom(self, invocation: _LockInvocation) -> None:
+        machine, lock = where = invocation.machine, invocation.lock
+        has = self.evidence.service.tenure(lock)
+        if has is None or has.machine is machine or not self.conduct.refused_since(machine, lock, invocation.since):
+            return  # a read may be the stamp's
+        read, before = self.conduct.reads.get(where, -math.inf), self._read.get(where, -math.inf)
+        once = invocation.guard is not None and invocation.guard.wait == 0 and invocation.failover is None
+        if not once or read < invocation.since or self.evidence.bounds.forgets:
+            return
+        self._read[where] = read
+        if 0.0 < read - before < _AGAIN / self.evidence.bounds.drift - AT_ONCE:  # several may share a read
+            again = f"{read - before:.1f} s after the last time, and knows that for {_AGAIN:g} s"
+            self._blame("read too often", f"{invocation.owner} reads who has {invocation.lock} {again}")
 
     def _stop_waiting(self, invocation: _LockInvocation) -> None:
         invocation.waits = False

@@ -97,6 +97,8 @@ class Conduct:
     _strange: dict[str, float] = field(default_factory=dict)
     attempts: dict[tuple[Machine, str], float] = field(default_factory=dict)
     """When each machine last asked for a lock."""
+    reads: dict[tuple[Machine, str], float] = field(default_factory=dict)
+    """When each machine last read a lock's blob."""
     keeps: Callable[[Tenure], bool] = lambda _: False
     """Tells whether a host has a reason to keep a lease without a body inside: a set of locks, or ``at_least``."""
 
@@ -204,6 +206,8 @@ class Conduct:
             self.evidence.blame(
                 "used after its store", f"{machine.name} sends {act} by a connection that it has closed"
             )
+        if request.call == "read":
+            self.reads[machine, request.name] = now
         if passage.strange:
             self._strange[machine.name] = now
         if (lease_id := request.lease_id) is None:

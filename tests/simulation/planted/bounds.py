@@ -8,6 +8,7 @@ from tests.simulation.planted.mutant import Mutant
 
 LEASE: Final = "singleton/locking/lease.py"
 ACQUISITION: Final = "singleton/locking/acquisition.py"
+HOLDERS: Final = "singleton/runtime/holders.py"
 SEMAPHORE: Final = "singleton/locking/semaphore.py"
 _ASKED_FOR: Final = (
     "        if self._is_ours(number):\n            self._phases.see_taken()\n            self._stand_by(number)\n"
@@ -37,6 +38,14 @@ BOUNDS: tuple[Mutant, ...] = (
         new="        ends = loop.time() + 12.0\n",
         breaks="a caller waits for its release longer than the bound says",
         among="mutex",
+    ),
+    Mutant(
+        name="who has the lock is read at each refusal",
+        file=HOLDERS,
+        old="guard.reading is None or loop.time() - guard.reading.at >= _AGAIN",
+        new="guard.reading is None or loop.time() >= guard.reading.at",
+        breaks="a lock that is often taken costs two requests for each refusal",
+        among="mixed",
     ),
     *(
         Mutant(
