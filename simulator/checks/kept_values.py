@@ -189,7 +189,7 @@ def _named(place: Register, several: Iterable[Access]) -> str:
 
 def _key(place: Register) -> str:
     of, name, key = place
-    return repr(json.loads(key)[-1] if of == "@once" else key or label(name))
+    return repr(json.loads(key)[-1] if of == "@once" else key if of == "once" else label(name))
 
 
 def _looked(history: History, host: str, start: float, end: float) -> float:

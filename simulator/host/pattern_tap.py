@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
-from simulator.witness.witness import invoked
+from simulator.witness.witness import inbox_name, invoked
 from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
@@ -64,7 +64,10 @@ class _StateUse:
 
 
 def _of_state(state: State, what: str) -> dict[str, Any]:
-    return {"of": "hold.state", "what": what, "name": getattr(state, "_lock", "")}
+    where: Any = state  # a lock client may have the same name in another container
+    for name in ("_keeper", "_fencing", "_store", "_container"):
+        where = getattr(where, name, "")
+    return {"of": "hold.state", "what": what, "name": getattr(state, "_lock", ""), "key": str(where)}
 
 
 def _once_begun(block: OnceBlock | AsyncOnceBlock) -> tuple[dict[str, Any], Callable[[Any], dict[str, Any]]]:
@@ -86,7 +89,8 @@ def _once_finished(operation: Operation | AsyncOperation, result: Any = None) ->
 
 def _inbox_send(inbox: Inbox, key: str, body: Any) -> tuple[dict[str, Any], None]:
     queue = getattr(inbox.service, "_queue", "")
-    return {"of": "inbox", "what": "send", "name": inbox.name, "key": key, "digest": digest(body), "queue": queue}, None
+    about = {"of": "inbox", "what": "send", "name": inbox_name(inbox), "key": key, "queue": queue}
+    return {**about, "digest": digest(body)}, None
 
 
 def _inbox_resend(inbox: Inbox, message: Any) -> tuple[dict[str, Any], None]:
@@ -101,7 +105,7 @@ def _watch_handlers(method: str, witness: Witness) -> None:
     @functools.wraps(real)
     def tapped(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
-        witness.watch_handler(given["handler"], given["self"].name)
+        witness.watch_handler(given["handler"], inbox_name(given["self"]))
         return real(*args, **kwargs)
 
     setattr(Inbox, method, tapped)

@@ -204,6 +204,13 @@ class _Called:
 _ONCE: Final = "__once__"
 _ORDERED: Final = "__ordered__"
 """The marks of a function with `@once` or `@ordered`."""
+_DEFAULT: Final = "AzureWebJobsStorage"
+
+
+def inbox_name(inbox: Any) -> str:
+    """Return the name of an inbox, with its connection if that is not the default: it may be in another account."""
+    connection = getattr(getattr(inbox, "service", None), "_connection", _DEFAULT)
+    return inbox.name if connection == _DEFAULT else f"{inbox.name} {digest(connection)[:6]}"
 
 
 class Witness:
@@ -240,7 +247,7 @@ class Witness:
                 code = self._watched[innermost]
                 self._names.setdefault(code, []).append(name)
                 if (inbox := getattr(function, _ORDERED, None)) is not None:
-                    self._inboxes[code] = inbox.name
+                    self._inboxes[code] = inbox_name(inbox)
             if hasattr(function, _ONCE):
                 self._once.add(name)
 

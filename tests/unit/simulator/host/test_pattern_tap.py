@@ -11,7 +11,7 @@ from simulator.history.journal import Record
 from simulator.history.pattern_uses import PatternUses
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.host.pattern_tap import tap_patterns
-from simulator.witness.witness import Witness
+from simulator.witness.witness import Witness, inbox_name
 from singleton import AsyncLockClient, InboxMessage, LockClient, once
 from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
@@ -81,6 +81,7 @@ def test_a_read_and_a_write_of_state_are_told_with_digests(told: Told) -> None:
     ]
     assert {use.name for use in told.uses} == {"numbers"}
     assert told.uses[0].default == digest(0)
+    assert len({use.register for use in told.uses}) == 1
     assert all(use.ok for use in told.uses)
 
 
@@ -206,3 +207,9 @@ async def test_an_inbox_tells_of_its_sends_and_its_worker_of_what_it_handles(tol
         ("orders", "c1", each) for each in bodies
     ]
     assert len({each["id"] for each in items}) == 2
+
+
+def test_inboxes_of_one_name_in_two_accounts_are_two() -> None:
+    assert inbox_name(Inbox("orders")) == "orders"
+    names = {inbox_name(Inbox("orders", setting)) for setting in ("TenantA", "TenantB", "AzureWebJobsStorage")}
+    assert len(names) == 3
