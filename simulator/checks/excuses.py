@@ -156,7 +156,8 @@ def is_slowed(history: History, call: Invocation) -> bool:
     """Tell whether the machine kept the host of an invocation waiting for as long as fails an invocation so."""
     function = history.function(call.function)
     if call.blames == "StorageUnavailable":
-        since, costs = troubled_since(history, call), CALL
+        timeout = function.timeout or math.inf  # a shorter one leaves less time for an answer
+        since, costs = troubled_since(history, call), min(CALL, max(timeout - SPARE, timeout / 2))
     elif call.blames == "LockLost":
         lease = function.silence_in(function.mode)
         since, costs = call.end - lease, _costs(lease)

@@ -62,8 +62,8 @@ class Leases:
     def __init__(self) -> None:
         self._blobs: dict[tuple[str, int], dict[str, Record]] = defaultdict(dict)
         """The request by which a worker was last granted the lease of a blob."""
-        self._ended: list[tuple[float, str]] = []
-        """When a request of this run ended a lease, and of which blob."""
+        self._ended: list[tuple[float, str, str]] = []
+        """When a request of this run ended a lease, of which blob, and of which id, if it ends no other."""
 
     def take(self, record: Record, held: Iterable[Acquisition]) -> None:
         """Take a request for a lease and its answer, while locks are ``held``."""
@@ -73,7 +73,8 @@ class Leases:
         if granted and (record.get("action") == "acquire" or blob in theirs):
             theirs[blob] = record
         if record.get("action") in _ENDING and record.get("status") in _DONE:
-            self._ended.append((record.t, blob))
+            named = record.text("lease") if record.get("action") == "release" else ""
+            self._ended.append((record.t, blob, named))
         for got in held:
             if (got.host, got.worker) != (record.host, worker) or not _is_of(blob, got.blob or got.lock):
                 continue
@@ -102,8 +103,15 @@ class Leases:
             lasts = history.function(got.function).lease_in(got.mode)
             if got.refused is None or got.refused > got.granted[-1] + lasts:
                 continue
-            blob, start = got.blob or got.lock, max(got.t, got.granted[-1])
-            ours = any(_is_of(path, blob) and got.granted[-1] <= t <= got.refused + 1 for t, path in self._ended)
+            one = (
+                each for each in history.acquisitions if (each.host, each.lease) == (got.host, got.lease)
+            )  # handed on
+            first = min(each.t for each in one if each.until >= got.granted[-1])
+            blob, start = got.blob or got.lock, max(first, got.granted[-1])
+            ours = any(
+                _is_of(path, blob) and named in {"", got.lease} and got.granted[-1] <= t <= got.refused + 1
+                for t, path, named in self._ended
+            )
             if not ours and not any(lock == got.lock for _, lock in history.operated):
                 what = f"somebody outside this run ended the lease of {short(blob)}, which {got.host} had"
                 yield Strike(id=0, kind="break", hosts=(got.host,), lock=blob, what=what, start=start, end=start)

@@ -161,6 +161,21 @@ def test_a_lease_that_somebody_outside_the_run_ended_is_not_the_runs_and_is_told
     assert said in verdict.notes
 
 
+def test_a_lease_that_was_handed_on_after_its_end_exposes_the_holds_before() -> None:
+    story = Story()
+    story.lease(1, "host-1", "acquire", A, status=201, took=0.0, lease="id")
+    story.body("host-1", 1, 4, A, token=1, owner="one")
+    story.body("host-2", 3, 5, A, token=2)
+    story.lease(5, "host-2", "release", A, took=0.0, lease="its own")
+    story.body("host-1", 4, 6, A, token=1, owner="two")
+    story.lock(6, "host-1", "waiting", A, "three")
+    story.lock(6, "host-1", "acquired", A, "three", token=1)
+    story.lease(7, "host-1", "release", A, status=409, took=0.0, lease="id")
+    story.lock(7, "host-1", "released", A, "three", token=1)
+    verdict = judge(story.end(40))
+    assert (verdict.violations, len(verdict.caught)) == ((), 2)
+
+
 @pytest.mark.parametrize(
     "how",
     [
