@@ -20,8 +20,7 @@ from simulator.checks.findings import Finding, count, unproven, violation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from simulator.history.facts import History, Sight
-    from simulator.history.pattern_uses import PatternUse
+    from simulator.history.facts import History, PatternUse, Sight
 
 _IN_VAIN: Final = 2
 """Attempts without an end after which a message may be put aside."""

@@ -19,7 +19,6 @@ from simulator.history.slowness import Slowness
 if TYPE_CHECKING:
     from simulator.history.journal import Record
     from simulator.history.outages import PauseSpan, Standstill, Strike
-    from simulator.history.pattern_uses import PatternUse
 
 
 Mode = Literal["function", "listener"]
@@ -237,6 +236,55 @@ class Sight:
     """Whether the body could see at its end that the hold was lost; None if it could see no hold."""
     digest: str | None = None  # of its result, if `@once` keeps the result
     item: InboxItem | None = None  # the message of an inbox that it handles
+
+
+@dataclass(slots=True, kw_only=True)
+class PatternUse:
+    """What user code asked of a pattern: a read or a write of ``hold.state``, a block of ``once``, a send.
+
+    Attributes:
+        what: ``read`` or ``write`` of what is kept; ``send``; ``sent``, ``failed`` (given up) or ``again``, as a relay
+            notes.
+        name: of the lock, the inbox or the outbox. key: of the operation or the message. place: in an outbox.
+        queue: for the bells of an inbox.
+        digest: of the value that was written, read or sent; empty: no value. default: of a read's default.
+        caller: the function for whose invocation it was asked; empty: not known.
+        hold: the hold of the guard under which it was asked; None: of a lock client, or of nobody.
+        ok: whether the call returned; an open use, and one that raised, may have had its effect or not.
+    """
+
+    host: str
+    invocation: str
+    caller: str
+    of: Literal["hold.state", "once", "inbox", "outbox"]
+    what: str
+    name: str
+    start: float
+    end: float = math.inf
+    key: str = ""
+    id: str = ""
+    place: int = 0
+    queue: str = ""
+    digest: str = ""
+    default: str | None = None
+    keep: float = math.inf  # seconds after which what was written may be forgotten
+    hold: Acquisition | None = None
+    ok: bool = False
+
+    @property
+    def register(self) -> tuple[str, str, str]:
+        """The place of what is kept: equal for all who must read what the last of them wrote."""
+        return self.of, self.lock, self.key
+
+    @property
+    def lock(self) -> str:
+        """The lock under which it was asked."""
+        return self.hold.lock if self.hold else self.name
+
+    @property
+    def function(self) -> str:
+        """The function whose guard has the lock, or else the one that asked; empty: not known."""
+        return self.hold.function if self.hold else self.caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

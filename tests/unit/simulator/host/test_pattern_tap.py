@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from simulator.history.pattern_uses import PatternUse
+    from simulator.history.facts import PatternUse
 
 _TAPPED: dict[type, tuple[str, ...]] = {
     State: ("read", "write", "remove", "aread", "awrite", "aremove"),
