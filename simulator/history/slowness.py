@@ -1,7 +1,7 @@
 """How slow the machine was: for how long it kept the hosts waiting, measured where no lock can take part.
 
 Each host measures its own machine, and one process of the run measures the storage (`simulator.host.machine_measure`,
-`simulator.real.storage_measure`). Both write a record only for a second with delays, and a sum at the end.
+`simulator.host.storage_measure`). Both write a record only for a second with delays.
 """
 
 from __future__ import annotations
@@ -31,25 +31,16 @@ class SlownessLog:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._measures: list[tuple[float, float]] = []
-        self._measured = self._late = self._worst = 0.0
 
     def add(self, seconds: float, late: float) -> None:
         """Take the next measure, over the last so many seconds, and the seconds of delay in it."""
         late = min(max(late, 0.0), seconds)
         self._measures.append((round(seconds, 3), round(late, 3)))
-        self._measured += seconds
-        self._late += late
-        self._worst = max(self._worst, late)
         if sum(each for each, _ in self._measures) >= _TOGETHER:
-            self._tell()
+            self.close()
 
     def close(self) -> None:
-        """Write what is left, and the sum of all measures."""
-        self._tell()
-        sums = {"seconds": self._measured, "late": self._late, "worst": self._worst}
-        self._write("machine_measured", **{name: round(value, 3) for name, value in sums.items()})
-
-    def _tell(self) -> None:
+        """Write what is left."""
         measures, self._measures = self._measures, []
         if sum(late for _, late in measures) >= _TOLD:
             self._write("machine_slow", measures=measures)

@@ -25,7 +25,7 @@ _NANOSECONDS: Final = 1e9
 
 
 class MachineMeasure:
-    """Measures until the process ends; `close` writes the sum."""
+    """Measures until the process ends; `close` writes what is left."""
 
     def __init__(self, write: Write, workers: Callable[[], Iterable[int]]) -> None:
         """Prepare; ``workers`` returns the ids of the processes that run the app."""

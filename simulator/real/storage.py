@@ -209,7 +209,7 @@ class StorageMeasure:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it. It ends with this process."""
+        """Start the process. It ends with this one."""
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.DEVNULL,
@@ -219,7 +219,7 @@ class StorageMeasure:
         )
 
     def stop(self) -> None:
-        """End it, with the sum in its journal; perhaps for the second time."""
+        """End the process; perhaps for the second time."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,9 +68,18 @@ def test_a_system_that_tells_nothing_and_a_process_that_has_ended_are_not_slow(k
     assert waits.since(PID) == 0
 
 
-def test_what_was_measured_is_in_the_journal_at_the_end() -> None:
+def test_what_was_measured_is_in_the_journal_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_measure, "clock", count(100.0, 0.5).__next__)
+    monkeypatch.setattr(machine_measure, "_PERIOD", 0.0)
     written: list[str] = []
-    measure = MachineMeasure(lambda event, /, **_: written.append(event), lambda: [os.getpid()])
+    asked = threading.Event()
+
+    def workers() -> list[int]:
+        asked.set()
+        return [os.getpid()]
+
+    measure = MachineMeasure(lambda event, /, **_: written.append(event), workers)
     measure.start()
+    asked.wait(10)
     measure.close()
-    assert written[-1] == "machine_measured"
+    assert set(written) == {"machine_slow"}

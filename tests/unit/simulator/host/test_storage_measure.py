@@ -60,18 +60,16 @@ def measured(storage: Storage, path: Path, monkeypatch: pytest.MonkeyPatch) -> l
     finally:
         signal.signal(signal.SIGTERM, before)
     records = read_journal(path / "storage.jsonl")
-    assert {record.host for record in records} == {"storage"}
+    assert {record.host for record in records} <= {"storage"}
     return [{"event": record.event, **record.fields} for record in records]
 
 
 def test_a_slow_answer_is_a_delay_and_a_quick_one_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(0.01, 0.5, 0.3, 0.02)
-    slow, sums = measured(storage, tmp_path, monkeypatch)
+    (slow,) = measured(storage, tmp_path, monkeypatch)
     assert slow["measures"] == [[0.11, 0.0], [0.6, 0.5], [0.4, 0.3]]
-    assert sums == {"event": "machine_measured", "seconds": 1.23, "late": 0.8, "worst": 0.5}
     assert set(storage.asked) == {("HEAD", "/devstoreaccount1/locks?restype=container")}
 
 
 def test_a_storage_that_does_not_answer_is_not_called_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (sums,) = measured(Storage(None, 0.01), tmp_path, monkeypatch)
-    assert (sums["event"], sums["late"]) == ("machine_measured", 0.0)
+    assert measured(Storage(None, 0.01), tmp_path, monkeypatch) == []
