@@ -39,13 +39,13 @@ def declarations_copied(app: Path, settings: Mapping[str, str]) -> Iterator[None
             section |= value
     _options.clear()
     _options.update(options_in_force(section, settings))
-    decorator = singleton.singleton
+    decorator: Any = singleton.singleton
 
     @functools.wraps(decorator)
     def copying(target: Any = None, /, **given: Any) -> Any:
         copy = dict(given)
         if target is None or isinstance(target, str):
-            decorate: Callable[[Any], Any] = decorator(target, **given)
+            decorate = decorator(target, **given)
             return lambda function: _decorated(function, decorate, copy)
         return _decorated(target, lambda function: decorator(function, **given), copy)
 
@@ -76,6 +76,7 @@ def _function_of(target: Any) -> Any:
 
 def _arguments_on(function: Any) -> tuple[Arguments, ...]:
     """Return the arguments of the declarations on a function, the outermost first; () without any."""
+    arguments: tuple[Arguments, ...]
     while function is not None:
         for made, arguments in reversed(_known):
             if made is function:

@@ -1,23 +1,20 @@
-"""Who watches a function is told when its own code begins and ends, on all Pythons and both ways of watching."""
+"""Who watches a function is told when its own code begins and ends, on all Pythons."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import inspect
-import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.witness.code_watch import replace_code, watch
+from simulator.witness.code_watch import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import CodeType
-
-WAYS = [replace_code, *([watch] if sys.version_info >= (3, 12) else [])]
 
 
 class Notes:
@@ -45,11 +42,11 @@ def notes() -> Notes:
     return Notes()
 
 
-@pytest.fixture(params=WAYS, ids=lambda way: way.__name__)
-def watched(request: pytest.FixtureRequest, notes: Notes) -> Callable[[Any], Any]:
+@pytest.fixture
+def watched(notes: Notes) -> Callable[[Any], Any]:
     def watched(function: Any) -> Any:
         assert isinstance(function, FunctionType)
-        request.param(function, notes)
+        watch(function, notes)
         return function
 
     return watched
