@@ -10,14 +10,14 @@ of the body; a success without a body has read that result. So a second body aft
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.checks.endings import tries
 from simulator.checks.findings import Finding, count, label, note, violation
 from simulator.history.deeds import outside
+from simulator.history.facts import PatternUse
 from simulator.history.value_digest import NOTHING, UNREADABLE
 
 if TYPE_CHECKING:
@@ -32,54 +32,23 @@ _ROUNDED: Final = 1.0
 Register: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """A read or a write of what is kept.
-
-    ``values``: the digests that were read, of which one is true, or the digest that was written. ``sure``: it is known
-    to have happened. ``whose``: host and invocation.
-    """
-
-    writes: bool
-    values: frozenset[str]
-    start: float
-    end: float
-    host: str
-    whose: str
-    function: str = ""
-    sure: bool = True
-    keep: float = math.inf
-
-    @property
-    def value(self) -> str:
-        """The digest that was written."""
-        return next(iter(self.values))
-
-
-def accesses(history: History) -> dict[Register, list[Access]]:
+def accesses(history: History) -> dict[Register, list[PatternUse]]:
     """Return the reads and writes of each place, in order."""
-    found: dict[Register, list[Access]] = defaultdict(list)
+    found: dict[Register, list[PatternUse]] = defaultdict(list)
     for use in history.uses:
-        if use.of not in {"hold.state", "once"} or (use.what == "read" and not use.ok):
-            continue
-        values = {use.digest, NOTHING} if use.default == use.digest else {use.digest}
-        reads_nothing = use.of == "once" and use.what == "read" and use.digest == NOTHING
-        access = Access(
-            writes=use.what == "write",
-            values=frozenset(values),
+        if use.of in {"hold.state", "once"} and (use.what == "write" or use.ok):
             # Under the lock, and after the look: unless the host stood still in between.
-            start=_looked(history, use.host, use.start, use.end) if reads_nothing else use.start,
-            end=use.end,
-            host=use.host,
-            whose=use.invocation or f"{use.host} {use.start}",
-            function=use.function,
-            sure=use.ok,
-            keep=use.keep,
-        )
-        found[use.register].append(access)
+            finds_nothing = use.of == "once" and use.what == "read" and use.digest == NOTHING
+            start = _looked(history, use.host, use.start, use.end) if finds_nothing else use.start
+            found[use.register].append(replace(use, start=start))
     for call, ran in _of_once(history):
         found["@once", call.function, call.operation] += _by_decorator(history, call, ran)
     return {place: sorted(several, key=lambda each: (each.start, each.end)) for place, several in found.items()}
+
+
+def _values(use: PatternUse) -> frozenset[str]:
+    """Return the digests that were read, of which one is true, or the digest that was written."""
+    return frozenset({use.digest, NOTHING} if use.default == use.digest else {use.digest})
 
 
 def judge_kept(history: History) -> Iterator[Finding]:
@@ -87,16 +56,18 @@ def judge_kept(history: History) -> Iterator[Finding]:
     if history.rough:
         return
     kept = accesses(history)
-    writers = {(place[0], each.value): place for place, several in kept.items() for each in several if each.writes}
+    writers = {
+        (place[0], each.digest): place for place, several in kept.items() for each in several if each.what == "write"
+    }
     wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
     unknown = 0
     for place, several in kept.items():
         for read in several:
-            if read.writes or not read.sure:
+            if read.what == "write":
                 continue
-            possible = _possible(history, several, read)
+            possible, values = _possible(history, several, read), _values(read)
             possible |= {NOTHING} if _may_be_deleted(history, place, several, read) else set()
-            if UNREADABLE in possible | read.values or possible & read.values:
+            if UNREADABLE in possible | values or possible & values:
                 continue
             if None in possible:
                 unknown += 1
@@ -118,9 +89,9 @@ def unjudged(history: History) -> Iterator[str]:
     shown, written = set[str](), set[str]()
     for place, several in accesses(history).items():
         name = _named(place, several)
-        done = [each for each in several if each.writes and each.sure]
+        done = [each for each in several if each.what == "write" and each.ok]
         written |= {name} if done else set()
-        shown |= {name} if any(each.start >= done[0].end for each in several if not each.writes and done) else set()
+        shown |= {name} if any(each.start >= done[0].end for each in several if each.what == "read" and done) else set()
     for name in sorted(written - shown):
         yield f"{name} was not judged: nothing was read after a write"
     for name, function in sorted(history.functions.items()):
@@ -129,46 +100,52 @@ def unjudged(history: History) -> Iterator[str]:
             yield f"@once of {name!r} was not judged: its key is not read here"
 
 
-def _possible(history: History, several: Iterable[Access], read: Access) -> frozenset[str | None]:
+def _possible(history: History, several: Iterable[PatternUse], read: PatternUse) -> frozenset[str | None]:
     """Return the digests that a read may return; None stands for what was there before the run, and is not known."""
     before = [each for each in several if each is not read and each.start <= read.end]
-    settled = [each for each in before if each.sure and each.end <= read.start]
+    settled = [each for each in before if each.ok and each.end <= read.start]
     # What was read settles a write that nobody knew of, but only for who asks later.
     values: set[str | None] = set()
     for each in before:
         later = (other for other in settled if other.start >= each.end and other is not each)
-        if any(each.sure or other.whose != each.whose for other in later):
+        if any(each.ok or not each.invocation or other.invocation != each.invocation for other in later):
             continue
-        values |= each.values
-    if any(each.writes and read.end >= each.start + each.keep - _ROUNDED for each in before):
+        values |= _values(each)
+    if any(each.what == "write" and read.end >= each.start + each.keep - _ROUNDED for each in before):
         values.add(NOTHING)
     if not settled:
         values.add(NOTHING if history.setup.get("fresh") else None)
     return frozenset(values)
 
 
-def _may_be_deleted(history: History, place: Register, several: list[Access], read: Access) -> bool:
+def _may_be_deleted(history: History, place: Register, several: list[PatternUse], read: PatternUse) -> bool:
     """Tell whether somebody may have deleted the blob, and nothing was written since when something was read."""
-    since = max((each.start for each in several if each.writes and each.sure and each.end <= read.start), default=0.0)
+    since = max(
+        (each.start for each in several if each.what == "write" and each.ok and each.end <= read.start), default=0.0
+    )
     deleted = [*history.deleted, *((each.start, each.lock) for each in history.outside)]
     names = {lock for t, lock in deleted if since <= t <= read.end}
     if place[0] != "@once":
         return place[1] in names
-    theirs = {(each.host, each.whose) for each in several}
+    theirs = {(each.host, each.invocation) for each in several}
     return any(wait.lock in names and (wait.host, outside(wait.owner)) in theirs for wait in history.waits)
 
 
 def _wrong(
-    history: History, place: Register, several: list[Access], read: Access, writers: Mapping[tuple[str, str], Register]
+    history: History,
+    place: Register,
+    several: list[PatternUse],
+    read: PatternUse,
+    writers: Mapping[tuple[str, str], Register],
 ) -> tuple[str, str]:
     """Say what is wrong about a read, in general and in this case."""
-    written = [each for each in several if each.writes and each.start <= read.end]
-    last = max((each for each in written if each.sure), key=lambda each: each.end, default=None)
+    written = [each for each in several if each.what == "write" and each.start <= read.end]
+    last = max((each for each in written if each.ok), key=lambda each: each.end, default=None)
     now = f"{read.host} at {read.end - history.start:.1f} s"
     then = "" if last is None else f", though {last.host} had written another at {last.end - history.start:.1f} s"
-    theirs = next((each for each in reversed(written) if each.values & read.values), None)
-    elsewhere = next((writers[place[0], each] for each in read.values if (place[0], each) in writers), None)
-    if NOTHING in read.values:
+    theirs = next((each for each in reversed(written) if each.digest in _values(read)), None)
+    elsewhere = next((writers[place[0], each] for each in _values(read) if (place[0], each) in writers), None)
+    if NOTHING in _values(read):
         began = "a body ran again after its result was kept" if "once" in place[0] else "a value that was kept is gone"
         return began, f"{now}{then.replace('another', 'one')}"
     if theirs is not None:
@@ -181,7 +158,7 @@ def _wrong(
     return "a value was read that nobody had written", f"{now}, for {_key(place)}{then}"
 
 
-def _named(place: Register, several: Iterable[Access]) -> str:
+def _named(place: Register, several: Iterable[PatternUse]) -> str:
     of, name, *_ = place
     function = next((each.function for each in several if each.function), "")
     return f"{of} of {function!r}" if function else f"{of} of {label(name)!r}"
@@ -207,19 +184,19 @@ def _of_once(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
             yield call, [sight for sight in ran if sight.function == call.function]
 
 
-def _by_decorator(history: History, call: Invocation, ran: list[Sight]) -> Iterator[Access]:
+def _by_decorator(history: History, call: Invocation, ran: list[Sight]) -> Iterator[PatternUse]:
     """Yield what ``@once`` has read and written for an invocation."""
-    keep = history.function(call.function).keep
-    about = Access(
-        writes=False, values=frozenset({NOTHING}), start=call.start, end=call.end, host=call.host, whose=call.id,
-        function=call.function, keep=keep,
+    function = call.function
+    about = PatternUse(
+        of="@once", what="read", name=function, key=call.operation, host=call.host, invocation=call.id, caller=function,
+        start=call.start, end=call.end, ok=True, keep=history.function(function).keep,
     )  # fmt: skip
     if ran:
         began = ran[-1].start
         yield replace(about, start=_looked(history, call.host, call.start, began), end=began)
         if ran[-1].ending != "error":
             done = ran[-1].ending == "ok" and call.ending == "ok"
-            value = frozenset({UNREADABLE if ran[-1].digest is None else ran[-1].digest})
-            yield replace(about, writes=True, values=value, start=began, sure=done)
+            value = UNREADABLE if ran[-1].digest is None else ran[-1].digest
+            yield replace(about, what="write", digest=value, start=began, ok=done)
     if call.ending == "ok" and call.answer is not None and (not ran or ran[-1].ending == "ok"):
-        yield replace(about, values=frozenset({call.answer}), end=call.end)
+        yield replace(about, digest=call.answer)

@@ -256,7 +256,7 @@ class PatternUse:
     host: str
     invocation: str
     caller: str
-    of: Literal["hold.state", "once", "inbox", "outbox"]
+    of: Literal["hold.state", "once", "@once", "inbox", "outbox"]
     what: str
     name: str
     start: float

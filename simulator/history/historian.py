@@ -165,8 +165,8 @@ class Historian:
         """Take the next record. Events that mean nothing to the checks are skipped."""
         self.history.end = record.t
         self.history.traffic.take(record)
-        takers = (self._take_call, self._take_message, self._take_host, self._take_run, self._take_strike)
-        for part in (*takers, self._take_use):
+        self.history.uses += self._uses.take(record, self.held.values(), self._called(record))
+        for part in (self._take_call, self._take_message, self._take_host, self._take_run, self._take_strike):
             part(record)
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
@@ -331,17 +331,14 @@ class Historian:
             case "call_raised":
                 for call in self._called(record):
                     call.raised = record.text("error")
+            case "once_answered":
+                for call in self._called(record):
+                    call.answer = record.text("digest")
             case "expected":
                 for call in self._called(record):
                     keys = dict(record.get("keys") or {})
                     call.operation = keys.pop("once", "")
                     call.keys, call.blobs = keys, dict(record.get("blobs") or {})
-
-    def _take_use(self, record: Record) -> None:
-        if record.event == "once_answered":
-            for call in self._called(record):
-                call.answer = record.text("digest")
-        self.history.uses += self._uses.take(record, self.held.values(), self._called(record))
 
     def _called(self, record: Record) -> Iterable[Invocation]:
         return self._calls.get((record.host, "", record.text("invocation")), ())
