@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.checks.deadlines import SLACK
-from simulator.checks.excuses import hindered
+from simulator.checks.excuses import disturbed
 from simulator.checks.findings import Finding, by_function, count, label, violation
 from simulator.history.deeds import semaphore_of
 from simulator.history.slowness import STORAGE
@@ -134,8 +134,7 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         asked = (each for each in asking.requests[where] if since <= each.t <= refusal.t + SLACK)
         refused = any(each.action == "acquire" and not each.granted for each in asked)
         kept = any(got.t <= refusal.t and _kept_until(history, got) >= since for got in held[where])
-        excused = history.paused(refusal.host, since, refusal.t) or hindered(history, refusal.host, since, refusal.t)
-        unasked[refusal.function] += not (refused or kept or excused)
+        unasked[refusal.function] += not (refused or kept or disturbed(history, refusal.host, since, refusal.t))
     what = "met a refusal, though nobody had asked the storage for the lock"
     yield from by_function(unasked, "invocation", "invocations", what)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.checks.deadlines import SLACK, slack, timing, too_slow
 from simulator.checks.endings import taken
 from simulator.checks.exclusion import most_at_once
-from simulator.checks.excuses import CALL, broken_by, by_when, hindering
+from simulator.checks.excuses import CALL, broken_by, by_when, disturbed
 from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
 from simulator.history.leases import DEADLINE
@@ -207,11 +207,8 @@ def _turns(history: History) -> Iterator[Measured]:
                 or own.at_once > _AT_ONCE
             ):
                 continue
-            if covered(lasting, start, end) < (1 - _FREE) * (end - start) or hindering(
-                history, run[0].host, start, end
-            ):
-                continue
-            if not history.paused(run[0].host, start, end):
+            kept = covered(lasting, start, end) >= (1 - _FREE) * (end - start)
+            if kept and not disturbed(history, run[0].host, start, end):
                 yield Measured(deed=wait, start=start, end=end, bound=bound, what=run[0].host)
 
 

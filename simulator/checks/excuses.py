@@ -41,6 +41,11 @@ def hindered(history: History, host: str, start: float, end: float) -> float:
     return covered([span(fault) for fault in hindering(history, host, start, end)], start, end)
 
 
+def disturbed(history: History, host: str, start: float, end: float) -> bool:
+    """Tell whether a host stood still between these two, or its requests were hindered."""
+    return history.paused(host, start, end) or bool(hindering(history, host, start, end))
+
+
 def by_when(history: History, host: str, start: float, seconds: float) -> float:
     """Return when so many seconds have passed since ``start`` in which the requests of a host were not hindered."""
     end = start + seconds

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from simulator.checks.deadlines import slack, timing, too_slow
-from simulator.checks.excuses import ASKED, by_when, free_later, hindering, untold
+from simulator.checks.excuses import ASKED, by_when, disturbed, free_later, untold
 from simulator.checks.findings import Finding, count, label, note, unproven, violation
 from simulator.history.slowness import STORAGE
 
@@ -270,8 +270,7 @@ def _ticks(
         function = history.function(ticker)
         skips = function.trigger == "timer" and function.on_contention != "wait" and function.tick
         if skips and ticker in askers and host != held.host and held.t < t <= until:
-            stood = history.paused(host, held.t, free + function.tick)
-            stood |= bool(hindering(history, host, held.t, free + function.tick))
+            stood = disturbed(history, host, held.t, free + function.tick)
             sure = _surely(history, host, free, t)
             by = None if stood else (t if sure else None) if alone else free + function.tick
             yield t, None if by is None else _Deadline(by, host, function.tick)

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.deadlines import too_slow
-from simulator.checks.excuses import broken_by, ended_at, hindering, is_long
+from simulator.checks.excuses import broken_by, disturbed, ended_at, is_long
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 
 if TYPE_CHECKING:
@@ -226,18 +226,13 @@ def _waiting(history: History) -> Iterator[Finding]:
             continue
         begun = [each.start + _ASKS for each in several]
         number = max(sum(since <= t < wait.end for since, wait in zip(begun, several, strict=True)) for t in begun)
-        if number > most and not any(_held_up(history, each) for each in several):
+        if number > most and not any(disturbed(history, each.host, each.start, each.end) for each in several):
             worst[lock] = max(worst.get(lock, (0, 0)), (number, most))
     for lock, (number, most) in sorted(worst.items()):
         yield violation(
             f"{count(number, 'invocation')} of one process waited for {label(lock)} at a time, though max_waiting is "
             f"{most}"
         )
-
-
-def _held_up(history: History, wait: Wait) -> bool:
-    """Tell whether its host stood still or was cut off, so that it was not yet told whether it may wait."""
-    return history.paused(wait.host, wait.start, wait.end) or bool(hindering(history, wait.host, wait.start, wait.end))
 
 
 def is_full(history: History, refused: Wait | None, t: float) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.excuses import behind_failure, behind_return, hindering, is_slowed
+from simulator.checks.excuses import behind_failure, behind_return, disturbed, is_slowed
 from simulator.checks.findings import Finding, count, note, unproven, violation
 from singleton.defer.trigger_queue import poison_queue
 
@@ -324,9 +324,7 @@ def _extra(history: History) -> Iterator[Finding]:
     for messages in alike.values():
         calls = [call for message in messages for call in message.invocations]
         excused = any(
-            call.ending not in {"ok", "deferred", "open"}
-            or history.paused(call.host, call.start, call.end)
-            or hindering(history, call.host, call.start, call.end)
+            call.ending not in {"ok", "deferred", "open"} or disturbed(history, call.host, call.start, call.end)
             for call in calls
         )
         if excused or not any(message.deferred and message.sent is not None for message in messages):

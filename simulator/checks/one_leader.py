@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from simulator.checks.excuses import hindered
+from simulator.checks.excuses import disturbed
 from simulator.checks.findings import Finding, label, violation
 
 if TYPE_CHECKING:
@@ -42,5 +42,4 @@ def _led_anew(history: History, first: Section, later: Section) -> bool:
         (got.host, got.worker, got.lock) == (later.host, later.worker, later.lock) and start < got.t <= end
         for got in history.acquisitions
     )
-    kept = history.rough or later.ending == "lost" or history.paused(later.host, start, end)
-    return anew or kept or bool(hindered(history, later.host, start, end))
+    return anew or history.rough or later.ending == "lost" or disturbed(history, later.host, start, end)
