@@ -219,20 +219,18 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
     """
     spans: dict[str, list[TakenSpan]] = defaultdict(list)
     for got in history.acquisitions:
-        lease = history.function(got.function).lease_in(got.mode)
         # A candidate for the listener refuses until its next attempt, and notices only there that no listener runs.
         known = history.function(got.function).poll_in(got.mode) + slack(history) if got.mode == "listener" else 0
         least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
         until, gone = max(got.until, least), ended_at(history, got)
         over = until + ASKED if until > got.until else until  # nobody tells of the release of a lock that was kept
         lapses = got.ending != "ok" or gone < over or history.paused(got.host, got.t, over)
-        until = min(until, max(got.until, gone)) + (lease if lapses else 0)
+        until = min(until, max(got.until, gone)) + (history.lease_of(got) if lapses else 0)
         until = max(until, leased_until(history, got, got.t, got.until + ASKED))
         spans[got.lock].append((got.t, until + known, got.blob))
     for wait in history.waits:
         if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
-            lease = history.function(wait.function).lease_in(wait.mode)
-            spans[wait.lock].append((wait.start, wait.end + lease, ""))
+            spans[wait.lock].append((wait.start, wait.end + history.lease_of(wait), ""))
         if (until := leased_until(history, wait, wait.start, wait.end)) > wait.start:
             spans[wait.lock].append((wait.start, until, ""))
     return {lock: sorted(several) for lock, several in spans.items()}

@@ -65,14 +65,13 @@ def leased_until(history: History, deed: Acquisition | Wait, start: float, end: 
     A request may have been carried out after its sender gave it up, or a release not at all. A lease counts from the
     last such moment.
     """
-    lease = history.function(deed.function).lease_in(deed.mode)
     late = []
     for fault in _of(history, deed.host):
         effects = effects_of(fault.kind)
         may_lease = effects.unseen if isinstance(deed, Wait) else effects.leases
         if may_lease and _meets(fault, start, end):
             late.append(min(span(fault)[1], end + effects.after))
-    return max(late) + lease if late else -math.inf
+    return max(late) + history.lease_of(deed) if late else -math.inf
 
 
 def free_later(history: History, lock: str, start: float, end: float) -> float:

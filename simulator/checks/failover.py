@@ -142,7 +142,7 @@ def _take_over(history: History, held: Held) -> TakeOver:
 
 def _measure(history: History, held: Held, gone: float) -> TakeOver:
     """Measure the failover of a lock whose last holder was gone at `gone`, at the latest."""
-    free = gone + _lease(history, held)
+    free = gone + history.lease_of(held)
     got = next((got for got in history.acquisitions if got.lock == held.lock and got.t > held.t), None)
     until = history.end if got is None else got.t
     demands = list(_demands(history, held, gone, until))
@@ -167,7 +167,7 @@ def _measure(history: History, held: Held, gone: float) -> TakeOver:
         function=held.function,
         token=held.token,
         state=state,
-        lease=_lease(history, held),
+        lease=history.lease_of(held),
         by=None if got is None else got.host,
         token_after=None if got is None else got.token,
         seconds=None if got is None else got.t - held.t,
@@ -185,10 +185,6 @@ class _Deadline(NamedTuple):
     poll: float
 
 
-def _lease(history: History, held: Held) -> float:
-    return history.function(held.function).lease_in(held.mode)
-
-
 def _gone_at(history: History, held: Held, over: TakeOver) -> float:
     """Return from when on nobody has kept the lease alive, at the latest, if the take-over was late.
 
@@ -198,12 +194,12 @@ def _gone_at(history: History, held: Held, over: TakeOver) -> float:
     waiting = {wait.host for wait in history.waits if wait.lock == held.lock and wait.ending == "killed"}
     deaths = (other.t for other in history.kills if held.t <= other.t <= until and other.host in waiting)
     lapsed = free_later(history, held.lock, held.t - ASKED, until)
-    return max(held.t, *deaths, lapsed - _lease(history, held))
+    return max(held.t, *deaths, lapsed - history.lease_of(held))
 
 
 def _demands(history: History, held: Held, gone: float, until: float) -> Iterator[tuple[float, _Deadline | None]]:
     """Yield when survivors asked for the lock, and by when somebody must have acquired it, if somebody must."""
-    free = gone + _lease(history, held)
+    free = gone + history.lease_of(held)
     waits = [wait for wait in history.waits if wait.lock == held.lock]
     refusals = [refusal for refusal in history.refusals if refusal.lock == held.lock]
     shared = any(history.function(each.function).at_once > 1 for each in (held, *waits))  # waiters want other slots

@@ -109,6 +109,19 @@ def label(lock: str) -> str:
     return printable(name) + " (listener)" * bool(led) + (f" #{slot[1]}" if slot else "")
 
 
+_NUMBERED: Final = re.compile(r"(.*?)([0-9]{1,15})?(?:[.]([0-9]{1,15}))?", re.DOTALL)
+
+
+def natural(name: str) -> tuple[str, int, int, str]:
+    """Order names by the numbers at their ends: ``host-2`` before ``host-2.2``, and before ``host-10``.
+
+    >>> sorted(["host-10", "host-2.2", "host-2", "a"], key=natural)
+    ['a', 'host-2', 'host-2.2', 'host-10']
+    """
+    stem, number, again = _NUMBERED.fullmatch(name).groups()  # type: ignore[union-attr]  # it matches every text
+    return stem, int(number or 0), int(again or 0), name
+
+
 def shortened(name: str, most: int = 40) -> str:
     """Return a name of at most `most` characters; a longer name loses its middle.
 

@@ -45,6 +45,7 @@ from simulator.checks.failover import (
     judge_liveness,
     measure_failovers,
 )
+from simulator.checks.findings import natural
 from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.kept_values import judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
@@ -283,7 +284,7 @@ def _hosts(history: History) -> Iterator[HostReport]:
     ends |= dict.fromkeys((drain.host for drain in history.drains), "drained")
     bodies = Counter(section.host for section in history.bodies)
     skipped = Counter(refusal.host for refusal in history.refusals)
-    for name in sorted(history.hosts, key=_natural):
+    for name in sorted(history.hosts, key=natural):
         ended = ends.get(name, "stopped")
         yield HostReport(
             name=name,
@@ -344,9 +345,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _natural(name: str) -> tuple[str, int, int]:
-    stem, _, number = name.rpartition("-")
-    first, _, again = number.partition(".")  # host-3.2: host-3, started again
-    return (stem, int(first), int(again or 1)) if first.isdigit() and (again or "1").isdigit() else (name, 0, 0)

@@ -422,6 +422,10 @@ class History:
         """Return what is known about a function, with the default numbers if nothing is known."""
         return self.functions.get(name) or self.inner.get(name) or Function(name=name)
 
+    def lease_of(self, deed: Deed) -> float:
+        """Return how long the lease of a deed's lock lasts."""
+        return self.function(deed.function).lease_in(deed.mode)
+
     def first(self, host: str) -> str:
         """Return the first host in the place of a host: the name before it was started again, perhaps several times."""
         known = {host}
@@ -470,7 +474,7 @@ class History:
 
     def operated_before(self, thing: Deed, t: float) -> bool:
         """Tell whether an operator ended a lease of this lock, or a slot's, shortly before: the holder may not know."""
-        since = t - 2 * self.function(thing.function).lease_in(thing.mode)
+        since = t - 2 * self.lease_of(thing)
         return any(
             thing.lock in (lock, lock.rpartition("/slot-")[0]) and since <= at <= t for at, lock in self.operated
         )

@@ -100,8 +100,7 @@ class Leases:
         The storage refused a request under the id that it had granted, before the lease had run out.
         """
         for got in history.acquisitions:
-            lasts = history.function(got.function).lease_in(got.mode)
-            if got.refused is None or got.refused > got.granted[-1] + lasts:
+            if got.refused is None or got.refused > got.granted[-1] + history.lease_of(got):
                 continue
             one = (
                 each for each in history.acquisitions if (each.host, each.lease) == (got.host, got.lease)

@@ -177,7 +177,7 @@ def leases_of(history: History, records: Iterable[Record]) -> list[Lease]:
     """Return all leases of a run, in the order of their grants."""
     blobs = {got.blob or got.lock: got for got in history.acquisitions}
     reader = LeaseReader(
-        {blob: got.lock for blob, got in blobs.items()}, {blob: _period(history, got) for blob, got in blobs.items()}
+        {blob: got.lock for blob, got in blobs.items()}, {blob: history.lease_of(got) for blob, got in blobs.items()}
     )
     told = list(records)
     if not any(record.event == "request" or record.get("action") == "release" for record in told):
@@ -205,7 +205,7 @@ def _releases(history: History) -> Iterator[Record]:
 
 def _concluded(history: History, got: Acquisition) -> Lease:
     """Return the lease that a holder must have had; a dead holder's lease goes on until it expires."""
-    period = _period(history, got)
+    period = history.lease_of(got)
     until = min(got.until, history.end)
     lease = Lease(
         lock=got.lock,
@@ -223,7 +223,3 @@ def _concluded(history: History, got: Acquisition) -> Lease:
     elif got.ending in {"ok", "lost"}:
         lease.ending = "released" if got.ending == "ok" else "expired"
     return lease
-
-
-def _period(history: History, got: Acquisition) -> float:
-    return history.function(got.function).lease_in(got.mode)

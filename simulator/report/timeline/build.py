@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.checks.findings import label
+from simulator.checks.findings import label, natural
 from simulator.checks.messages import final_states
 from simulator.history.historian import read_history
 from simulator.history.journal import Record, in_order
 from simulator.history.leases import leases_of
+from simulator.history.slowness import STORAGE
 from simulator.report.timeline.marks import read_handovers, read_marks, read_overlaps, read_takeovers, read_troubles
 from simulator.report.timeline.timeline import HostLane, Life, LockLane, Mark, MessageLine, Note, Timeline
 from singleton.settings.connection import redact
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simulator.checks.verdict import Verdict
-    from simulator.history.facts import Deed, History
+    from simulator.history.facts import History
     from simulator.history.leases import Lease
 
 
@@ -104,8 +106,7 @@ def without_secrets(value: Any) -> Any:
     return [without_secrets(each) for each in value] if isinstance(value, list) else value
 
 
-_NUMBERED: Final = re.compile(r"(.*?)([0-9]{1,15}(?:[.][0-9]{1,15})?)?", re.DOTALL)
-_NOBODY: Final = frozenset({"fleet", "world", ""})
+_NOBODY: Final = frozenset({"fleet", "world", STORAGE, ""})
 """Who writes records and is no host."""
 
 
@@ -140,29 +141,13 @@ def read_hosts(history: History, records: Sequence[Record], more: Sequence[str] 
 def read_locks(history: History, leases: Iterable[Lease]) -> tuple[LockLane, ...]:
     """Return a lane for each lock that was used, the lanes of a function together."""
     functions = dict.fromkeys((lease.lock for lease in leases), "")
-    functions |= {deed.lock: deed.function for deed in _deeds(history) if deed.lock}
+    deeds = chain(history.refusals, history.waits, history.acquisitions, history.sections)
+    functions |= {deed.lock: deed.function for deed in deeds if deed.lock}
     same = Counter(map(label, functions))
     return tuple(
         LockLane(lock=lock, label=label(lock) if same[label(lock)] == 1 else lock, function=function)
         for lock, function in sorted(functions.items(), key=lambda item: (item[1], natural(item[0])))
     )
-
-
-def _deeds(history: History) -> Iterator[Deed]:
-    yield from history.refusals
-    yield from history.waits
-    yield from history.acquisitions
-    yield from history.sections
-
-
-def natural(name: str) -> tuple[str, float, str]:
-    """Order names by the number at their end: ``host-2`` before ``host-10``.
-
-    >>> sorted(["host-10", "host-2", "a"], key=natural)
-    ['a', 'host-2', 'host-10']
-    """
-    stem, number = _NUMBERED.fullmatch(name).groups()  # type: ignore[union-attr]  # it matches every text
-    return (stem, float(number or 0), name)
 
 
 _WORDS: Final = {

@@ -42,6 +42,12 @@ def test_times_count_from_the_start_of_the_run_and_every_host_and_lock_has_a_lan
     assert (first.host, first.start, first.end, first.ending, first.held) == ("host-1", 1.0, 2.0, "ok", True)
 
 
+def test_the_measure_of_the_storage_is_no_host() -> None:
+    story = good_story()
+    story.add(3, "storage", "machine_slow", measures=[[1.0, 0.4]])
+    assert [lane.name for lane in timeline(story).hosts] == ["host-1", "host-2", "host-3"]
+
+
 def test_a_host_that_was_killed_lives_until_then_and_is_marked() -> None:
     line = timeline(good_story())
     (life,) = line.hosts[1].lives
