@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses import behind_overlap, exposing, is_long, overslept
@@ -18,7 +19,7 @@ from simulator.checks.findings import Finding, by_function, count, label, note, 
 from simulator.history.deeds import outside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from simulator.history.facts import Acquisition, History, Invocation, Section
 
@@ -48,7 +49,9 @@ class Overlap:
     refused: str = ""
 
 
-def overlapping(sections: Iterable[Section]) -> list[tuple[Section, Section]]:
+def overlapping(
+    sections: Iterable[Section], lock_of: Callable[[Section], str] = attrgetter("lock")
+) -> list[tuple[Section, Section]]:
     """Find every pair of bodies of one lock that ran at the same time, the earlier one first.
 
     A body that starts at the instant at which the other ends does not overlap with it.
@@ -56,9 +59,10 @@ def overlapping(sections: Iterable[Section]) -> list[tuple[Section, Section]]:
     pairs = []
     inside: dict[str, list[Section]] = defaultdict(list)
     for section in sorted(sections, key=lambda section: (section.start, section.end)):
-        others = [other for other in inside[section.lock] if other.end > section.start]
+        lock = lock_of(section)
+        others = [other for other in inside[lock] if other.end > section.start]
         pairs += [(other, section) for other in others if not _together(other, section)]
-        inside[section.lock] = [*others, section]
+        inside[lock] = [*others, section]
     return pairs
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.checks.exclusion import overlapping, with_others
@@ -33,15 +32,11 @@ def judge_sites(history: History) -> Iterator[Finding]:
         return
     blobs: dict[str, dict[str, Section]] = defaultdict(dict)  # by the lock's name without its id
     for section in history.sections:
-        blobs[_ID.sub("", section.lock)].setdefault(sites[history.first(section.host)]["lock_id"], section)
+        blobs[_named(section)].setdefault(sites[history.first(section.host)]["lock_id"], section)
     apart = {name for name, of in blobs.items() if len(of) > 1 and len({each.lock for each in of.values()}) > 1}
-    copies = {
-        id(each): replace(each, lock=name) for each in history.sections if (name := _ID.sub("", each.lock)) in apart
-    }
-    lock_of = {id(copies[id(each)]): each.lock for each in history.sections if id(each) in copies}
     met: dict[str, list[tuple[Section, Section]]] = defaultdict(list)
-    for second, firsts in with_others(overlapping(copies.values())):
-        strangers = [first for first in firsts if lock_of[id(first)] != lock_of[id(second)]]
+    for second, firsts in with_others(overlapping(history.sections, _named)):
+        strangers = [first for first in firsts if first.lock != second.lock]
         if strangers and len(firsts) >= history.function(second.function).at_once:
             met[second.function].append((strangers[0], second))
     for function, pairs in sorted(met.items()):
@@ -60,6 +55,11 @@ def judge_sites(history: History) -> Iterator[Finding]:
                 f"nothing keeps {label(name)} of {names[0]} and of {names[1]} apart, though they were not inside at "
                 f"once in this run: in Azure their locks are two blobs: {ids}"
             )
+
+
+def _named(section: Section) -> str:
+    """Return the name of a body's lock without the id in it."""
+    return _ID.sub("", section.lock)
 
 
 def _told(sites: list[Mapping[str, Any]]) -> tuple[list[str], str]:

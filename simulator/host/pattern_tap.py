@@ -23,44 +23,48 @@ from singleton.patterns.outbox import OutboxRelay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeAlias
 
     from simulator.history.journal import Write
     from simulator.witness.witness import Witness
     from singleton.patterns.outbox import Message
 
+    _Use: TypeAlias = tuple[dict[str, Any], Callable[[Any], dict[str, Any]] | None]
+    """What is told of a call, and what follows from the returned value."""
+
 
 def tap_patterns(write: Write, witness: Witness) -> None:
     """Write a record of each use from now on."""
     tap = _Tap(write)
-    for name, way in {"read": "aread", "write": "awrite", "remove": "aremove"}.items():
-        for method in (name, way):
-            tap.method(State, method, getattr(_StateUse, name))
-    for block, operation in ((OnceBlock, Operation), (AsyncOnceBlock, AsyncOperation)):
-        tap.method(block, "__enter__" if block is OnceBlock else "__aenter__", _once_begun)
-        tap.method(operation, "finish", _once_finished)
-    for method in ("send", "asend"):
-        tap.method(Inbox, method, _inbox_send)
-    for method in ("resend", "aresend"):
-        tap.method(Inbox, method, _inbox_resend)
-    for method in ("worker", "handle", "ahandle"):
-        _watch_handlers(method, witness)
+    tap.methods(State, _state_read, "read", "aread")
+    tap.methods(State, _state_written, "write", "awrite")
+    tap.methods(State, _state_removed, "remove", "aremove")
+    tap.methods(OnceBlock, _once_begun, "__enter__")
+    tap.methods(AsyncOnceBlock, _once_begun, "__aenter__")
+    for operation in (Operation, AsyncOperation):
+        tap.methods(operation, _once_finished, "finish")
+    tap.methods(Inbox, _inbox_send, "send", "asend")
+    tap.methods(Inbox, _inbox_resend, "resend", "aresend")
+
+    def watched(inbox: Inbox, *given: Any, handler: Any = None, **_: Any) -> None:
+        """Watch a handler that is passed to an inbox; functions of ``@ordered`` are watched anyway."""
+        for each in [each for each in (handler, *given) if callable(each)][:1]:
+            witness.watch_handler(each, inbox_name(inbox))
+
+    tap.methods(Inbox, watched, "worker", "handle", "ahandle")
     _tap_relays(tap)
 
 
-class _StateUse:
-    """What is told of each use of ``hold.state``."""
+def _state_read(state: State, default: Any = None) -> _Use:
+    return _of_state(state, "read"), lambda value: {"digest": digest(value), "default": digest(default)}
 
-    @staticmethod
-    def read(state: State, default: Any = None) -> tuple[dict[str, Any], Callable[[Any], dict[str, Any]]]:
-        return _of_state(state, "read"), lambda value: {"digest": digest(value), "default": digest(default)}
 
-    @staticmethod
-    def write(state: State, value: Any) -> tuple[dict[str, Any], None]:
-        return {**_of_state(state, "write"), "digest": digest(value)}, None
+def _state_written(state: State, value: Any) -> _Use:
+    return {**_of_state(state, "write"), "digest": digest(value)}, None
 
-    @staticmethod
-    def remove(state: State) -> tuple[dict[str, Any], None]:
-        return {**_of_state(state, "write"), "digest": NOTHING}, None
+
+def _state_removed(state: State) -> _Use:
+    return {**_of_state(state, "write"), "digest": NOTHING}, None
 
 
 def _of_state(state: State, what: str) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def _of_state(state: State, what: str) -> dict[str, Any]:
     return {"of": "hold.state", "what": what, "name": getattr(state, "_lock", ""), "key": str(where)}
 
 
-def _once_begun(block: OnceBlock | AsyncOnceBlock) -> tuple[dict[str, Any], Callable[[Any], dict[str, Any]]]:
+def _once_begun(block: OnceBlock | AsyncOnceBlock) -> _Use:
     def found(operation: Operation | AsyncOperation) -> dict[str, Any]:
         if not operation.done:
             return {"digest": NOTHING}
@@ -82,33 +86,19 @@ def _once_begun(block: OnceBlock | AsyncOnceBlock) -> tuple[dict[str, Any], Call
     return {"of": "once", "what": "read", "name": block.lock, "key": block.key}, found
 
 
-def _once_finished(operation: Operation | AsyncOperation, result: Any = None) -> tuple[dict[str, Any], None]:
+def _once_finished(operation: Operation | AsyncOperation, result: Any = None) -> _Use:
     about = {"of": "once", "what": "write", "name": operation.lock, "key": operation.key}
     return {**about, "digest": digest(result), "keep": getattr(operation, "_keep", None)}, None
 
 
-def _inbox_send(inbox: Inbox, key: str, body: Any) -> tuple[dict[str, Any], None]:
+def _inbox_send(inbox: Inbox, key: str, body: Any) -> _Use:
     queue = getattr(inbox.service, "_queue", "")
     about = {"of": "inbox", "what": "send", "name": inbox_name(inbox), "key": key, "queue": queue}
     return {**about, "digest": digest(body)}, None
 
 
-def _inbox_resend(inbox: Inbox, message: Any) -> tuple[dict[str, Any], None]:
+def _inbox_resend(inbox: Inbox, message: Any) -> _Use:
     return _inbox_send(inbox, message.key, message.body)
-
-
-def _watch_handlers(method: str, witness: Witness) -> None:
-    """Watch the handlers that are passed to a method of inboxes; functions of ``@ordered`` are watched anyway."""
-    real = getattr(Inbox, method)
-    signature = inspect.signature(real)
-
-    @functools.wraps(real)
-    def tapped(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
-        witness.watch_handler(given["handler"], inbox_name(given["self"]))
-        return real(*args, **kwargs)
-
-    setattr(Inbox, method, tapped)
 
 
 def _tap_relays(tap: _Tap) -> None:
@@ -119,8 +109,8 @@ def _tap_relays(tap: _Tap) -> None:
     def tapped(relay: OutboxRelay, outbox: Any, send: Any, **more: Any) -> None:
         name = _outbox_name(outbox)
 
-        def use(what: str) -> Callable[..., tuple[dict[str, Any], None]]:
-            def told(message: Message, *_: Any, **how: Any) -> tuple[dict[str, Any], None]:
+        def use(what: str) -> Callable[..., _Use]:
+            def told(message: Message, *_: Any, **how: Any) -> _Use:
                 does = "again" if how.get("again_in") is not None else what
                 about = {"of": "outbox", "what": does, "name": name, "key": message.key, "id": message.id}
                 return {**about, "place": message.position}, None
@@ -156,12 +146,13 @@ class _Tap:
         self._write = write
         self._numbers = itertools.count(1)
 
-    def method(self, owner: type, name: str, use: Callable[..., Any]) -> None:
-        """Tell of each call of a method from now on."""
-        setattr(owner, name, self.call(getattr(owner, name), use))
+    def methods(self, owner: type, use: Callable[..., _Use | None], *names: str) -> None:
+        """Tell of each call of these methods from now on."""
+        for name in names:
+            setattr(owner, name, self.call(getattr(owner, name), use))
 
-    def call(self, real: Callable[..., Any], use: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that tells of each call; ``use`` says what, and what follows from the returned value."""
+    def call(self, real: Callable[..., Any], use: Callable[..., _Use | None]) -> Callable[..., Any]:
+        """Return a function that tells of each call what ``use`` says of the call: None if there is nothing to tell."""
         if inspect.iscoroutinefunction(inspect.unwrap(real)):
 
             @functools.wraps(real)
@@ -181,12 +172,17 @@ class _Tap:
         return called
 
     @contextmanager
-    def _told(self, use: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[list[Any]]:
+    def _told(
+        self, use: Callable[..., _Use | None], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Iterator[list[Any]]:
         try:
-            about, found = use(*args, **kwargs)
+            told = use(*args, **kwargs)
         except TypeError:  # wrong arguments: the call itself raises
+            told = None
+        if told is None:
             yield []
             return
+        about, found = told
         number = f"{os.getpid()}-{next(self._numbers)}"
         self._write("pattern_asked", number=number, invocation=invoked.get(), **about)
         answer: list[Any] = []
