@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.checks.deadlines import SLACK, slack, timing, too_slow
 from simulator.checks.endings import taken
 from simulator.checks.exclusion import most_at_once
-from simulator.checks.excuses import CALL, broken_by, by_when, disturbed
+from simulator.checks.excuses import CALL, TRY_ONCE, broken_by, by_when, disturbed
 from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
 from simulator.history.leases import DEADLINE
@@ -220,20 +220,14 @@ def _runs(history: History) -> Iterator[tuple[str, list[Acquisition]]]:
             holds[got.lock].append(got)
     for lock, several in holds.items():
         for _, run in groupby(
-            sorted(several, key=lambda got: got.t), lambda got: (got.host, got.worker, _goes_on(got))
+            sorted(several, key=lambda got: got.t), lambda got: (got.host, got.worker, got.ending in {"ok", "open"})
         ):
             if len(whole := list(run)) > 1:
                 yield lock, whole
 
 
-def _goes_on(got: Acquisition) -> bool:
-    return got.ending in {"ok", "open"}
-
-
 _READ: Final = 1.0
 """Seconds for which a single attempt waits for the read of the holder."""
-_TRY_ONCE: Final = 10.0
-"""Seconds of a single attempt while the storage does not answer."""
 _RELEASE: Final = 5.0
 """Seconds of a release while the storage does not answer."""
 
@@ -248,7 +242,7 @@ def _attempts(history: History) -> Iterator[Measured]:
         policy = f"on_contention={function.on_contention!r}"
         policy += f", timeout={function.timeout:g}" if function.timeout else ""
         end = min(wait.end, history.end)
-        most = _TRY_ONCE + _READ if not limit and function.at_once == 1 else math.inf
+        most = TRY_ONCE + _READ if not limit and function.at_once == 1 else math.inf
         yield Measured(
             deed=wait, start=wait.start, end=end, bound=limit + _READ, slack=CALL / 2, most=most, what=policy
         )

@@ -1,7 +1,7 @@
 """Two are never inside: the bodies of one lock don't overlap, and each runs under its lock.
 
 A listener's lock belongs to its process: bodies of one worker may run at the same time under it, bodies of two workers
-may not.
+may not, until another worker becomes the listener.
 
 Fencing tokens: each later holder of a lock has a greater token.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses import behind_overlap, exposing, is_long, overslept
+from simulator.checks.excuses import behind_overlap, disturbed, exposing, is_long, overslept
 from simulator.checks.findings import Finding, by_function, count, label, note, unproven, violation
 from simulator.history.deeds import outside
 
@@ -207,6 +207,37 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
             f"{count(len(overlaps), 'overlap')}: {many} ran at the same time; the longest for "
             f"{worst.seconds:.2f} s, of {label(worst.lock)}, on {worst.first.host} and {worst.second.host}"
         )
+
+
+def judge_leaders(history: History) -> Iterator[Finding]:
+    """Find a listener whose bodies ran here, there, and here again, and who had not become the listener again."""
+    bodies: dict[str, list[Section]] = defaultdict(list)
+    for section in sorted(history.sections, key=lambda section: section.start):
+        if section.mode == "listener":
+            bodies[section.lock].append(section)
+    for lock, several in sorted(bodies.items()):
+        last: dict[tuple[str, int], Section] = {}
+        for section, before in zip(several[1:], several, strict=False):
+            last[before.host, before.worker] = before
+            mine = last.get((section.host, section.worker))
+            if mine is None or mine is before or _led_anew(history, mine, section):
+                continue
+            yield violation(
+                f"two leaders of {label(lock)}: a body ran on {before.host} at {before.start - history.start:.1f} s, "
+                f"between bodies on {section.host} at {mine.start - history.start:.1f} s and at "
+                f"{section.start - history.start:.1f} s, and neither had become the listener anew"
+            )
+            break
+
+
+def _led_anew(history: History, first: Section, later: Section) -> bool:
+    """Tell whether a worker became the listener again between two bodies, or something kept it from knowing better."""
+    start, end = first.start, later.start
+    anew = any(
+        (got.host, got.worker, got.lock) == (later.host, later.worker, later.lock) and start < got.t <= end
+        for got in history.acquisitions
+    )
+    return anew or history.rough or later.ending == "lost" or disturbed(history, later.host, start, end)
 
 
 def judge_guards(history: History) -> Iterator[Finding]:

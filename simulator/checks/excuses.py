@@ -305,7 +305,7 @@ def ended_at(history: History, holder: Acquisition) -> float:
     return min((t for t in ends if t >= holder.t), default=math.inf)
 
 
-_TRY_ONCE: Final = 10.0
+TRY_ONCE: Final = 10.0
 """Seconds for which a single attempt asks a storage that fails (docs/guarantees.md)."""
 _PATIENCE: Final = 60.0
 """Seconds for which a wait asks a storage that fails."""
@@ -360,7 +360,7 @@ def behind_failure(history: History, call: Invocation) -> list[Strike]:
     if wait is not None and call.end >= _times_out(history, wait, call):
         return hindering(history, call.host, call.end - CALL, call.end)  # the last answer decides
     waits = history.function(call.function).on_contention == "wait"  # with all that wait in its process
-    since, patience = (call.end - _PATIENCE, _PATIENCE) if waits else (call.start, _TRY_ONCE)
+    since, patience = (call.end - _PATIENCE, _PATIENCE) if waits else (call.start, TRY_ONCE)
     silent = hindered(history, call.host, since, call.end)
     return hindering(history, call.host, since, call.end) if silent >= patience - SPARE else []
 
@@ -390,7 +390,7 @@ def troubled_since(history: History, call: Invocation) -> float:
     """
     if not is_candidates(history, call):
         return call.start
-    return call.start - history.function(call.function).recovery - _TRY_ONCE - ASKED
+    return call.start - history.function(call.function).recovery - TRY_ONCE - ASKED
 
 
 def _times_out(history: History, wait: Wait, call: Invocation) -> float:

@@ -34,6 +34,7 @@ from simulator.checks.exclusion import (
     check_tokens,
     find_overlaps,
     judge_guards,
+    judge_leaders,
     judge_overlaps,
     judge_tokens,
 )
@@ -50,7 +51,6 @@ from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.kept_values import judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
-from simulator.checks.one_leader import judge_leaders
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.checks.sites import judge_sites

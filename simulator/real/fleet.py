@@ -220,8 +220,8 @@ class Fleet:
         self._own_tail = Tail(folder / "fleet.jsonl")
         self._random = random.Random(f"kill {scenario.seed}")
         self.asleep: dict[Host, float] = {}
-        self._stopped: set[Host] = set()
         """The hosts that stand still, and until when."""
+        self._stopped: set[Host] = set()  # by somebody outside
         self._folder = folder
         self._way = way or (lambda _: storage)
         self._lock_host_id = lock_host_id
