@@ -162,7 +162,7 @@ def _too_often(history: History, asking: _BlobRequests) -> Iterator[Finding]:
             kept = min(_kept_until(history, got), history.end) - got.t
             most[where] += kept / function.renewal_in(got.mode) + kept * _TOUCHES / (function.failover or math.inf)
     for where, requests in asking.requests.items():  # after a request without an answer its caller begins again
-        again = sum(not each.answered for each in requests)
+        again = sum(each.status is None for each in requests)
         most[where], reads[where] = most[where] + again * _ONCE, reads[where] + again * _READS
     sent: dict[Where, Counter[str]] = defaultdict(Counter)
     for (host, worker, _, path), calls in history.blob_calls.items():

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ONCE: Final = "once/"
 """With which the names of the locks of `@once` begin."""
 _IN: Final = " in "
-GRANTED: Final = frozenset({200, 201})
 _SLOT: Final = re.compile(r"/slot-[0-9]+\Z")
 
 
@@ -108,10 +107,11 @@ def strike_of(record: Record) -> Strike:
 
 def lease_request(record: Record) -> LeaseRequest:
     """Return a request for a lease, as a host saw it."""
-    told: dict[str, Any] = {name: record.text(name) for name in ("action", "blob")}
-    status, worker = record.get("status"), int(record.get("worker") or 0)
-    told |= {"granted": status in GRANTED, "answered": status is not None, "period": record.get("period")}
-    return LeaseRequest(t=record.t, host=record.host, worker=worker, **told)
+    told: dict[str, Any] = {name: record.text(name) for name in ("action", "blob", "lease")}
+    told |= {name: record.get(name) for name in ("status", "period")}
+    sent, timed = record.t - float(record.get("took") or 0.0), "took" in record.fields
+    worker = int(record.get("worker") or 0)
+    return LeaseRequest(t=record.t, host=record.host, worker=worker, sent=sent, timed=timed, **told)
 
 
 def holds_of(record: Record) -> tuple[Held, ...]:

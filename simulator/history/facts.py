@@ -296,9 +296,16 @@ class LeaseRequest:
     worker: int
     action: str
     blob: str  # the path, with what is above the container
-    granted: bool
-    answered: bool
+    lease: str  # tells lease ids apart
+    sent: float  # when it was sent; in older journals, the time of its answer
+    timed: bool  # whether its host told when it was sent
+    status: int | None  # None: no answer
     period: int | None  # the seconds of the lease, if it is asked for
+
+    @property
+    def granted(self) -> bool:
+        """Whether the lease was granted or renewed."""
+        return self.status in {200, 201}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

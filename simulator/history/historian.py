@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.faults.real import short
 from simulator.history.deeds import (
-    GRANTED,
     ONCE,
     about_of,
     bear_witness,
@@ -36,6 +35,7 @@ from simulator.history.facts import (
     InboxItem,
     Invocation,
     Kill,
+    LeaseRequest,
     Message,
     Refusal,
     Section,
@@ -60,37 +60,30 @@ class Leases:
     """Knows which workers were granted leases, and counts their renewals."""
 
     def __init__(self) -> None:
-        self._blobs: dict[tuple[str, int], dict[str, Record]] = defaultdict(dict)
+        self._granted: dict[tuple[str, int], dict[str, LeaseRequest]] = defaultdict(dict)
         """The request by which a worker was last granted the lease of a blob."""
-        self._ended: list[tuple[float, str, str]] = []
-        """When a request of this run ended a lease, of which blob, and of which id, if it ends no other."""
 
-    def take(self, record: Record, held: Iterable[Acquisition]) -> None:
+    def take(self, request: LeaseRequest, held: Iterable[Acquisition]) -> None:
         """Take a request for a lease and its answer, while locks are ``held``."""
-        worker, blob = int(record.get("worker") or 0), record.text("blob")
-        granted = record.get("status") in GRANTED
-        theirs = self._blobs[record.host, worker]
-        if granted and (record.get("action") == "acquire" or blob in theirs):
-            theirs[blob] = record
-        if record.get("action") in _ENDING and record.get("status") in _DONE:
-            named = record.text("lease") if record.get("action") == "release" else ""
-            self._ended.append((record.t, blob, named))
+        worker = request.host, request.worker
+        theirs = self._granted[worker]
+        if request.granted and (request.action == "acquire" or request.blob in theirs):
+            theirs[request.blob] = request
         for got in held:
-            if (got.host, got.worker) != (record.host, worker) or not _is_of(blob, got.blob or got.lock):
+            if (got.host, got.worker) != worker or not _is_of(request.blob, got.blob or got.lock):
                 continue
-            if record.get("status") in _GONE and got.lease and record.text("lease") == got.lease:
-                got.refused = record.t
-            if record.get("action") == "renew":
-                got.asked.append(_asked(record))
-                got.renewed += granted
-                got.granted += [_asked(record)] * granted
+            if request.status in _GONE and got.lease and request.lease == got.lease:
+                got.refused = request.t
+            if request.action == "renew":
+                got.asked.append(request.sent)
+                got.renewed += request.granted
+                got.granted += [request.sent] * request.granted
 
     def known(self, got: Acquisition) -> Acquisition:
         """Note whether its worker was given this lock's lease over the network."""
-        for blob, record in self._blobs[got.host, got.worker].items():
+        for blob, request in self._granted[got.host, got.worker].items():
             if _is_of(blob, got.blob or got.lock):
-                got.lease, got.timed = record.text("lease"), "took" in record.fields
-                got.granted = [_asked(record)]
+                got.lease, got.timed, got.granted = request.lease, request.timed, [request.sent]
         got.seen = bool(got.granted)
         return got
 
@@ -99,6 +92,7 @@ class Leases:
 
         The storage refused a request under the id that it had granted, before the lease had run out.
         """
+        ended = [each for each in history.requests if each.action in _ENDING and each.status in _DONE]
         for got in history.acquisitions:
             if got.refused is None or got.refused > got.granted[-1] + history.lease_of(got):
                 continue
@@ -108,16 +102,14 @@ class Leases:
             first = min(each.t for each in one if each.until >= got.granted[-1])
             blob, start = got.blob or got.lock, max(first, got.granted[-1])
             ours = any(
-                _is_of(path, blob) and named in {"", got.lease} and got.granted[-1] <= t <= got.refused + 1
-                for t, path, named in self._ended
+                _is_of(each.blob, blob)
+                and (each.action != "release" or each.lease in {"", got.lease})  # a release ends no other lease
+                and got.granted[-1] <= each.t <= got.refused + 1
+                for each in ended
             )
             if not ours and not any(lock == got.lock for _, lock in history.operated):
                 what = f"somebody outside this run ended the lease of {short(blob)}, which {got.host} had"
                 yield Strike(id=0, kind="break", hosts=(got.host,), lock=blob, what=what, start=start, end=start)
-
-
-def _asked(record: Record) -> float:
-    return record.t - float(record.get("took") or 0.0)
 
 
 def _is_of(blob: str, lock: str) -> bool:
@@ -229,8 +221,8 @@ class Historian:
         history, host = self.history, record.host
         match record.event:
             case "lease_request":
-                self.leases.take(record, self.held.values())
                 history.requests.append(lease_request(record))
+                self.leases.take(history.requests[-1], self.held.values())
             case "storage_calls":
                 whose = (host, int(record.get("worker") or 0), int(record.get("pid") or 0))
                 history.blob_calls |= {(*whose, blob): calls for blob, calls in (record.get("blobs") or {}).items()}

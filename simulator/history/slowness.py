@@ -37,9 +37,9 @@ class SlownessLog:
         late = min(max(late, 0.0), seconds)
         self._measures.append((round(seconds, 3), round(late, 3)))
         if sum(each for each, _ in self._measures) >= _TOGETHER:
-            self.close()
+            self.flush()
 
-    def close(self) -> None:
+    def flush(self) -> None:
         """Write what is left."""
         measures, self._measures = self._measures, []
         if sum(late for _, late in measures) >= _TOLD:

@@ -44,7 +44,7 @@ class MachineMeasure:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._log.close()
+        self._log.flush()
 
     def _run(self) -> None:
         before = clock()

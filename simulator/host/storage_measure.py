@@ -43,7 +43,7 @@ def measure_storage(endpoint: str, journal: str) -> None:
                 log.add(now - before, woke_late + (asked if answered and asked > _QUICK else 0.0))
                 before = now
         finally:
-            log.close()
+            log.flush()
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

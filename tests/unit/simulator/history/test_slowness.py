@@ -20,7 +20,7 @@ def test_a_second_without_a_delay_is_not_written() -> None:
     log = SlownessLog(journal.write)
     for late in (0.0, 0.01, 0.0, 0.02, 0.0, 0.2, 0.0, 0.01):
         log.add(0.25, late)
-    log.close()
+    log.flush()
     assert journal == [
         ("machine_slow", {"measures": [(0.25, 0.0), (0.25, 0.2), (0.25, 0.0), (0.25, 0.01)]}),
     ]
