@@ -75,14 +75,9 @@ class GuardWatcher:
         self._running: set[object] = set()  # all code of the app's that is watched
         self._turn = 0
 
-    def add(self, guards: Iterable[GuardedFunction], codes: Mapping[Any, CodeType]) -> list[Any]:
-        """Know these guards; return the functions that must be watched. ``codes``: of those watched already."""
-        unknown: dict[Any, None] = {}
-        for each in guards:
-            guard, below = (codes.get(function) or function.__code__ for function in (each.guard, each.below))
-            self._guards[id(guard)] = each, below
-            unknown |= dict.fromkeys(function for function in (each.guard, each.below) if function not in codes)
-        return [*unknown]
+    def add(self, guards: Iterable[GuardedFunction], codes: Mapping[Any, CodeType]) -> None:
+        """Know these guards. ``codes``: what stands for a watched function in reports."""
+        self._guards |= {id(codes[each.guard]): (each, codes[each.below]) for each in guards}
 
     def entered(self, code: CodeType, run: object, arguments: Mapping[str, Any]) -> None:
         """See a guard, or other code, begin."""

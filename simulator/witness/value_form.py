@@ -116,15 +116,21 @@ class Yielded(list[Any]):
     ended = False
 
 
-def noted(generator: Generator[Any, Any, Any], yielded: Yielded) -> Generator[Any, None, None]:
-    """Yield what a generator yields, and note it."""
+def noted(generator: Generator[Any, Any, Any], yielded: Yielded) -> Generator[Any, Any, Any]:
+    """Yield what a generator yields, and note it; pass on what is sent and thrown, and its result."""
     try:
-        for value in generator:
+        value = next(generator)
+        while True:
             yielded.append(value)
-            yield value
+            try:
+                sent = yield value
+            except BaseException as error:  # noqa: BLE001 - the generator may handle it
+                value = generator.throw(error)
+            else:
+                value = generator.send(sent)
+    except StopIteration as end:
         yielded.ended = True
-    finally:
-        generator.close()
+        return end.value
 
 
 def passed_on(run: Any, value: Any) -> Any:

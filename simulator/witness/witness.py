@@ -225,13 +225,13 @@ class Witness:
         self._write = write
         self._hold = hold
         self._watched: dict[FunctionType, CodeType] = {}
-        self._names: dict[CodeType, list[str]] = {}
+        self._names: dict[int, list[str]] = {}  # by the id of the code: code of another function may be equal
         self._called: dict[str, _Called] = {}
         self._runs: dict[object, tuple[str, str, str, str]] = {}
         self._strays = itertools.count(1)
         self._turn = threading.Lock()
         self._once: set[str] = set()
-        self._inboxes: dict[CodeType, str] = {}
+        self._inboxes: dict[int, str] = {}
 
     def watch(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         """Watch the innermost function of each from now on. The keys are the functions' names in the host."""
@@ -244,7 +244,7 @@ class Witness:
             if isinstance(innermost, FunctionType):
                 if innermost not in self._watched:
                     self._watched[innermost] = watch(innermost, self)
-                code = self._watched[innermost]
+                code = id(self._watched[innermost])
                 self._names.setdefault(code, []).append(name)
                 if (inbox := getattr(function, _ORDERED, None)) is not None:
                     self._inboxes[code] = inbox_name(inbox)
@@ -256,12 +256,15 @@ class Witness:
         function = inspect.unwrap(getattr(handler, "__func__", handler))
         if isinstance(function, FunctionType) and function not in self._watched:
             self.watch_all([(function.__name__, function)])
-            self._inboxes[self._watched[function]] = inbox
+            self._inboxes[id(self._watched[function])] = inbox
 
     def watch_guards(self, guards: Iterable[GuardedFunction]) -> None:
         """Compare each guard with the function below from now on. Call after `watch_all`."""
-        for function in self._guards.add(guards, self._watched):
-            self._watched[function] = watch(function, self._guards)
+        guards = [*guards]
+        for function in (function for each in guards for function in (each.guard, each.below)):
+            if function not in self._watched:
+                self._watched[function] = watch(function, self._guards)
+        self._guards.add(guards, self._watched)
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Follow what runs on a loop: the tasks that bodies start, requests to end, and times when none is possible."""
@@ -287,7 +290,7 @@ class Witness:
     def entered(self, code: CodeType, run: object, arguments: Mapping[str, Any]) -> None:
         """A body begins."""
         invocation = self._whose(arguments)
-        names = self._names.get(code, [code.co_name])
+        names = self._names.get(id(code), [code.co_name])
         called = self._called.get(invocation)
         function = called.function if called and called.function in names else names[0]
         with self._turn:
@@ -300,7 +303,7 @@ class Witness:
         for message in arguments.values():
             if type(message).__name__ == "InboxMessage":
                 item = {"key": message.key, "id": message.id, "digest": digest(message.body)}
-                told["item"] = {"inbox": self._inboxes.get(code, ""), **item}
+                told["item"] = {"inbox": self._inboxes.get(id(code), ""), **item}
         self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())
         self._guards.entered(code, run, arguments)
 

@@ -13,7 +13,7 @@ import pytest
 from simulator.witness.code_watch import watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
     from types import CodeType
 
 
@@ -79,16 +79,15 @@ def test_it_is_seen_through_wrappers_and_from_threads(notes: Notes, watched: Cal
     assert notes.told == ["body begins", "body ends"]
 
 
-def test_each_function_has_a_watcher_of_its_own(notes: Notes, watched: Callable[[Any], Any]) -> None:
+def test_functions_that_one_factory_has_made_have_a_watcher_and_a_code_each() -> None:
     def made() -> Any:
         return lambda: None
 
-    first, other = watched(made()), Notes()
-    second = FunctionType(made().__code__.replace(), {})  # its code is equal, and another
-    watch(second, other)
-    first()
-    second()
-    assert (notes.told, other.told) == (["<lambda> begins", "<lambda> ends"],) * 2
+    functions, theirs = [made(), made()], [Notes(), Notes()]
+    codes = [watch(function, notes) for function, notes in zip(functions, theirs, strict=True)]
+    functions[0]()
+    assert [notes.told for notes in theirs] == [["<lambda> begins", "<lambda> ends"], []]
+    assert codes[0] is not codes[1]
 
 
 def test_an_error_that_leaves_it_is_told(notes: Notes, watched: Callable[[Any], Any]) -> None:
@@ -152,6 +151,55 @@ def test_a_coroutine_that_is_cancelled_or_fails_has_ended_and_a_generator_with_i
 
 def generator() -> Iterator[int]:
     yield 1
+
+
+def test_a_generator_that_nobody_reads_to_its_end_has_ended(notes: Notes, watched: Callable[[Any], Any]) -> None:
+    @watched
+    def body() -> Iterator[int]:
+        yield 1
+        yield 2
+
+    closed, dropped = body(), body()
+    assert (next(closed), next(dropped)) == (1, 1)
+    closed.close()
+    assert notes.told == ["body begins", "body begins", "body ends with GeneratorExit"]
+    del dropped
+    assert notes.told[3:] == ["body ends with GeneratorExit"]
+    assert notes.values == [[1], [1]]
+
+
+def test_a_generator_gets_what_is_sent_and_thrown_and_its_result_is_passed_on(
+    notes: Notes, watched: Callable[[Any], Any]
+) -> None:
+    @watched
+    def body() -> Generator[str, str, str]:
+        try:
+            sent = yield "first"
+            yield f"got {sent}"
+        except KeyError as error:
+            yield f"caught {error}"
+        return "result"
+
+    steps = body()
+    assert (next(steps), steps.send("x"), steps.throw(KeyError(2))) == ("first", "got x", "caught 2")
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value == "result"
+    assert notes.values == [["first", "got x", "caught 2"]]
+
+
+def test_what_is_thrown_into_what_has_not_begun_is_no_run(notes: Notes, watched: Callable[[Any], Any]) -> None:
+    @watched
+    async def body() -> None: ...
+
+    @watched
+    def steps() -> Iterator[int]:
+        yield 1
+
+    for unstarted in (body(), steps()):
+        with pytest.raises(KeyError):
+            unstarted.throw(KeyError())
+    assert notes.told == []
 
 
 def test_a_watched_function_looks_as_before(watched: Callable[[Any], Any]) -> None:

@@ -240,6 +240,18 @@ def test_a_generator_body_whose_last_item_is_dropped_is_found(guards: Guards) ->
     assert guards.fields[0]["given"].startswith("list of 2 ")
 
 
+def test_guards_that_one_factory_has_made_are_compared_with_the_function_of_each(guards: Guards) -> None:
+    def ship(msg: str) -> str:
+        return msg
+
+    def count(msg: str) -> int:
+        return len(msg)
+
+    first, _ = guards.around(ship, passing), guards.around(count, passing)
+    guards.call(first, msg="x")
+    assert guards.altered == []
+
+
 def test_a_result_that_another_body_may_have_changed_is_not_sure(guards: Guards) -> None:
     shared: list[int] = []
     other: list[Any] = []

@@ -16,6 +16,7 @@ import pytest
 
 from simulator.host.app.function_index import index_function
 from simulator.witness.witness import Witness, invoked
+from singleton.patterns.ordered.visit import InboxMessage
 from singleton.runtime.log_thread import LogThread
 
 if TYPE_CHECKING:
@@ -76,6 +77,21 @@ def test_a_body_is_known_by_its_message_though_its_context_says_otherwise(seen: 
             pool.submit(ship, msg=first).result()
     assert seen.shown() == ["body_entered ship one", "body_left ship one"]
     assert seen.records[0][1] == {"run": "one#1", "function": "ship", "invocation": "one", **told}
+
+
+def test_handlers_that_one_factory_has_made_belong_to_the_inbox_of_each(seen: Seen) -> None:
+    def handler() -> Any:
+        def handle(item: InboxMessage) -> None: ...
+
+        return handle
+
+    handlers = {"orders": handler(), "returns": handler()}
+    for inbox, each in handlers.items():
+        seen.witness.watch_handler(each, inbox)
+    for each in handlers.values():
+        each(InboxMessage(key="k", body="x", id="m1"))
+    inboxes = [fields["item"]["inbox"] for event, fields in seen.records if event == "body_entered"]
+    assert inboxes == ["orders", "returns"]
 
 
 def test_a_body_with_a_value_that_others_have_too_is_known_by_its_context(seen: Seen) -> None:
