@@ -33,7 +33,7 @@ _BESIDE: Final = frozenset({"failed", "swallowed"})
 
 
 def judge_answers(history: History) -> Iterator[Finding]:
-    """Find guards that changed what they passed on, or that ended before their functions."""
+    """Find guards that changed values on the way, or ended before the function below."""
     called = {(call.host, call.id): call.function for call in history.invocations}
     found: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
     for record in history.altered:

@@ -1,7 +1,7 @@
 """Bounds by the options in force: each row of the table of bounds in docs/guarantees.md that a real run can reach.
 
 A `Row` says what starts the clock, what ends the clock, and the bound, from the options of the function concerned. One
-function judges all rows. A deadline leaves out the time in which the host could do nothing (`by_when`).
+function judges every row. A deadline leaves out the time in which the host could do nothing (`by_when`).
 
 Take-overs after a kill have rows of the table, too: `simulator.checks.failover` measures the take-overs. A holder whose
 lease was broken is told in time: see `untold` of `simulator.checks.excuses`.
@@ -219,10 +219,10 @@ def _runs(history: History) -> Iterator[tuple[str, list[Acquisition]]]:
         if got.mode == "function":
             holds[got.lock].append(got)
     for lock, several in holds.items():
-        for _, run in groupby(
+        for (*_, gave_back), run in groupby(
             sorted(several, key=lambda got: got.t), lambda got: (got.host, got.worker, got.ending in {"ok", "open"})
         ):
-            if len(whole := list(run)) > 1:
+            if gave_back and len(whole := list(run)) > 1:
                 yield lock, whole
 
 
@@ -268,7 +268,7 @@ def _releases(history: History) -> Iterator[Measured]:
 
 
 def _expiries(history: History) -> Iterator[Measured]:
-    """A hold whose renewals all fail lasts until its deadline. With failover its touches have a deadline of their own.
+    """If all renewals fail, a hold lasts until the deadline. With failover its touches have a deadline of their own.
 
     The clock of this row runs from the loss to the deadline. The deadline counts from when the last granted request was
     sent. If the journal tells only of the answer, the request may have taken as long as its host was hindered.

@@ -147,7 +147,7 @@ def judge_activity(history: History, messages: Messages) -> Iterator[Finding]:
 
 
 _BY_HAND: Final = {"0": "by SIGTERM or SIGINT", "-2": "by SIGINT", "-9": "by SIGKILL", "-15": "by SIGTERM"}
-"""Exit codes of a host that was told to end, though not by its run: a host ends so by nothing that it does itself."""
+"""Exit codes of a host that was told to end, though not by its run: no host ends by itself with such a code."""
 
 
 def _hosts(history: History) -> Iterator[Finding]:

@@ -50,7 +50,7 @@ def too_slow(history: History, text: str, start: float, end: float) -> Finding:
 
 
 def joined(spans: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Return the spans in order, those that meet as one.
+    """Return the spans in order; spans that meet become one span.
 
     >>> joined([(4.0, 6.0), (1.0, 2.0), (5.0, 8.0)])
     ((1.0, 2.0), (4.0, 8.0))

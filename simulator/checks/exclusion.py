@@ -36,7 +36,7 @@ _TO_TELL: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """Two bodies of one lock that were inside at one time.
+    """Two bodies of one lock, inside at the same time.
 
     ``refused``: the app's own error with which the body of the smaller token ended: the refusal of a fenced resource.
     """
@@ -210,7 +210,7 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
 
 
 def judge_leaders(history: History) -> Iterator[Finding]:
-    """Find a listener whose bodies ran here, there, and here again, and who had not become the listener again."""
+    """Find listeners with bodies on one worker, another, and the first again, without a new listener in between."""
     bodies: dict[str, list[Section]] = defaultdict(list)
     for section in sorted(history.sections, key=lambda section: section.start):
         if section.mode == "listener":

@@ -60,7 +60,7 @@ def span(fault: Strike) -> tuple[float, float]:
 
 
 def leased_until(history: History, deed: Acquisition | Wait, start: float, end: float) -> float:
-    """Return until when a lock may be leased to somebody who asked for it, held it or released it between these two.
+    """Return until when a lock may be leased, after a request, a hold or a release between these two.
 
     A request may have been carried out after its sender gave it up, or a release not at all. A lease counts from the
     last such moment.
@@ -188,7 +188,7 @@ _SAID: Final = 0.5
 
 
 def exposing(history: History, deed: Deed, t: float) -> list[Strike]:
-    """Return the breaks of a lease that its host had, if it can't know them at this time."""
+    """Return the breaks of a deed's lease that the host can't know at this time."""
     return [
         fault
         for fault in _breaks(history, deed.lock)

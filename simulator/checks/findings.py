@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence on what is wrong.
+    """One sentence on a fault.
 
     Attributes:
         kind: ``violation``: a promise was broken. ``unproven``: nothing was broken, but an event that the run should

@@ -1,4 +1,4 @@
-"""What a holder keeps is what the next one reads: ``hold.state``, and the results of ``once``.
+"""The next holder reads the value that a holder has kept: ``hold.state``, and the results of ``once``.
 
 Each place of what is kept is a register. A read returns what the last write before it wrote, or what a write beside it
 writes. Whether a write without an answer happened nobody knows, until somebody reads: then both values are allowed.

@@ -236,7 +236,7 @@ def _waiting(history: History) -> Iterator[Finding]:
 
 
 def is_full(history: History, refused: Wait | None, t: float) -> bool:
-    """Tell whether somebody who was refused then met as many of his process that waited as max_waiting allows."""
+    """Tell whether as many callers as max_waiting allows waited in the process of a refused caller at this time."""
     most = None if refused is None else history.function(refused.function).max_waiting
     if refused is None or most is None:
         return False

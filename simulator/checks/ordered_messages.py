@@ -3,7 +3,7 @@
 A message of an inbox is known by its id, and belongs to a send by its digest. A crash, a lost lease or a failure
 repeats the message in hand. A failure may end a message's turn, as the inbox may put the message aside.
 
-An outbox is in a database that nobody reads here: its relay is judged by what it sends, and what it notes.
+The database of an outbox is not read: the relay is judged by the messages that the relay sends and notes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IN_VAIN: Final = 2
 _LEASE: Final = 15.0
 
 Wrong: TypeAlias = "tuple[str, Sight | PatternUse]"
-"""What is wrong, and the run or the send that shows it."""
+"""A fault in words, and the run or the send with the fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ class Invocation:
     blobs: dict[Mode, str] = field(default_factory=dict)  # container and blob of its locks, where these are known
     operation: str = ""  # equal for two calls of which `@once` must run one; empty: there is none, or not known
     answer: str | None = None  # the digest of what `@once` answered; None: nothing, or not known
-    settled: bool = False  # its host has told what happened to its message afterwards
+    settled: bool = False  # whether the host has told the message's fate afterwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class PatternUse:
 
     @property
     def register(self) -> tuple[str, str, str]:
-        """The place of what is kept: equal for all who must read what the last of them wrote."""
+        """The place of a kept value: equal for uses that must read the value written last."""
         return self.of, self.lock, self.key
 
     @property
@@ -411,7 +411,7 @@ class History:
     began: dict[str, float] = field(default_factory=dict)  # when a host was ready
     stopping: dict[str, float] = field(default_factory=dict)  # when a host was told to end
     unreachable: dict[tuple[str, str], float] = field(default_factory=dict)  # queues that a host can't poll, since when
-    outside: list[Strike] = field(default_factory=list)  # leases that were ended by nobody in this run
+    outside: list[Strike] = field(default_factory=list)  # leases that somebody outside this run ended
     healed: float | None = None  # when the nemesis had undone what can be undone
     restarted: dict[str, str] = field(default_factory=dict)  # a host that was started again: the one before it
     drains: list[Drain] = field(default_factory=list)

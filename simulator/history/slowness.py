@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simulator.history.journal import Record, Write
 
 STORAGE: Final = "storage"
-"""Who writes the delays of the storage: all hosts ask the same storage."""
+"""The writer of the delays of the storage: all hosts share one storage."""
 _TOGETHER: Final = 1.0
 """Seconds of measures in one record."""
 _TOLD: Final = 0.1

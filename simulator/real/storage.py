@@ -143,7 +143,7 @@ class Storage:
         return self._blobs[name]
 
     def clean(self, locks: str) -> None:
-        """Remove what the run left in an account that stays: its messages, and the blobs whose names begin so."""
+        """Remove the run from an account that stays: messages, and blobs with names that begin with ``locks``."""
         from azure.storage.blob import BlobServiceClient
 
         for queue in self._app.queues:
@@ -209,7 +209,7 @@ class StorageMeasure:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the process. It ends with this one."""
+        """Start the process. The end of the run's process is its end, too."""
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.DEVNULL,

@@ -37,7 +37,7 @@ _BLOB: Final = {"GET": "read a blob", "HEAD": "look at a blob", "PUT": "write a 
 
 
 class Client(Protocol):
-    """An HTTP client all of whose requests go through one method."""
+    """An HTTP client with one method for all requests."""
 
     def send(self, method: str, target: str, headers: Mapping[str, str], /, *more: Any) -> Awaitable[Any]:
         """Send a request; what comes in the end has a ``status``."""
@@ -46,7 +46,7 @@ class Client(Protocol):
 def tap_leases(write: Write, *clients: type[Client]) -> None:
     """Write ``lease_request`` for each request of this process for a lease, its renewal or its end, by a delete too.
 
-    It is written when the request is answered. ``blob`` is its path, with what is above its container. ``status`` is
+    It is written when the request is answered. ``blob`` is the path, with the account of an emulator. ``status`` is
     None if no answer came. ``took``: seconds from the sending. Now and then ``storage_calls`` says how many requests of
     each kind were sent so far, in all and for each leased blob with new requests.
     ``clients``: HTTP clients beside aiohttp.

@@ -111,7 +111,7 @@ def _parts(value: Any) -> tuple[str, bytes, Iterable[Any], bool]:
 
 
 class Yielded(list[Any]):
-    """What a generator has yielded so far; ``ended``: it has no more."""
+    """The values that a generator has yielded so far; ``ended``: the generator has no more."""
 
     ended = False
 
@@ -134,7 +134,7 @@ def noted(generator: Generator[Any, Any, Any], yielded: Yielded) -> Generator[An
 
 
 def passed_on(run: Any, value: Any) -> Any:
-    """Return a function's result for the caller. ``run.value`` becomes the result; of a generator, what it yields."""
+    """Return a function's result for the caller. ``run.value`` becomes the result, or the values of a generator."""
     run.value = value
     if type(value) is not GeneratorType:
         return value

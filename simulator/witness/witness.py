@@ -324,7 +324,7 @@ class Witness:
         self._write("body_left", run=label, **told)
 
     def _seen(self) -> dict[str, object]:
-        """Return what a body can see here of its hold: the token that fences its writes, and whether it is lost."""
+        """Return how a body sees its hold here: the fencing token, and whether the lock is lost."""
         if self._hold is None:
             return {}
         try:
