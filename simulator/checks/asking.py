@@ -135,8 +135,7 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         refused = any(each.action == "acquire" and not each.granted for each in asked)
         kept = any(got.t <= refusal.t and _kept_until(history, got) >= since for got in held[where])
         unasked[refusal.function] += not (refused or kept or disturbed(history, refusal.host, since, refusal.t))
-    what = "met a refusal, though nobody had asked the storage for the lock"
-    yield from by_function(unasked, "invocation", "invocations", what)
+    yield from by_function(unasked, "met a refusal, though nobody had asked the storage for the lock")
 
 
 def _kept_until(history: History, got: Acquisition) -> float:

@@ -246,8 +246,8 @@ def _outside(history: History) -> Iterator[Finding]:
     early, late = Counter[str](), Counter[str]()
     for section, began in outside_their_hold(history):
         (late if began else early)[section.function] += 1
-    yield from by_function(early, "body", "bodies", "began before the lock was got")
-    yield from by_function(late, "body", "bodies", "went on after the lock was given back")
+    yield from by_function(early, "began before the lock was got", "body", "bodies")
+    yield from by_function(late, "went on after the lock was given back", "body", "bodies")
 
 
 def outside_their_hold(history: History) -> Iterator[tuple[Section, bool]]:
@@ -282,8 +282,8 @@ def _tokens(history: History) -> Iterator[Finding]:
         and history.function(sight.function).guarded
         and (history.function(sight.function).direct or not history.function(sight.function).decorated)
     )
-    yield from by_function(blind, "body", "bodies", "could not see their hold: current_hold() failed")
-    yield from by_function(history.mistold, "body", "bodies", "saw another fencing token than the lock had told")
+    yield from by_function(blind, "could not see their hold: current_hold() failed", "body", "bodies")
+    yield from by_function(history.mistold, "saw another fencing token than the lock had told", "body", "bodies")
 
 
 def _for_whom(history: History) -> Iterator[Finding]:
@@ -307,8 +307,8 @@ def _for_whom(history: History) -> Iterator[Finding]:
         guarded = history.function(function).guarded
         text = f"{count(number, 'body', 'bodies')} of {function!r} ran for no invocation"
         yield violation(text) if guarded else note(text)
-    yield from by_function(again, "invocation", "invocations", "ran its body more than once")
-    yield from by_function(unscoped, "body", "bodies", "ran though their messages name no scope")
+    yield from by_function(again, "ran its body more than once")
+    yield from by_function(unscoped, "ran though their messages name no scope", "body", "bodies")
 
 
 def _left_running(history: History) -> Iterator[Finding]:

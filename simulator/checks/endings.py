@@ -97,14 +97,14 @@ def _successes(history: History) -> Iterator[Finding]:
             failed[call.function] += badly
         mine = any(is_of(call, each) and each.owner == call.id for each in lost)
         without[call.function] += mine and where not in history.struck and call.ending == "ok"
-    yield from _calls(empty, "succeeded without its body, and was neither skipped nor put back")
-    yield from _calls(failed, "succeeded although its body had failed")
+    yield from by_function(empty, "succeeded without its body, and was neither skipped nor put back")
+    yield from by_function(failed, "succeeded although its body had failed")
     for name, number in sorted((+hidden).items()):
         yield note(
             f"{count(number, 'body', 'bodies')} of {name!r} failed, and their invocations succeeded: one of its own "
             "decorators may do that"
         )
-    yield from _calls(without, "succeeded although it had lost its lock")
+    yield from by_function(without, "succeeded although it had lost its lock")
 
 
 def _errors(history: History) -> Iterator[Finding]:
@@ -126,10 +126,10 @@ def _errors(history: History) -> Iterator[Finding]:
             body = ran[-1]
             well[call.function] += body.ending == "ok"
             other[call.function] += body.ending == "error" and body.error not in {call.raised, *_UNANSWERED}
-    yield from _calls(well, "failed though its body had succeeded")
-    yield from _calls(other, "failed with another error than its body's")
-    yield from _calls(early, "failed without its body, by no error of the lock's")
-    yield from _calls(alone, "failed with LockNotAcquired, and nobody had refused it the lock")
+    yield from by_function(well, "failed though its body had succeeded")
+    yield from by_function(other, "failed with another error than its body's")
+    yield from by_function(early, "failed without its body, by no error of the lock's")
+    yield from by_function(alone, "failed with LockNotAcquired, and nobody had refused it the lock")
 
 
 def _failures(history: History) -> Iterator[Finding]:
@@ -185,10 +185,6 @@ def tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
         tries[call.host, call.id] += 1
 
 
-def _calls(numbers: Counter[str], what: str) -> Iterator[Finding]:
-    return by_function(numbers, "invocation", "invocations", what)
-
-
 _STALE: Final = 2.0
 """Seconds for which an answer may be old: the answer was on its way, or a holder released meanwhile."""
 
@@ -206,7 +202,7 @@ def judge_accounts(history: History) -> Iterator[Finding]:
     bare = Counter(
         got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
     )
-    yield from by_function(bare, "hold", "holds", "had no fencing token")
+    yield from by_function(bare, "had no fencing token", "hold")
     if not history.rough:
         yield from _alone(history)
 
@@ -283,8 +279,8 @@ def _alone(history: History) -> Iterator[Finding]:
             found = _in_use(spans, since - function.poll, refusal.t)  # they asked at their last poll
         alone[refusal.function] += not found
         too_few[refusal.function] += 0 < found < function.at_once
-    yield from _calls(alone, "found the lock taken, and nobody had it")
-    yield from _calls(too_few, "found all slots of a semaphore taken, and fewer were in use")
+    yield from by_function(alone, "found the lock taken, and nobody had it")
+    yield from by_function(too_few, "found all slots of a semaphore taken, and fewer were in use")
 
 
 def _in_use(spans: Iterable[TakenSpan], start: float, end: float) -> int:

@@ -247,7 +247,7 @@ def judge_guards(history: History) -> Iterator[Finding]:
         yield violation(f"{count(bare, 'guarded body', 'guarded bodies')} ran without holding the lock{why}")
     past, unnamed = past_their_guard(history)
     numbers = Counter(call.function for call in past) - unnamed
-    yield from by_function(numbers, "invocation", "invocations", "succeeded without passing through its guard")
+    yield from by_function(numbers, "succeeded without passing through its guard")
     unclear = Counter(call.function for call in _without_guard(history) if _is_unclear(history, call))
     old = history.setup.get("fresh") is False
     why = "the result may be from before this run" if old else "the key of @once is not read here"

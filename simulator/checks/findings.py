@@ -66,7 +66,7 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def by_function(numbers: Mapping[str, int], one: str, many: str, what: str) -> Iterator[Finding]:
+def by_function(numbers: Mapping[str, int], what: str, one: str = "invocation", many: str = "") -> Iterator[Finding]:
     """Yield a violation for each function, or queue, with a number above 0: ``3 bodies of 'ship'``, then ``what``."""
     for name, number in sorted(numbers.items()):
         if number > 0:

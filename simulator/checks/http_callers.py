@@ -115,11 +115,11 @@ def _judge(
             well[each.function] += failed and each.status < _REFUSED
             badly[each.function] += not failed and each.served is None and each.status >= _FAILED
     requested = ("request", "requests")
-    yield from by_function(twice, *requested, "ran in two invocations")
-    yield from by_function(never, *requested, "answered without an invocation")
-    yield from by_function(other, *requested, "answered with another status than the function's")
-    yield from by_function(well, *requested, "answered as a success although the invocation had failed")
-    yield from by_function(badly, *requested, "answered as a failure although the invocation had succeeded")
+    yield from by_function(twice, "ran in two invocations", *requested)
+    yield from by_function(never, "answered without an invocation", *requested)
+    yield from by_function(other, "answered with another status than the function's", *requested)
+    yield from by_function(well, "answered as a success although the invocation had failed", *requested)
+    yield from by_function(badly, "answered as a failure although the invocation had succeeded", *requested)
     if requests.open and not history.interrupted:
         yield unproven(f"{count(requests.open, 'request')} not answered when the run ended")
     for name, number in sorted(Counter(history.traffic.held.values()).items()):

@@ -72,9 +72,9 @@ def judge_losses(history: History) -> Iterator[Finding]:
             unasked[function.name] += 1
     yield from _uncaused(history)
     bodies = ("body", "bodies")
-    yield from by_function(blind, *bodies, "could not see that the lock was lost")
-    yield from by_function(untold, *bodies, "went on after the lease had run out, and the lock did not say so")
-    yield from by_function(unasked, *bodies, "went on after the lock was lost, and nobody had asked for an end")
+    yield from by_function(blind, "could not see that the lock was lost", *bodies)
+    yield from by_function(untold, "went on after the lease had run out, and the lock did not say so", *bodies)
+    yield from by_function(unasked, "went on after the lock was lost, and nobody had asked for an end", *bodies)
     for name, times in sorted(deaf.items()):
         yield note(
             f"{name!r} swallows its cancellation: {count(len(times), 'body', 'bodies')} went on for up to "

@@ -60,8 +60,8 @@ def judge_sessions(history: History) -> Iterator[Finding]:
                 at != place and not stood_still(history, messages[at], other) for other, at in under_way
             )
             under_way.append((call, place))
-    yield from by_function(late, "message", "messages", "ran after a later one of the same session")
-    yield from by_function(beside, "message", "messages", "ran beside another one of the same session")
+    yield from by_function(late, "ran after a later one of the same session", "message")
+    yield from by_function(beside, "ran beside another one of the same session", "message")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

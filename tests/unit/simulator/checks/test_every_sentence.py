@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 CHECKS: Final = Path(__file__).parents[4] / "simulator" / "checks"
 SHORTEST: Final = 8
+SAYS: Final = {"violation": 0, "by_function": 1}
+"""Functions that make violations, and which of their arguments is the sentence."""
 
 
 def texts_in(tree: ast.AST) -> Iterator[str]:
@@ -30,12 +32,8 @@ def sentences() -> Iterator[tuple[str, list[str]]]:
     """Yield where each violation is said, and the words of it that are always the same."""
     for path in sorted(CHECKS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in {"violation", "by_function", "_calls"}
-            ):
-                words = [text for text in texts_in(node.args[-1]) if len(text) >= SHORTEST]
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SAYS:
+                words = [text for text in texts_in(node.args[SAYS[node.func.id]]) if len(text) >= SHORTEST]
                 if words:
                     yield f"{path.name}:{node.lineno}", words
 
