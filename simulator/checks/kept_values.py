@@ -23,7 +23,7 @@ from simulator.history.value_digest import NOTHING, UNREADABLE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from simulator.history.facts import History, Invocation, Sight
+    from simulator.history.facts import History
 
 _STOOD: Final = 0.5
 """Seconds for which a host must stand still for its look at what is kept to count as old."""
@@ -41,8 +41,8 @@ def accesses(history: History) -> dict[Register, list[PatternUse]]:
             finds_nothing = use.of == "once" and use.what == "read" and use.digest == NOTHING
             start = _looked(history, use.host, use.start, use.end) if finds_nothing else use.start
             found[use.register].append(replace(use, start=start))
-    for call, ran in _of_once(history):
-        found["@once", call.function, call.operation] += _by_decorator(history, call, ran)
+    for use in _of_once(history):
+        found[use.register].append(use)
     return {place: sorted(several, key=lambda each: (each.start, each.end)) for place, several in found.items()}
 
 
@@ -176,27 +176,23 @@ def _looked(history: History, host: str, start: float, end: float) -> float:
     return start if slept else end
 
 
-def _of_once(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
-    """Yield each try of an invocation with a known operation of ``@once``, and its bodies; a refusal is none."""
+def _of_once(history: History) -> Iterator[PatternUse]:
+    """Yield the reads and writes of ``@once``, for each try of an invocation with a known operation and no refusal."""
     refused = {(refusal.host, outside(refusal.owner)) for refusal in history.refusals}
-    for call, ran in tries(history):
-        if call.operation and (call.host, call.id) not in refused:
-            yield call, [sight for sight in ran if sight.function == call.function]
-
-
-def _by_decorator(history: History, call: Invocation, ran: list[Sight]) -> Iterator[PatternUse]:
-    """Yield what ``@once`` has read and written for an invocation."""
-    function = call.function
-    about = PatternUse(
-        of="@once", what="read", name=function, key=call.operation, host=call.host, invocation=call.id, caller=function,
-        start=call.start, end=call.end, ok=True, keep=history.function(function).keep,
-    )  # fmt: skip
-    if ran:
-        began = ran[-1].start
-        yield replace(about, start=_looked(history, call.host, call.start, began), end=began)
-        if ran[-1].ending != "error":
-            done = ran[-1].ending == "ok" and call.ending == "ok"
-            value = UNREADABLE if ran[-1].digest is None else ran[-1].digest
-            yield replace(about, what="write", digest=value, start=began, ok=done)
-    if call.ending == "ok" and call.answer is not None and (not ran or ran[-1].ending == "ok"):
-        yield replace(about, digest=call.answer)
+    for call, bodies in tries(history):
+        function = call.function
+        if not call.operation or (call.host, call.id) in refused:
+            continue
+        about = PatternUse(
+            of="@once", what="read", name=function, key=call.operation, host=call.host, invocation=call.id,
+            caller=function, start=call.start, end=call.end, ok=True, keep=history.function(function).keep,
+        )  # fmt: skip
+        last = next((body for body in reversed(bodies) if body.function == function), None)
+        if last is not None:
+            yield replace(about, start=_looked(history, call.host, call.start, last.start), end=last.start)
+            if last.ending != "error":
+                value = UNREADABLE if last.digest is None else last.digest
+                done = last.ending == call.ending == "ok"
+                yield replace(about, what="write", digest=value, start=last.start, ok=done)
+        if call.ending == "ok" and call.answer is not None and (last is None or last.ending == "ok"):
+            yield replace(about, digest=call.answer)
