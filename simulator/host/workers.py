@@ -97,7 +97,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
         write("function", **plan.to_json(), limit=prepared.time_limit)
     for facts in inner_records(prepared.plans):
         write("guard", **facts)
-    witness.watch_all(users_functions(prepared.plans))
+    witness.watch(users_functions(prepared.plans))
     witness.watch_guards(guarded_functions(prepared.plans))
     worker = Worker(os.environ, witness)
     answering = _Answering(prepared, worker, connection, write, config.lock_host_id)

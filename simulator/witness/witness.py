@@ -233,12 +233,8 @@ class Witness:
         self._once: set[str] = set()
         self._inboxes: dict[int, str] = {}
 
-    def watch(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Watch the innermost function of each from now on. The keys are the functions' names in the host."""
-        self.watch_all(functions.items())
-
-    def watch_all(self, functions: Iterable[tuple[str, Callable[..., Any]]]) -> None:
-        """Watch the innermost function of each from now on; several functions may have one name."""
+    def watch(self, functions: Iterable[tuple[str, Callable[..., Any]]]) -> None:
+        """Watch the innermost function of each from now on, under its name in the host; several may have one name."""
         for name, function in functions:
             innermost = inspect.unwrap(function)
             if isinstance(innermost, FunctionType):
@@ -255,11 +251,11 @@ class Witness:
         """Watch a function that handles messages of an inbox outside of the functions of the host."""
         function = inspect.unwrap(getattr(handler, "__func__", handler))
         if isinstance(function, FunctionType) and function not in self._watched:
-            self.watch_all([(function.__name__, function)])
+            self.watch([(function.__name__, function)])
             self._inboxes[id(self._watched[function])] = inbox
 
     def watch_guards(self, guards: Iterable[GuardedFunction]) -> None:
-        """Compare each guard with the function below from now on. Call after `watch_all`."""
+        """Compare each guard with the function below from now on. Call after `watch`."""
         guards = [*guards]
         for function in (function for each in guards for function in (each.guard, each.below)):
             if function not in self._watched:

@@ -50,7 +50,7 @@ WITNESS: Final = Witness(_tell, current_hold)
 def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue: str = "") -> None:
     """Tell oracle and verdict of the guarded functions that will be called; ``queue`` triggers them."""
     guards = {name: guards_of(function)[0] for name, function in functions.items()}
-    WITNESS.watch(functions)
+    WITNESS.watch(functions.items())
     world.oracle.callers.know(guards)
     for name, function in functions.items():
         is_async = inspect.iscoroutinefunction(function)

@@ -89,7 +89,7 @@ def load(app: str) -> Prepared:
     if not any(plan.guard for plan in plans) and not inner_guards(prepared.plans):
         told = ("no function that can be run here has @singleton", *prepared.notes)
         raise AppError(f"{app}: {'; '.join(told)}")
-    WITNESS.watch_all(users_functions(plans))
+    WITNESS.watch(users_functions(plans))
     return replace(prepared, plans=plans)
 
 

@@ -75,7 +75,7 @@ def start_deployed(world: World) -> None:
 def _declare(world: World, number: int, editions: tuple[Edition, ...]) -> None:
     for edition in editions:
         if number not in _watched:
-            WITNESS.watch(edition.guarded)
+            WITNESS.watch(edition.guarded.items())
         for function in edition.app.functions:
             told = told_of(function.name, function, queue="", is_async=function.is_async)
             tokens = function.options.fencing_tokens and function.layout != "webjobs"

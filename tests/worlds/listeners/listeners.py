@@ -109,7 +109,7 @@ class _App:
         """Tell oracle and verdict of the functions that will be called."""
         functions = listening_app(self.variant)
         self._functions = {kind: functions[kind] for kind in kinds}
-        WITNESS.watch(self._functions)
+        WITNESS.watch(self._functions.items())
         oracle = self.world.oracle
         oracle.listening.know({kind: guards_of(each)[0] for kind, each in self._functions.items() if _listens(each)})
         inner = {kind: guards_of(each)[-1] for kind, each in self._functions.items()}

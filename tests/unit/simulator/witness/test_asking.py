@@ -79,7 +79,7 @@ def test_a_body_that_cancels_what_it_has_started_is_not_asked_to_end() -> None:
     async def ship(msg: str) -> None:
         await cancelled(asyncio.create_task(asyncio.sleep(3600, None)))
 
-    seen.witness.watch({"ship": ship})
+    seen.witness.watch([("ship", ship)])
     assert seen.run(seen.worker(ship)) == ["body_entered", "body_left"]
     assert seen.records[0][1]["can_be_asked"] is True
 
@@ -105,7 +105,7 @@ def test_a_sync_body_cannot_be_asked() -> None:
     async def ship(msg: str) -> None:
         body(msg)
 
-    seen.witness.watch({"ship": body})
+    seen.witness.watch([("ship", body)])
     seen.run(seen.worker(ship))
     assert "can_be_asked" not in seen.records[0][1]
 

@@ -41,7 +41,7 @@ class Guards:
         return self.watched(guarded, function, keeps=keeps)
 
     def watched(self, guarded: Any, function: Any, *, keeps: bool = False) -> Any:
-        self._witness.watch({"ship": function})
+        self._witness.watch([("ship", function)])
         self._witness.watch_guards([GuardedFunction(name="ship", guard=guarded, below=function, keeps=keeps)])
         return guarded
 

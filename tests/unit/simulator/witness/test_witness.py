@@ -37,7 +37,7 @@ class Seen:
         for body in bodies:
             app.queue_trigger(arg_name="msg", queue_name="orders", connection="C")(body)
         functions = [index_function(function, HERE) for function in app.get_functions()]
-        self.witness.watch({function.name: function.call for function in functions})
+        self.witness.watch((function.name, function.call) for function in functions)
 
     def shown(self) -> list[str]:
         return [f"{event} {fields['function']} {fields['invocation']}".strip() for event, fields in self.records]
@@ -283,7 +283,7 @@ def test_a_guarded_helper_is_seen_inside_its_caller_which_is_followed_on_after_i
         threading.Thread(target=waits.wait, name="left").start()
 
     seen.watch(ship)
-    seen.witness.watch_all([("audit", audit)])
+    seen.witness.watch([("audit", audit)])
     with seen.witness.invocation("one", "ship", "x", {}):
         ship("x")
     waits.set()
