@@ -83,7 +83,7 @@ def check_body(subject: Subject) -> Iterator[Finding]:
 def _not_awaited(subject: Subject, written: FunctionType) -> Iterator[Finding]:
     for call in calls_in(written):
         makes_future = call.function in _FUTURES
-        if not makes_future and not returns_coroutine(call.function):
+        if not makes_future and not _is_async(call.function):
             continue
         if isinstance(call.around, ast.Return) and inspect.iscoroutinefunction(written) == subject.is_async:
             became = "the function returns it, so the invocation fails: it would run without the lock"
@@ -96,6 +96,13 @@ def _not_awaited(subject: Subject, written: FunctionType) -> Iterator[Finding]:
             "def",
             place=_place(call, written, subject.app.folder),
         )
+
+
+def _is_async(called: object) -> bool:
+    try:
+        return returns_coroutine(called)
+    except Exception:  # noqa: BLE001 - an object of the app's, such as a proxy outside of a request
+        return False
 
 
 def _reached(
