@@ -296,6 +296,33 @@ def _renewals(history: History) -> Iterator[Measured]:
                 yield Measured(deed=got, start=start, end=end, bound=due, slack=_LATE_RENEWAL, polls=False)
 
 
+_BEFORE: Final = 1.0
+"""Seconds by which a waiter must have come before another of its process, so that their order in line is sure."""
+
+
+def _overtaken(history: History) -> Iterator[Measured]:
+    """Among the waiters of one process the first to come is the first to get the lock.
+
+    The clock runs from when a waiter who came later got the lock, or a slot. Not judged: who asked for a lock more than
+    once, since the journal can't tell the waits apart, and who may stand in line a second time without telling.
+    """
+    lines: dict[tuple[str, str, int, str], dict[str, list[Wait]]] = defaultdict(lambda: defaultdict(list))
+    for wait in history.waits:
+        function = history.functions.get(wait.function)
+        if wait.mode != "function" or function is None or function.merges:
+            continue
+        if function.max_waiting is None and function.on_contention != "custom":
+            lines[wait.lock, wait.host, wait.worker, wait.function][wait.owner].append(wait)
+    for (_, host, worker, _), waits in lines.items():
+        line = [wait for wait, *more in waits.values() if wait.ending == "acquired" and not more]
+        latest: Wait | None = None
+        for wait in sorted(line, key=lambda wait: wait.end):
+            if latest and history.worked(host, worker or 1, wait.start, latest.start) > _BEFORE:
+                what = f"{latest.start - wait.start:.1f} s"
+                yield Measured(deed=wait, start=latest.end, end=wait.end, bound=0.0, what=what)
+            latest = wait if latest is None or wait.start > latest.start else latest
+
+
 _LATE_RENEWAL: Final = 2.0
 """Seconds by which a renewal may be late on a busy machine."""
 _RENEWALS: Final = Row(
@@ -309,6 +336,12 @@ _ROWS: Final = (
         says="{lock} was kept by {what} for {seconds:.1f} s, one section after another, while {host} waited for it",
     ),
     Row(clocks=_attempts, says="an invocation of {function!r} waited for {seconds:.1f} s for its lock, despite {what}"),
+    Row(
+        clocks=_overtaken,
+        says="an invocation of {function!r} on {host} got its lock {seconds:.1f} s after another that had asked {what} "
+        "later",
+        rule="among the waiters of one process the first to come is the first to get the lock",
+    ),
     Row(
         clocks=_releases,
         says="{lock} was kept by {host} for {seconds:.1f} s after its body had ended",

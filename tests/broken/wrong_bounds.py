@@ -109,3 +109,13 @@ def who_is_refused_hears_so_five_seconds_later(patch: Patch) -> None:
 @broken("after its body had ended", app="many", options=f"{_CUT_OFF} --seed 2")
 def releases_are_tried_for_a_minute(patch: Patch) -> None:
     patch.setattr(acquisition, "_RELEASE", 60.0)
+
+
+@broken("after another that had asked", app="turns", options="--same-app")
+def the_last_to_come_is_the_first_to_get_the_lock(patch: Patch) -> None:
+    def first(line: Any) -> Any:
+        while (last := next(reversed(line._waiters), None)) is not None and last.granted.done():
+            del line._waiters[last]
+        return last
+
+    patch.setattr(Line, "first", first)

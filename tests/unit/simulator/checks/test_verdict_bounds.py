@@ -126,6 +126,58 @@ def test_a_caller_may_be_refused_by_what_a_waiter_of_its_process_found_at_its_la
     )
 
 
+# --- the line of a process --------------------------------------------------------------------------------------------
+
+
+def line(*waits: tuple[float, float], host: str = "host-1", lock: str = A, **known: Any) -> Story:
+    """Callers ask for a lock at these times, and get the lock: `host` asks second, and `host-1` else."""
+    story = Story().know(**known)
+    for number, (asked, got) in enumerate(waits):
+        where = host if number == 1 else "host-1"
+        story.body(where, got, got + 0.9, lock, asked=asked, owner=f"call-{number}")
+    return story
+
+
+def overtaken(story: Story) -> list[str]:
+    return [text for text in judge(story.end(60)).violations if "after another that had asked" in text]
+
+
+def test_among_the_waiters_of_a_process_the_first_to_come_is_the_first_to_get_the_lock() -> None:
+    assert overtaken(line((2, 7), (4, 8))) == []
+    why = "among the waiters of one process the first to come is the first to get the lock"
+    says = "an invocation of 'ship' on host-1 got its lock 3.0 s after another that had asked 2.0 s later"
+    assert overtaken(line((2, 8), (4, 5))) == [f"{says} (from second 5.0 on; {why})"]
+
+
+def test_among_the_waiters_for_a_slot_too() -> None:
+    assert overtaken(line((2, 8), (4, 5), lock=f"{A}/slot-1", several=True, at_once=2))
+
+
+def test_waiters_of_several_processes_have_no_order() -> None:
+    assert overtaken(line((2, 8), (4, 5), host="host-2")) == []
+
+
+def test_who_came_shortly_before_another_may_stand_behind_in_line() -> None:
+    assert overtaken(line((2, 8), (2.8, 5))) == []
+
+
+@pytest.mark.parametrize("known", [{"max_waiting": 9}, {"on_contention": "custom"}, {"merges": True}])
+def test_who_asks_again_or_waits_out_of_line_has_no_place_to_lose(known: dict[str, Any]) -> None:
+    assert overtaken(line((2, 8), (4, 5), **known)) == []
+
+
+def test_a_process_that_stood_still_may_have_stood_in_line_later() -> None:
+    story = line((2, 8), (4, 5))
+    story.add(3.9, "host-1", "loop_stood", worker=1, seconds=1.5)
+    assert overtaken(story) == []
+
+
+def test_who_asks_a_second_time_comes_later() -> None:
+    story = line((2, 8), (4, 5))
+    story.lock(6, "host-1", "waiting", A, "call-0")
+    assert overtaken(story) == []
+
+
 # --- renewals ---------------------------------------------------------------------------------------------------------
 
 
