@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.appcheck.checked_app import is_the_apps
 from simulator.appcheck.finding import Place
 from simulator.appcheck.rules import RULES
-from simulator.appcheck.source_calls import Call, Instance, Method, calls_in
-from singleton.base.callables import returns_coroutine
+from simulator.appcheck.source_calls import Call, Instance, Method, calls_in, makes_coroutine
 from singleton.base.hold import current_hold
 from singleton.client import AsyncLockClient, LockClient
 from singleton.decorator import guards_of
@@ -83,7 +82,7 @@ def check_body(subject: Subject) -> Iterator[Finding]:
 def _not_awaited(subject: Subject, written: FunctionType) -> Iterator[Finding]:
     for call in calls_in(written):
         makes_future = call.function in _FUTURES
-        if not makes_future and not _is_async(call.function):
+        if not makes_future and not makes_coroutine(call.function):
             continue
         if isinstance(call.around, ast.Return) and inspect.iscoroutinefunction(written) == subject.is_async:
             became = "the function returns it, so the invocation fails: it would run without the lock"
@@ -96,13 +95,6 @@ def _not_awaited(subject: Subject, written: FunctionType) -> Iterator[Finding]:
             "def",
             place=_place(call, written, subject.app.folder),
         )
-
-
-def _is_async(called: object) -> bool:
-    try:
-        return returns_coroutine(called)
-    except Exception:  # noqa: BLE001 - an object of the app's, such as a proxy outside of a request
-        return False
 
 
 def _reached(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from simulator.appcheck.checked_app import built_from
 from simulator.appcheck.source_lines import definition
+from singleton.base.callables import returns_coroutine
 from singleton.base.hold import Hold
 from singleton.base.state import State
 from singleton.baseclient import BaseClient
@@ -103,6 +104,14 @@ def calls_in(function: FunctionType) -> Iterator[Call]:
             todo[:0] = [(each, node, *inside) for each in ast.iter_child_nodes(node)]
 
 
+def makes_coroutine(called: object) -> bool:
+    """Tell whether a call of this makes a coroutine, as far as an object of the app's says anything now."""
+    try:
+        return returns_coroutine(called)
+    except Exception:  # noqa: BLE001 - such as a proxy outside of a request
+        return False
+
+
 def names_around(function: FunctionType) -> Mapping[str, object]:
     """Return the names which a function has from outside, with their values."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
@@ -174,7 +183,7 @@ class NamesInside:
                 target = self.of(called)
                 function = target.function if isinstance(target, Method) else target
                 is_awaited = isinstance(node, ast.Await)
-                return _made_by(target) if is_awaited == inspect.iscoroutinefunction(function) else None
+                return _made_by(target) if is_awaited == makes_coroutine(function) else None
         return None
 
 

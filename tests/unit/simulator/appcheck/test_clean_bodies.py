@@ -75,6 +75,7 @@ def test_what_only_looks_like_a_mistake_in_a_body_is_right(tmp_path: Path) -> No
         async with aservice.get_blob_client("in", "a") as blob:
             await blob.upload_blob(b"")
         request()
+        asked = request()
         request.args.get("a")
 
     @queue()
