@@ -140,7 +140,9 @@ def _wrong(
 ) -> tuple[str, str]:
     """Say what is wrong about a read, in general and in this case."""
     written = [each for each in several if each.what == "write" and each.start <= read.end]
-    last = max((each for each in written if each.ok), key=lambda each: each.end, default=None)
+    last = max(
+        (each for each in written if each.ok and each.end <= read.start), key=lambda each: each.end, default=None
+    )
     now = f"{read.host} at {read.end - history.start:.1f} s"
     then = "" if last is None else f", though {last.host} had written another at {last.end - history.start:.1f} s"
     theirs = next((each for each in reversed(written) if each.digest in _values(read)), None)

@@ -261,3 +261,12 @@ def test_after_an_operator_has_deleted_the_blob_nothing_is_there_until_the_next_
     write(story, "host-1", 6, "two")
     read(story, "host-2", 7, "none")
     assert any("a value that was kept is gone" in text for text in violations(story))
+
+
+def test_an_accusation_names_a_write_that_was_over_before_the_read() -> None:
+    story = Story()
+    write(story, "host-1", 1, "a")
+    write(story, "host-2", 3, "b")
+    write(story, "host-1", 4.99, "c", end=1)
+    read(story, "host-2", 5, "a")
+    assert ["though host-2 had written another" in each for each in violations(story)] == [True]
