@@ -196,7 +196,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Close the tasks that have not ended though they were cancelled, before they are collected as others run."""
         for task in self.leftover_tasks():
             with suppress(Exception):  # the coroutine ignores its closing, too, or minds the foreign context
-                task.get_coro().close()
+                if (coro := task.get_coro()) is not None:  # of a task that has ended, from Python 3.12 on
+                    coro.close()
 
     # --- running ------------------------------------------------------------------------------------------------------
 
