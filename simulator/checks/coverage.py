@@ -65,6 +65,9 @@ def untried(history: History, exercised: Exercised) -> Iterator[str]:
     """Yield in words what the app declares and the run did not reach."""
     if not (history.sections and history.setup.get("singleton", True)):
         return
+    if locks := [*history.client_locks]:
+        were, first = ("was", "") if len(locks) == 1 else ("were", "the first ")
+        yield f"{count(len(locks), 'lock')} of lock clients {were} not judged: {first}{label(locks[0])!r}"
     ran = {section.function for section in history.sections}
     guarded = [function for function in history.functions.values() if function.guarded]
     if idle := sorted(function.name for function in guarded if function.name not in ran):
@@ -184,7 +187,7 @@ def _work(history: History, messages: Messages) -> Iterator[Finding]:
         yield unproven("no guarded body ran: there is nothing to judge")
     done = messages.completed + messages.skipped
     if messages.sent and not done and not history.interrupted:
-        hint = ". Perhaps they need other bodies: --messages FILE" if messages.poisoned else ""
+        hint = ". Perhaps they need other bodies: --messages FILE" if _failed_by_bodies(history) else ""
         yield unproven(f"none of the {count(messages.sent, 'message')} sent was processed{hint}")
     ran = {section.function for section in history.sections}
     idle = sorted({name for name in guarded if not history.functions[name].idle} - ran)
@@ -210,6 +213,16 @@ def _notes(history: History) -> Iterator[Finding]:
         yield note(f"{count(number, 'invocation')} of {function!r} failed with {name} ({by})")
     for reason, number in sorted(history.losses.items()):
         yield note(f"{count(number, 'hold')} lost ({reason or 'no reason given'})")
+
+
+def _failed_by_bodies(history: History) -> bool:
+    """Tell whether a message failed by the errors of bodies alone, and not by the lock's errors or refusals."""
+    refused = {(each.host, each.owner) for each in history.refusals}
+    for message in history.messages.values():
+        failed = [call for call in message.invocations if call.ending == "error"]
+        if failed and not any(call.blames or (call.host, call.id) in refused for call in failed):
+            return True
+    return False
 
 
 _ROUNDING = 2e-6

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 ONCE: Final = "once/"
+OF_PATTERNS: Final = (ONCE, "inbox/")
 """With which the names of the locks of `@once` begin."""
 _IN: Final = " in "
 _SLOT: Final = re.compile(r"/slot-[0-9]+\Z")

@@ -422,6 +422,7 @@ class History:
     elsewhere: dict[tuple[str, str, str], tuple[str, str]] = field(default_factory=dict)
     """By function, host and owner: the expected container and blob, and the other blob that the lock told."""
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
+    client_locks: dict[str, None] = field(default_factory=dict)  # that lock clients of the app had
     altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several
 

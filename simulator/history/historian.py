@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.faults.real import short
 from simulator.history.deeds import (
+    OF_PATTERNS,
     ONCE,
     about_of,
     bear_witness,
@@ -361,6 +362,8 @@ class Historian:
 
     def _take_lock(self, record: Record) -> None:
         if not of_a_guard(record):
+            if record.get("kind") == "acquired" and not record.text("lock").startswith(OF_PATTERNS):
+                self.history.client_locks[semaphore_of(record.text("lock"))] = None
             return
         about = about_of(record)
         blob, invocation = about["lock"], about["owner"]

@@ -277,6 +277,30 @@ def test_a_run_that_shows_too_little_is_unproven(story: Callable[[], Story], rea
     assert any(reason in text for text in verdict.reasons), verdict.reasons
 
 
+@pytest.mark.parametrize(
+    ("error", "blames", "hinted"), [("KeyError: 'price'", "", True), ("LockLost: expired", "LockLost", False)]
+)
+def test_other_bodies_are_asked_for_where_the_bodies_failed_and_not_the_lock(
+    error: str, blames: str, *, hinted: bool
+) -> None:
+    story = Story()
+    story.body("host-1", 1, 2)
+    poison(story, error, blames=blames)
+    reasons = judge(story.end(30)).reasons
+    assert any("none of the 1 message sent was processed" in text for text in reasons)
+    assert any("Perhaps they need other bodies" in text for text in reasons) == hinted
+
+
+def test_other_bodies_are_not_asked_for_where_calls_were_refused() -> None:
+    story = Story()
+    story.body("host-1", 1, 2)
+    poison(story, "OutputError: output '$return'")
+    failed = [record for record in story.records if record.event == "invocation_ended" and record.get("error")]
+    for call in failed:
+        story.lock(call.t - 1000, "host-1", "contended", key_lock("a"), call.text("invocation"), reason="skip")
+    assert not any("Perhaps they need other bodies" in text for text in judge(story.end(30)).reasons)
+
+
 def test_a_run_that_is_broken_off_is_unproven_and_its_open_messages_are_neither_lost_nor_stuck() -> None:
     verdict = judge(interrupted_story().records)
     assert verdict.verdict == "unproven"

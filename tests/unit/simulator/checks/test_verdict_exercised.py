@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.checks.verdict import judge
+from simulator.report.words import headline
 from tests.support.journals import TIMER, Story, key_lock
 
 
@@ -37,6 +38,16 @@ def test_a_wait_for_a_lock_that_another_has_is_seen() -> None:
     waited.body("host-3", 11.1, 12, key_lock("a"), token=3, asked=10.1)
     assert untried(waited) == []
     assert judge(waited.records).exercised.waits == 1
+
+
+def test_locks_of_lock_clients_are_named_as_nobody_judges_them() -> None:
+    waited = story()
+    waited.body("host-3", 11.1, 12, key_lock("a"), token=3, asked=10.1)
+    waited.lock(12, "host-1", "acquired", "copies/slot-1", "me", mode="semaphore")
+    assert untried(waited) == ["1 lock of lock clients was not judged: 'copies'"]
+    assert headline(judge(waited.records)).text.startswith("HOLDS, as far as it was tried: 1 lock of lock clients")
+    waited.lock(13, "host-1", "acquired", "stock", "me", mode="lock")
+    assert untried(waited) == ["2 locks of lock clients were not judged: the first 'copies'"]
 
 
 def test_a_function_that_never_ran_is_named() -> None:

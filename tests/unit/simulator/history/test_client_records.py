@@ -17,8 +17,16 @@ def test_the_locks_of_a_client_are_passed_over() -> None:
     assert not history.acquisitions
     assert not history.waits
     assert not history.losses
+    assert [*history.client_locks] == ["a"]
+
+
+def test_the_locks_of_an_inbox_are_its_own() -> None:
+    records = [Record(1.0, "host-1", "lock", {"kind": "acquired", "lock": "inbox/orders/look", "mode": "lock"})]
+    assert not read_history(records).client_locks
 
 
 def test_those_of_guards_are_not() -> None:
     for mode in (None, "function", "listener"):
-        assert len(read_history(told(mode)).acquisitions) == 1
+        history = read_history(told(mode))
+        assert len(history.acquisitions) == 1
+        assert not history.client_locks
