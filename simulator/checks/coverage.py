@@ -297,6 +297,8 @@ def _tokens(history: History) -> Iterator[Finding]:
     )
     yield from by_function(blind, "could not see their hold: current_hold() failed", "body", "bodies")
     yield from by_function(history.mistold, "saw another fencing token than the lock had told", "body", "bodies")
+    other = Counter(sight.function for sight in history.sights if sight.other_hold)
+    yield from by_function(other, "saw another hold at their end than at their begin", "body", "bodies")
 
 
 def _for_whom(history: History) -> Iterator[Finding]:

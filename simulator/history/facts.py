@@ -231,6 +231,8 @@ class Sight:
     """The tasks and threads that the body had started, and that still ran when the body ended."""
     sees: bool | None = None  # whether the body could see a hold; None: not known
     token: int | None = None  # the fencing token of that hold, if any
+    hold: tuple[str, object] = ("", None)  # the lock and the token that the body saw at its begin
+    other_hold: bool = False  # whether the body could see another hold at its end
     can_be_asked: bool = False  # whether the body is a coroutine in a task, so that its host sees a request to end it
     saw_loss: bool | None = None
     """Whether the body could see at its end that the hold was lost; None if it could see no hold."""

@@ -47,6 +47,7 @@ class _GuardRun:
     invocation: str
     before: _GuardRun | None
     given: dict[str, Any]
+    got: Mapping[str, Any] = field(default_factory=dict)  # what the function below was given
     forms: dict[str, Form]  # of values of this invocation alone, which other code of the app can't change
     outputs: dict[str, _Given] = field(default_factory=dict)  # at the begin, or as the function below left them
     result: _Given | None = None
@@ -95,7 +96,7 @@ class GuardWatcher:
         forms = {name: form_of(value) for name, value in given.items() if is_delivered(value)}
         about: dict[str, Any] = {"guarded": guarded, "below": below, "invocation": self._invocation(), "before": around}
         self._guard_runs[run] = made = _GuardRun(**about, given=given, forms=forms)
-        made.outputs = self._outputs(made)
+        made.outputs = self._outputs(given)
         _around.set(made)
 
     def left(self, _: CodeType, run: object, value: object, error: BaseException | None) -> None:
@@ -109,10 +110,11 @@ class GuardWatcher:
         if (around := self._below_runs.pop(run, None)) is not None:
             _around.set(around)
             around.running -= 1
-            around.result, around.error, around.outputs = self._seen(value), error, self._outputs(around)
+            around.result, around.error = self._seen(value), error
+            around.outputs |= self._outputs(around.got)
 
     def _begin(self, around: _GuardRun, got: Mapping[str, Any]) -> None:
-        around.ran = True
+        around.ran, around.got = True, got
         around.running += 1
         if around.over:
             self._tell(around, "early")
@@ -162,8 +164,8 @@ class GuardWatcher:
         if not same:
             self._tell(run, kind, name, form, got, sure=sure)
 
-    def _outputs(self, run: _GuardRun) -> dict[str, _Given]:
-        return {name: self._seen(each.get()) for name, each in run.given.items() if is_output(each)}
+    def _outputs(self, values: Mapping[str, Any]) -> dict[str, _Given]:
+        return {name: self._seen(each.get()) for name, each in values.items() if is_output(each)}
 
     def _seen(self, value: object) -> _Given:
         return _Given(value, form_of(value), None if self._running else self._turn)

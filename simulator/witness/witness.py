@@ -320,7 +320,7 @@ class Witness:
         self._write("body_left", run=label, **told)
 
     def _seen(self) -> dict[str, object]:
-        """Return how a body sees its hold here: the fencing token, and whether the lock is lost."""
+        """Return how a body sees its hold here: its lock and its fencing token, and whether the lock is lost."""
         if self._hold is None:
             return {}
         try:
@@ -330,8 +330,8 @@ class Witness:
         try:
             hold.raise_if_lost()
         except Exception:  # noqa: BLE001 - whatever it is, it is how a body hears of a loss
-            return {"token": hold.token, "lost": True}
-        return {"token": hold.token, "lost": False}
+            return {"token": hold.token, "hold": hold.lock, "lost": True}
+        return {"token": hold.token, "hold": hold.lock, "lost": False}
 
     def returned(self, invocation: str, result: object) -> None:
         """A function has returned the result of its body, or what `@once` has kept."""

@@ -6,9 +6,10 @@ import random
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from singleton.base import hold as base_hold
 from singleton.base.errors import LockLost, LockNotAcquired, StorageUnavailable
 from singleton.base.events import tell
-from singleton.base.hold import Hold
+from singleton.base.hold import Hold, shown_hold
 from singleton.functions import guard
 from singleton.functions.guard import Guard
 from tests.broken.breaking import Now, around, broken, entries
@@ -154,6 +155,25 @@ def the_first_token_is_shown_to_all_bodies(patch: Patch) -> None:
         return current
 
     around(patch, guard, "BodyContext", made)
+
+
+@broken("saw another hold at their end", app="states", options="--kill 1")
+def all_bodies_see_the_hold_of_the_latest(patch: Patch) -> None:
+    latest: list[Hold] = []
+
+    class Shown:
+        def get(self) -> Hold | None:
+            return shown_hold.get() and latest[-1]
+
+    def made(real: Any) -> Any:
+        def current(hold: Hold) -> Any:
+            latest.append(hold)
+            return real(hold)
+
+        return current
+
+    around(patch, guard, "BodyContext", made)
+    patch.setattr(base_hold, "shown_hold", Shown())
 
 
 def _tokens(patch: Patch, token: Callable[[], int | None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,11 @@ def messages_are_made_anew_with_a_blank(patch: Patch) -> None:
         return {**given, "msg": func.QueueMessage(id=msg.id, body=msg.get_body() + b" ", pop_receipt=msg.pop_receipt)}
 
     _given(patch, changed)
+
+
+@broken("another value of its output", app="yields")
+def bodies_set_copies_of_their_outputs(patch: Patch) -> None:
+    _given(patch, lambda given: {**given, "out": copy.copy(given["out"])} if "out" in given else given)
 
 
 @broken("called its body with another 'msg'", app="yields")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -156,6 +156,30 @@ def test_a_body_that_sees_another_token_than_the_lock_told_is_found(sees: dict[s
     owner = story.body("host-1", 1, 3, A, token=7)
     story.sight("host-1", 1.1, 2.9, invocation=owner, sees=sees)
     text = "1 body of 'ship' saw another fencing token than the lock had told"
+    assert (text in judge(story.end(30)).violations) is found
+
+
+_HOLD: Final = {"token": 7, "hold": A}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "found"),
+    [
+        (_HOLD, {**_HOLD, "lost": True}, False),
+        (_HOLD, {**_HOLD, "token": 8}, True),
+        ({"token": 7}, {"token": 8}, True),  # a journal of before, which tells no lock
+        (_HOLD, {**_HOLD, "hold": key_lock("b")}, True),
+        (_HOLD, {"blind": True}, False),  # closed from elsewhere
+        (_HOLD, {**_HOLD, "token": 8, "error": "GeneratorExit"}, False),
+    ],
+)
+def test_a_body_that_sees_the_hold_of_another_at_its_end_is_found(
+    first: dict[str, Any], last: dict[str, Any], found: bool
+) -> None:
+    story = Story().know(witnessed=True)
+    owner = story.body("host-1", 1, 3, A, token=7)
+    story.sight("host-1", 1.1, 2.9, invocation=owner, sees=first, **last)
+    text = "1 body of 'ship' saw another hold at their end than at their begin"
     assert (text in judge(story.end(30)).violations) is found
 
 

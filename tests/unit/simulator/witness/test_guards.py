@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
@@ -282,6 +283,20 @@ def test_an_output_is_handed_on_as_the_body_set_it(guards: Guards) -> None:
 
     for way, found in ((passing, []), (guard, [("output", "out")])):
         guards.call(guards.around(ship, way), msg="x", out=Out())
+        assert guards.altered == found
+
+
+def test_what_a_body_sets_in_a_copy_of_its_output_is_lost(guards: Guards) -> None:
+    def ship(msg: str, out: Out) -> None:
+        out.set(msg)
+
+    def rarely(msg: str, out: Out) -> None: ...
+
+    def guard(function: Any, msg: str, out: Out) -> None:
+        function(msg, out=copy(out))
+
+    for body, found in ((rarely, []), (ship, [("output", "out")])):
+        guards.call(guards.around(body, guard), msg="x", out=Out())
         assert guards.altered == found
 
 
