@@ -1,4 +1,4 @@
-"""What an app declares: the arguments of a ``@singleton`` as the app wrote them, and the options in force.
+"""What an app declares: the arguments of a ``@singleton`` or ``@once`` as the app wrote them, and the options in force.
 
 Read from docs/options.md and docs/layouts.md, without any code of the product: a guard that drops or changes an option
 is judged by the option as written.
@@ -61,6 +61,7 @@ _LOOKS: Final = 4
 """How often in the time of ``failover`` a candidate asks for the listener's lock."""
 _SPREAD: Final = 1.25
 """A deferred message stays away for so many times ``defer_delay`` at most."""
+_WEEK: Final = timedelta(days=7)
 _FOREVER: Final = (2**63 - 1) // 10_000_000
 _SPAN: Final = re.compile(r"(?:(\d+)[.:])?(\d+):(\d+):(\d+(?:\.\d+)?)|(\d+):(\d+)", re.ASCII)
 _DEQUEUEABLE: Final = "Dequeueable__Singleton__"
@@ -68,7 +69,7 @@ _DEQUEUEABLE: Final = "Dequeueable__Singleton__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """One ``@singleton``. ``given``: the arguments as written; ``options``: those in force for its function."""
+    """One ``@singleton`` or ``@once``. ``given``: its arguments as written; ``options``: those in force for it."""
 
     given: Mapping[str, Any]
     options: Mapping[str, Any]
@@ -121,6 +122,11 @@ class Declaration:
         if self["timeout"] is not None:
             return _seconds(self["timeout"])
         return _seconds(self.options["lock_acquisition_timeout"]) if listens or self.policy == "wait" else 0.0
+
+    @property
+    def keep(self) -> float | None:
+        """Seconds for which ``@once`` keeps a result."""
+        return _seconds(self.given.get("keep", _WEEK))
 
     def facts(self) -> dict[str, Any]:
         """Return what the journal tells of the guard."""

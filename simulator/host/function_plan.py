@@ -80,9 +80,10 @@ class Plan:
         """Return what the journal tells of the function."""
         told = self._trigger()
         guard = self._guard()
-        told |= {"once": self.once is not None, "keep": getattr(self.once, "keep", None)}
+        once = None if self.once is None else _declared(self.once)
+        told |= {"once": once is not None, "keep": None if once is None else once.keep}
         if guard is None:
-            return {**told, "guarded": False}
+            return {**told, **({} if once is None else once.facts()), "guarded": False}
         names = [each.function for each in self.guards]
         return {
             **told,
@@ -146,13 +147,14 @@ def _facts(guard: Guard | None, declared: Declaration) -> dict[str, Any]:
 
 
 def _declared(guard: Guard) -> Declaration:
-    """Return the declaration of a guard as written; that of ``@once``, and one without a copy, by its own word."""
-    copied = None if guard.decorator == "@once" else declared_around(guard.written, guard.mode)
+    """Return the declaration of a guard as written; one without a copy by the guard's own word."""
+    copied = declared_around(guard.written, guard.mode, guard.decorator.lstrip("@"))
     if copied is not None:
         return copied
     given = {name: getattr(guard, name) for name in ARGUMENTS.keys() - {"layout", "dotnet_name"}}
     given["layout"] = _LAYOUTS.get(type(guard.layout), "of another decorator")
     given["dotnet_name"] = getattr(guard.layout, "dotnet_name", None)
+    given |= {name: getattr(guard, name) for name in ("keep",) if hasattr(guard, name)}
     return Declaration(given=given, options={name: getattr(guard.options, name) for name in OPTIONS})
 
 

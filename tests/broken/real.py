@@ -25,6 +25,7 @@ _OPTIONS: Final = {
     "longest": "",
     "dozes": "--duration 25",
     "blocks": "",
+    "refuses": "",
     "regions": "--site north --site south --kill 1",
     "many": "",
     "layouts": "--same-app --kill 1",

@@ -10,6 +10,7 @@ from singleton import decorator
 from singleton.functions import arguments
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.phase import Timing
+from singleton.patterns.once import entry_point
 from singleton.runtime import address
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.protocol import StoreFailure
@@ -45,6 +46,14 @@ def waits_end_after_a_fifth_of_a_second(patch: Patch) -> None:
 @broken("gave up (skip), though on_contention='wait'", app="options")
 def who_should_wait_skips(patch: Patch) -> None:
     _declare_otherwise(patch, lambda given: {"on_contention": "skip"} if given["on_contention"] == "wait" else {})
+
+
+@broken("gave up (conflict), though on_contention='raise'", app="refuses")
+def operations_are_refused_by_another_policy_than_the_declared_one(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda **given: real(**given | {"on_contention": "conflict"})
+
+    around(patch, entry_point, "OnceGuard", made)
 
 
 @broken("ran without holding the lock", app="options")

@@ -1,4 +1,4 @@
-"""What the app of this process declares: the arguments of each ``@singleton`` as written, with the options in force.
+"""What the app of this process declares: arguments of ``@singleton`` and ``@once`` as written, with options in force.
 
 The arguments are copied before the product sees them. So what a guard must do need not be asked of the guard.
 """
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     Arguments = Mapping[str, Any]
 
-_known: Final[list[tuple[Any, tuple[Arguments, ...]]]] = []
-"""Every decorated function, with the arguments of all its declarations, the outermost first."""
+_known: Final[dict[str, list[tuple[Any, tuple[Arguments, ...]]]]] = {"singleton": [], "once": []}
+"""By decorator each decorated function, with the arguments of all its declarations, the outermost first."""
 _options: Final[dict[str, Any]] = {}
 
 
@@ -39,32 +39,42 @@ def declarations_copied(app: Path, settings: Mapping[str, str]) -> Iterator[None
             section |= value
     _options.clear()
     _options.update(options_in_force(section, settings))
-    decorator: Any = singleton.singleton
-
-    @functools.wraps(decorator)
-    def copying(target: Any = None, /, **given: Any) -> Any:
-        copy = dict(given)
-        if target is None or isinstance(target, str):
-            decorate = decorator(target, **given)
-            return lambda function: _decorated(function, decorate, copy)
-        return _decorated(target, lambda function: decorator(function, **given), copy)
-
-    vars(copying)["__signature__"] = inspect.signature(decorator)
+    copied = {name: (getattr(singleton, name), _copying(name)) for name in _known}
     modules = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
-    places = [names for names in modules if names.get("singleton") is decorator]
-    for names in places:
-        names["singleton"] = copying
+    places = [
+        (names, name) for names in modules for name, (decorator, _) in copied.items() if names.get(name) is decorator
+    ]
+    for names, name in places:
+        names[name] = copied[name][1]
     try:
         yield
     finally:
-        for names in places:
-            names["singleton"] = decorator
+        for names, name in places:
+            names[name] = copied[name][0]
 
 
-def _decorated(target: Any, decorate: Callable[[Any], Any], given: Arguments) -> Any:
-    below = _arguments_on(_function_of(target))
+def _copying(name: str) -> Callable[..., Any]:
+    """Return the decorator with this name, but copying the arguments of each declaration."""
+    decorator: Any = getattr(singleton, name)
+
+    @functools.wraps(decorator)
+    def copying(target: Any = None, /, *more: Any, **given: Any) -> Any:
+        copy = dict(given)
+        if target is None or isinstance(target, str):
+            decorate = decorator(target, *more, **given)
+            return lambda function: _decorated(name, function, decorate, copy)
+        if not (callable(target) or hasattr(target, "_function")):  # a lock client: a block declares nothing
+            return decorator(target, *more, **given)
+        return _decorated(name, target, lambda function: decorator(function, *more, **given), copy)
+
+    vars(copying)["__signature__"] = inspect.signature(decorator)
+    return copying
+
+
+def _decorated(name: str, target: Any, decorate: Callable[[Any], Any], given: Arguments) -> Any:
+    below = _arguments_on(_function_of(target), name)
     made = decorate(target)
-    _known.append((_function_of(made), (given, *below)))
+    _known[name].append((_function_of(made), (given, *below)))
     return made
 
 
@@ -74,11 +84,11 @@ def _function_of(target: Any) -> Any:
     return target if get is None else get()
 
 
-def _arguments_on(function: Any) -> tuple[Arguments, ...]:
-    """Return the arguments of the declarations on a function, the outermost first; () without any."""
+def _arguments_on(function: Any, name: str) -> tuple[Arguments, ...]:
+    """Return the arguments of a decorator's declarations on a function, the outermost first; () without any."""
     arguments: tuple[Arguments, ...]
     while function is not None:
-        for made, arguments in reversed(_known):
+        for made, arguments in reversed(_known[name]):
             if made is function:
                 return arguments
         function = getattr(function, "__wrapped__", None)
@@ -86,13 +96,13 @@ def _arguments_on(function: Any) -> tuple[Arguments, ...]:
 
 
 def declared_on(function: Callable[..., Any]) -> tuple[Declaration, ...]:
-    """Return the declarations on a function of the app, a listener's first."""
-    return tuple(sorted(_made(_arguments_on(function)), key=lambda each: str(each["mode"]), reverse=True))
+    """Return the ``@singleton`` declarations on a function of the app, a listener's first."""
+    return tuple(sorted(_made(_arguments_on(function, "singleton")), key=lambda each: str(each["mode"]), reverse=True))
 
 
-def declared_around(written: Callable[..., Any] | None, mode: str) -> Declaration | None:
-    """Return the declaration with this mode somewhere around the user's own function; None: none, or several."""
-    around = (arguments[0] for made, arguments in _known if inspect.unwrap(made) is written)
+def declared_around(written: Callable[..., Any] | None, mode: str, name: str = "singleton") -> Declaration | None:
+    """Return a decorator's declaration with this mode around the user's own function; None: none, or several."""
+    around = (arguments[0] for made, arguments in _known[name] if inspect.unwrap(made) is written)
     found = [each for each in _made(around) if each["mode"] == mode]
     return found[0] if len(found) == 1 else None
 

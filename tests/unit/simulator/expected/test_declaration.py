@@ -20,6 +20,7 @@ from simulator.host.app.declared import declarations_copied, declared_around, de
 from singleton import SingletonOptions
 from singleton import singleton as original
 from singleton.decorator import DEFAULTS, guards_of
+from singleton.functions.guard import ONCE_MARK
 from singleton.functions.message_deferral import JITTER
 from singleton.layouts.blob_name import hashed_scope, lock_name, semaphore_name
 from singleton.layouts.layout import Layout
@@ -188,6 +189,42 @@ def test_two_declarations_of_one_function_are_both_known_the_listeners_first(app
         guarded = [one(two(lambda _: None)), two(one(lambda _: None))]
     for each in guarded:
         assert [declared["mode"] for declared in declared_on(each)] == ["listener", "function"]
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"on_contention": "conflict"}, {"on_contention": "raise", "timeout": 2}, {"timeout": 1, "keep": 60}]
+)
+def test_once_is_judged_by_its_own_arguments_as_written(app: Path, given: dict[str, Any]) -> None:
+    def charge(msg: bytes) -> None: ...
+
+    with declarations_copied(app, os.environ):
+        guarded = product.once(key="Id", **given)(charge)
+    guard = vars(guarded)[ONCE_MARK]
+    found = declared_around(charge, "function", "once")
+    assert found is not None
+    told = told_by(guard)
+    assert found.facts() == told | {"merges": False}  # the names of operations keep all keys apart
+    assert found.keep == guard.keep
+    assert declared_on(guarded) == ()
+
+
+def test_a_function_with_singleton_below_once_has_both_declarations(app: Path) -> None:
+    def charge(msg: bytes) -> None: ...
+
+    with declarations_copied(app, os.environ):
+        guarded = product.once(key="Id", timeout=3)(product.singleton(scope="Id", on_contention="raise")(charge))
+    assert [each.policy for each in declared_on(guarded)] == ["raise"]
+    both = [declared_around(charge, "function", name) for name in ("singleton", "once")]
+    assert [each and each.waits for each in both] == [0, 3]
+
+
+def test_a_block_of_once_declares_nothing(app: Path) -> None:
+    client = product.LockClient("UseDevelopmentStorage=true")
+    with declarations_copied(app, os.environ):
+        once = product.once
+    block = once(client, "7", name="charge", timeout=3)
+    assert declared_on(block) == ()  # type: ignore[arg-type]
+    assert type(block) is type(product.once(client, key="7"))
 
 
 def test_the_decorator_looks_as_without_a_copy_and_is_put_back(app: Path) -> None:
