@@ -16,7 +16,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.deadlines import SLACK, slack, timing, too_slow
-from simulator.checks.endings import taken
+from simulator.checks.endings import leased_since, taken
 from simulator.checks.exclusion import most_at_once
 from simulator.checks.excuses import CALL, TRY_ONCE, broken_by, by_when, disturbed
 from simulator.checks.failover import TURN
@@ -151,7 +151,7 @@ def _left_free(history: History) -> Iterator[Measured]:
     """A waiter acquires a lock, or a slot, that nobody has within a poll."""
     most = most_at_once(history)
     free = {lock: list(_gaps(spans, most[lock])) for lock, spans in taken(history).items()}
-    takers = {(got.lock, got.t): got.host for got in history.acquisitions}
+    takers = {(got.lock, since): got.host for got, since in leased_since(history)}
     for wait in history.waits:
         function = history.function(wait.function)
         if function.merges or wait.ending in {"killed", "crashed"}:

@@ -33,7 +33,7 @@ from simulator.history.journal import PANIC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from simulator.history.facts import History, Invocation, Refusal, Sight, Wait
+    from simulator.history.facts import Acquisition, History, Invocation, Refusal, Sight, Wait
 
 
 _ENDING: Final = 15.0
@@ -214,7 +214,7 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
     that dies while it keeps the lock for ``at_least`` seconds leaves it leased for as long.
     """
     spans: dict[str, list[TakenSpan]] = defaultdict(list)
-    for got in history.acquisitions:
+    for got, since in leased_since(history):
         # A candidate for the listener refuses until its next attempt, and notices only there that no listener runs.
         known = history.function(got.function).poll_in(got.mode) + slack(history) if got.mode == "listener" else 0
         least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
@@ -223,13 +223,26 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
         lapses = got.ending != "ok" or gone < over or history.paused(got.host, got.t, over)
         until = min(until, max(got.until, gone)) + (history.lease_of(got) if lapses else 0)
         until = max(until, leased_until(history, got, got.t, got.until + ASKED))
-        spans[got.lock].append((got.t, until + known, got.blob))
+        spans[got.lock].append((since, until + known, got.blob))
     for wait in history.waits:
         if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
             spans[wait.lock].append((wait.start, wait.end + history.lease_of(wait), ""))
         if (until := leased_until(history, wait, wait.start, wait.end)) > wait.start:
             spans[wait.lock].append((wait.start, until, ""))
     return {lock: sorted(several) for lock, several in spans.items()}
+
+
+def leased_since(history: History) -> Iterator[tuple[Acquisition, float]]:
+    """Yield each hold, and since when its process had the lease for the hold: its host may tell of the hold late.
+
+    The process got the lease from the storage, or kept the lease from the hold before.
+    """
+    given_back: dict[tuple[str, str, str], float] = {}
+    for got in sorted(history.acquisitions, key=lambda got: got.t):
+        lease = got.host, got.blob or got.lock, got.lease
+        since = got.t if got.leased is None else max(got.leased, given_back.get(lease, -math.inf))
+        yield got, min(since, got.t)
+        given_back[lease] = max(got.until, got.t + history.function(got.function).at_least)
 
 
 def _not_allowed(history: History) -> Iterator[Finding]:

@@ -151,6 +151,7 @@ class Acquisition(Deed):
     asked: list[float] = field(default_factory=list)  # when its host asked to renew it; in older journals, the answers
     renewed: int = 0  # how many of these were granted
     blob: str = ""  # the name of its blob, where that is a slot of the lock
+    leased: float | None = None  # when its host saw the storage grant the lease, for this hold or one before it
     granted: list[float] = field(default_factory=list)
     """When its host asked for its lease, or a renewal of it, and the storage granted that."""
     timed: bool = False  # whether its host told when it asked; older journals tell the times of the answers

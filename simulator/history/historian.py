@@ -61,15 +61,15 @@ class Leases:
     """Knows which workers were granted leases, and counts their renewals."""
 
     def __init__(self) -> None:
-        self._granted: dict[tuple[str, int], dict[str, LeaseRequest]] = defaultdict(dict)
-        """The request by which a worker was last granted the lease of a blob."""
+        self._granted: dict[tuple[str, int], dict[str, tuple[LeaseRequest, float]]] = defaultdict(dict)
+        """The request by which a worker was last granted the lease of a blob, and since when it had the lease."""
 
     def take(self, request: LeaseRequest, held: Iterable[Acquisition]) -> None:
         """Take a request for a lease and its answer, while locks are ``held``."""
         worker = request.host, request.worker
         theirs = self._granted[worker]
         if request.granted and (request.action == "acquire" or request.blob in theirs):
-            theirs[request.blob] = request
+            theirs[request.blob] = request, request.t if request.action == "acquire" else theirs[request.blob][1]
         for got in held:
             if (got.host, got.worker) != worker or not _is_of(request.blob, got.blob or got.lock):
                 continue
@@ -82,9 +82,9 @@ class Leases:
 
     def known(self, got: Acquisition) -> Acquisition:
         """Note whether its worker was given this lock's lease over the network."""
-        for blob, request in self._granted[got.host, got.worker].items():
+        for blob, (request, since) in self._granted[got.host, got.worker].items():
             if _is_of(blob, got.blob or got.lock):
-                got.lease, got.timed, got.granted = request.lease, request.timed, [request.sent]
+                got.lease, got.leased, got.timed, got.granted = request.lease, since, request.timed, [request.sent]
         got.seen = bool(got.granted)
         return got
 

@@ -73,6 +73,36 @@ def test_a_waiter_or_a_holder_that_stood_still_had_less_time() -> None:
         assert not any("one section after another" in text for text in said(story))
 
 
+# --- a lock that nobody has -------------------------------------------------------------------------------------------
+
+
+def told_late(*, granted: float | None) -> list[str]:
+    """`host-1` releases the lock at second 5; `host-2` waits, and tells at second 25 that it has the lock."""
+    story = Story()
+    story.lease(0.9, "host-1", "acquire", A, status=201, lease="1")
+    story.body("host-1", 1, 5, A, token=1)
+    story.lease(5.1, "host-1", "release", A, lease="1")
+    if granted is not None:
+        story.lease(granted, "host-2", "acquire", A, status=201, lease="2")
+    story.body("host-2", 25, 26, A, token=2, asked=4.0)
+    return said(story)
+
+
+def test_a_lock_is_free_until_the_storage_grants_it_though_its_holder_tells_of_that_late() -> None:
+    assert told_late(granted=5.6) == []
+    assert told_late(granted=20.0) == ["ship.a was free for 15.0 s while host-2 waited for it"]
+    assert told_late(granted=None) == ["ship.a was free for 20.0 s while host-2 waited for it"]
+
+
+def test_a_lock_that_a_process_hands_on_late_is_not_free() -> None:
+    story = Story()
+    story.lease(0.9, "host-1", "acquire", A, status=201, lease="1")
+    story.body("host-1", 1, 5, A, token=1)
+    story.body("host-1", 25, 26, A, token=2, asked=4.0)
+    story.body("host-2", 27, 28, A, token=3, asked=4.0)
+    assert not any("was free for" in text for text in said(story))
+
+
 # --- a slot of a semaphore --------------------------------------------------------------------------------------------
 
 
