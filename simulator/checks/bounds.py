@@ -129,7 +129,7 @@ def _delays_from(history: History, each: Measured) -> float:
 
 def _late(history: History, each: Measured) -> float:
     """Return for how long the clock ran while its host could work, if that was too long; else 0."""
-    host, worker, ran = each.deed.host, each.deed.worker, each.end - each.start
+    host, worker, ran = each.deed.host, each.deed.worker or 1, each.end - each.start
     if history.paused(host, each.start, each.end):
         return 0.0
     stood = history.stood(host, worker, each.start, each.end)
@@ -267,6 +267,33 @@ def _releases(history: History) -> Iterator[Measured]:
             yield Measured(deed=got, start=end, end=until, bound=0.0, slack=2 * SLACK, most=_RELEASE)
 
 
+def _entries(history: History) -> Iterator[Measured]:
+    """A body begins when its process has its lock, and nobody else there has it, if its guard is right around it."""
+    asked = {(wait.host, wait.lock, wait.owner, wait.end): wait.start for wait in history.waits}
+    entered: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for sight in history.sights:
+        if not sight.inner:
+            entered[sight.host, sight.function, sight.invocation].append(sight.start)
+    for got, since in leased_since(history):
+        function = history.functions.get(got.function)
+        began = [t for t in entered[got.host, got.function, got.owner] if since <= t <= got.until]
+        if function is None or not function.direct or got.mode == "listener" or not began:
+            continue
+        start = max(since, asked.get((got.host, got.lock, got.owner, got.t), got.t))
+        if min(began) - start > _ENTRY and any(  # then it may have waited for a further lock, of an older layout
+            (each.host, each.worker, each.action, each.granted) == (got.host, got.worker, "acquire", False)
+            and start <= each.sent
+            and each.t <= got.t
+            for each in history.requests
+        ):
+            start = got.t
+        yield Measured(deed=got, start=start, end=min(began), bound=0.0, slack=_ENTRY + SLACK)
+
+
+_ENTRY: Final = 2.0
+"""Seconds from the grant of a lock to the first line of its body, on a busy machine."""
+
+
 def _expiries(history: History) -> Iterator[Measured]:
     """If all renewals fail, a hold lasts until the deadline. With failover its touches have a deadline of their own.
 
@@ -346,6 +373,11 @@ _ROWS: Final = (
         clocks=_releases,
         says="{lock} was kept by {host} for {seconds:.1f} s after its body had ended",
         rule="a request is allowed; 5 s while the storage does not answer",
+    ),
+    Row(
+        clocks=_entries,
+        says="a body of {function!r} began {seconds:.1f} s after {host} had {lock} for it",
+        rule=f"{_ENTRY:.1f} s and a request are allowed",
     ),
     Row(
         clocks=_expiries,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import LockNotAcquired
 from singleton.functions.candidacy import Candidacy
+from singleton.functions.guard import Guard
 from singleton.locking import acquisition
 from singleton.locking.failover import Takeover
 from singleton.locking.lease import Lease
@@ -119,3 +120,15 @@ def the_last_to_come_is_the_first_to_get_the_lock(patch: Patch) -> None:
         return last
 
     patch.setattr(Line, "first", first)
+
+
+@broken("a body of 'ship' began", app="polls", options="--same-app")
+def bodies_begin_five_seconds_after_their_locks_are_granted(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def inside(self: Any, *args: Any, **more: Any) -> Any:
+            await asyncio.sleep(5)
+            return await real(self, *args, **more)
+
+        return inside
+
+    around(patch, Guard, "_inside", made)

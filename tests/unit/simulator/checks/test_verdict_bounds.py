@@ -208,6 +208,46 @@ def test_who_asks_a_second_time_comes_later() -> None:
     assert overtaken(story) == []
 
 
+# --- from the grant of a lock to the first line of its body ----------------------------------------------------------
+
+
+def entered(t: float, *, granted: float = 1.0, acquired: float = 1.1, direct: bool = True, **stood: Any) -> list[str]:
+    story = Story().know(direct=direct)
+    story.lease(granted, "host-1", "acquire", A, status=201, lease="1")
+    story.body("host-1", acquired, t + 1, A, asked=0.5, seen=(t, t + 1))
+    if stood:
+        story.add(t, "host-1", "loop_stood", worker=1, **stood)
+    return said(story)
+
+
+def test_a_body_begins_when_its_lock_is_granted() -> None:
+    assert entered(4.0) == []
+    assert entered(6.0) == ["a body of 'ship' began 5.0 s after host-1 had ship.a for it"]
+    assert entered(6.0, acquired=5.9) == ["a body of 'ship' began 5.0 s after host-1 had ship.a for it"]
+
+
+def test_a_body_that_its_loop_kept_waiting_or_that_has_more_around_it_is_not_judged() -> None:
+    assert entered(6.0, seconds=3.0) == []
+    assert entered(6.0, direct=False) == []
+
+
+@pytest.mark.parametrize(("t", "found"), [(8.0, False), (10.0, True)])
+def test_a_body_begins_when_the_hold_before_it_in_its_process_has_ended(t: float, *, found: bool) -> None:
+    story = Story().know(direct=True)
+    story.lease(0.9, "host-1", "acquire", A, status=201, lease="1")
+    story.body("host-1", 1, 5, A, token=1, seen=(1, 5))
+    story.body("host-1", t, t + 1, A, token=2, asked=2.0, seen=(t, t + 1))
+    assert said(story) == ["a body of 'ship' began 5.0 s after host-1 had ship.a for it"] * found
+
+
+def test_a_lock_of_an_older_layout_may_be_waited_for_in_between() -> None:
+    story = Story().know(direct=True)
+    story.lease(1.0, "host-1", "acquire", A, status=201, lease="1")
+    story.lease(3.0, "host-1", "acquire", key_lock("old"), status=409, lease="2", took=0.01)
+    story.body("host-1", 9.0, 10.0, A, asked=0.5, seen=(9.0, 10.0))
+    assert said(story) == []
+
+
 # --- renewals ---------------------------------------------------------------------------------------------------------
 
 
