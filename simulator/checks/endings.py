@@ -28,6 +28,7 @@ from simulator.checks.excuses import (
 )
 from simulator.checks.findings import Finding, by_function, count, note, violation
 from simulator.checks.losses import is_full
+from simulator.history.deeds import outside
 from simulator.history.journal import PANIC
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ _UNANSWERED: Final = frozenset(
 def judge_endings(history: History) -> Iterator[Finding]:
     """Find invocations that ended differently from their bodies, in a run with locks."""
     yield from _never_refused(history)
+    yield from _disobeyed(history)
     if history.witnessed:
         yield from _successes(history)
         yield from _errors(history)
@@ -72,6 +74,28 @@ def _never_refused(history: History) -> Iterator[Finding]:
         yield violation(
             f"{count(number, 'invocation')} of {name!r} failed with LockNotAcquired, which on_contention={policy!r} "
             "does not allow"
+        )
+
+
+def _disobeyed(history: History) -> Iterator[Finding]:
+    """A guard does what a policy of the app's own answers: only after "wait" it goes on to wait.
+
+    Guards that know no invocation id can't be told apart, and a decorator of the app's own may hide a refused answer.
+    """
+    calls = {(call.host, call.id): call for call in history.invocations}
+    given_up = {(each.host, outside(each.owner), each.reason) for each in history.refusals}
+    nameless = {each.host for each in history.waits if each.mode == "function" and not outside(each.owner)}
+    wrong = Counter[tuple[str, str]]()
+    for record in history.answers:
+        who, name, answer = record.text("invocation"), record.text("function"), record.text("answer")
+        call = calls.get((record.host, who))
+        ended = call is not None and call.ending in {"ok", "error", "deferred"} and call.blames != "ConfigurationError"
+        known = ended and record.host not in nameless and answer != "wait"
+        known = known and name in history.functions and not history.function(name).decorated
+        wrong[name, answer] += known and (record.host, who, answer) not in given_up
+    for (name, answer), number in sorted((+wrong).items()):
+        yield violation(
+            f"{count(number, 'answer')} {answer!r} of the policy of {name!r} did not count: its guard went on"
         )
 
 

@@ -115,6 +115,11 @@ def lease_request(record: Record) -> LeaseRequest:
     return LeaseRequest(t=record.t, host=record.host, worker=worker, sent=sent, timed=timed, **told)
 
 
+def seen_in(record: Record) -> tuple[str, object]:
+    """Return the lock and the token that a body sees. Older journals tell no lock."""
+    return record.text("hold"), record.get("token")
+
+
 def holds_of(record: Record) -> tuple[Held, ...]:
     """Return what a host held when it was killed or drained, as the fleet wrote it down."""
     holds = (Record(record.t, record.host, "held", hold) for hold in record.get("holds") or ())

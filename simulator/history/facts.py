@@ -427,6 +427,7 @@ class History:
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
     client_locks: dict[str, None] = field(default_factory=dict)  # that lock clients of the app had
     altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was
+    answers: list[Record] = field(default_factory=list)  # of policies of the app's own, to their guards
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several
 
     def function(self, name: str) -> Function:

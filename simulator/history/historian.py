@@ -25,6 +25,7 @@ from simulator.history.deeds import (
     of_a_guard,
     once_of,
     outside,
+    seen_in,
     semaphore_of,
     strike_of,
 )
@@ -113,11 +114,6 @@ class Leases:
                 yield Strike(id=0, kind="break", hosts=(got.host,), lock=blob, what=what, start=start, end=start)
 
 
-def _seen_in(record: Record) -> tuple[str, object]:
-    """Return the lock and the token that a body sees. Older journals tell no lock."""
-    return record.text("hold"), record.get("token")
-
-
 def _is_of(blob: str, lock: str) -> bool:
     """Tell whether this is the path to a lock's blob. The kind of address decides how much is above it."""
     return blob.endswith(f"/{lock}")
@@ -139,6 +135,7 @@ def read_history(records: Iterable[Record]) -> History:
         thing.end = historian.history.end
     historian.history.outside.extend(historian.leases.broken_outside(historian.history))
     historian.history.altered = [record for record in ordered if record.event in {"altered", "result_replaced"}]
+    historian.history.answers = [record for record in ordered if record.event == "policy_answered"]
     bear_witness(historian.history)
     return historian.history
 
@@ -313,7 +310,7 @@ class Historian:
                     sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
                     sight.error, sight.saw_loss = record.text("error"), record.get("lost")
                     if sight.sees and "token" in record.fields and sight.error != "GeneratorExit":  # closed anywhere
-                        sight.other_hold = _seen_in(record) != sight.hold
+                        sight.other_hold = seen_in(record) != sight.hold
                     sight.left_running = tuple(record.get("left_running") or ())
                     sight.digest = record.get("digest")
             case "invocation_started":
@@ -362,7 +359,7 @@ class Historian:
         sight.can_be_asked = bool(record.get("can_be_asked"))
         sight.sees = False if record.get("blind") else True if "token" in record.fields else None
         sight.token = record.get("token")
-        sight.hold = _seen_in(record)
+        sight.hold = seen_in(record)
         if item := record.get("item"):
             sight.item = InboxItem(**item)
         self.history.sights.append(sight)

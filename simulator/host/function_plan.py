@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import wraps
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Final, Never
 
@@ -18,6 +19,7 @@ from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.web.routes import Route, RouteError
 from simulator.witness.guards import GuardedFunction
+from simulator.witness.witness import invoked
 from singleton.base.words import did_you_mean, quoted
 from singleton.decorator import _guarded_by_us, declared_guards, guards_of, is_wrapper
 from singleton.dotnet.dequeueable import DequeueableLayout
@@ -31,6 +33,7 @@ from singleton.settings.connection import DEFAULT_CONNECTION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from simulator.history.journal import Write
     from simulator.host.app.app_model import IndexedFunction, Parameter
     from singleton.base.events import Call
     from singleton.functions.guard import Guard
@@ -207,6 +210,20 @@ def tell_apart(guards: Iterable[Guard]) -> None:
             return replace(type(guard).call(guard, arguments, context), function=guard.function)
 
         vars(guard)["call"] = told  # a guard is frozen
+
+
+def tell_policies(guards: Iterable[Guard], write: Write) -> None:
+    """Write what each policy of the app's own answers when its guard asks."""
+    for guard in guards:
+        if callable(policy := guard.on_contention):
+
+            def asked(contention: Any, guard: Guard = guard, policy: Any = policy) -> Any:
+                answer = policy(contention)
+                if isinstance(answer, str):
+                    write("policy_answered", invocation=invoked.get(), function=guard.function, answer=answer)
+                return answer
+
+            vars(guard)["on_contention"] = wraps(policy)(asked)  # a guard is frozen
 
 
 def inner_records(plans: Iterable[Plan]) -> Iterator[dict[str, Any]]:

@@ -25,7 +25,14 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.history.journal import Journal
 from simulator.host.app.app_model import HostError
 from simulator.host.expected_keys import expected_blobs, expected_keys
-from simulator.host.function_plan import guarded_functions, inner_guards, inner_records, tell_apart, users_functions
+from simulator.host.function_plan import (
+    guarded_functions,
+    inner_guards,
+    inner_records,
+    tell_apart,
+    tell_policies,
+    users_functions,
+)
 from simulator.host.pattern_tap import tap_patterns
 from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindings import binding_data, queue_input, timer_input
@@ -92,7 +99,9 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
         write("lock", worker=number, **asdict(event))
 
     subscribe(on_lock_event)
-    tell_apart(inner_guards(prepared.plans))
+    inner = inner_guards(prepared.plans)
+    tell_apart(inner)
+    tell_policies([*inner, *(guard for plan in prepared.plans for guard in plan.guards)], seen)
     for plan in prepared.plans:
         write("function", **plan.to_json(), limit=prepared.time_limit)
     for facts in inner_records(prepared.plans):

@@ -10,7 +10,7 @@ from singleton.base import hold as base_hold
 from singleton.base.errors import LockLost, LockNotAcquired, StorageUnavailable
 from singleton.base.events import tell
 from singleton.base.hold import Hold, shown_hold
-from singleton.functions import guard
+from singleton.functions import contention, guard
 from singleton.functions.guard import Guard
 from tests.broken.breaking import Now, around, broken, entries
 
@@ -52,6 +52,18 @@ def every_other_is_told_that_the_lock_is_taken(patch: Patch) -> None:
         return enter
 
     entries(patch, made)
+
+
+@broken("did not count", app="policies", options="--duration 14")
+def policies_of_the_app_are_asked_and_all_wait(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def decided(policy: Any, *args: Any) -> Any:
+            answer = real(policy, *args)
+            return "wait" if callable(policy) else answer
+
+        return decided
+
+    around(patch, contention, "decide", made)
 
 
 @broken("succeeded without", "keys")

@@ -210,3 +210,23 @@ def test_a_decorator_of_the_apps_own_that_swallows_errors_is_noted() -> None:
     verdict = judge(story.end(40))
     text = "1 body of 'ship' failed, and their invocations succeeded: one of its own decorators may do that"
     assert (verdict.violations, text in verdict.notes) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "did", "found"),
+    [("skip", "skip", False), ("defer", "skip", True), ("wait", "skip", False), ("skip", "ok", True)],
+)
+def test_a_guard_does_what_the_policy_of_the_app_answers(answer: str, did: str, found: bool) -> None:
+    story = Story().know(on_contention="custom")
+    owner = story.skip("host-1", 3, A) if did == "skip" else story.body("host-1", 1, 2, A)
+    story.add(3, "host-1", "policy_answered", invocation=owner, function="ship", answer=answer)
+    text = f"1 answer {answer!r} of the policy of 'ship' did not count: its guard went on"
+    assert (text in violations(story)) is found
+
+
+def test_the_answer_of_a_policy_to_a_guard_that_knows_no_invocation_is_not_judged() -> None:
+    story = Story().know(on_contention="custom")
+    owner = story.body("host-1", 1, 2, A)
+    story.lock(3, "host-1", "waiting", A, "")
+    story.add(3, "host-1", "policy_answered", invocation=owner, function="ship", answer="skip")
+    assert not any("did not count" in text for text in violations(story))
