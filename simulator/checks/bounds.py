@@ -10,7 +10,7 @@ lease was broken is told in time: see `untold` of `simulator.checks.excuses`.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
@@ -21,6 +21,7 @@ from simulator.checks.exclusion import most_at_once
 from simulator.checks.excuses import CALL, TRY_ONCE, broken_by, by_when, disturbed
 from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
+from simulator.history.deeds import outside
 from simulator.history.leases import DEADLINE
 from simulator.history.outages import covered
 from simulator.history.slowness import STORAGE
@@ -233,7 +234,8 @@ _RELEASE: Final = 5.0
 
 
 def _attempts(history: History) -> Iterator[Measured]:
-    """A caller skips, raises or defers as soon as another has the lock; a timeout ends a wait."""
+    """A caller skips, raises or answers as soon as another has the lock; a timeout ends a wait."""
+    answers = _answers(history)
     for wait in history.waits:
         function = history.function(wait.function)
         limit = function.timeout if function.on_contention == "wait" else function.timeout or 0.0
@@ -241,11 +243,29 @@ def _attempts(history: History) -> Iterator[Measured]:
             continue
         policy = f"on_contention={function.on_contention!r}"
         policy += f", timeout={function.timeout:g}" if function.timeout else ""
-        end = min(wait.end, history.end)
+        told = min(wait.end, history.end)
+        end = answers.get((wait.host, wait.owner), told) if wait.ending == "contended" else told
+        policy += f", and its answer came {end - told:.1f} s after its refusal" if end - told > _READ else ""
         most = TRY_ONCE + _READ if not limit and function.at_once == 1 else math.inf
         yield Measured(
             deed=wait, start=wait.start, end=end, bound=limit + _READ, slack=CALL / 2, most=most, what=policy
         )
+
+
+def _answers(history: History) -> dict[tuple[str, str], float]:
+    """Return when invocations ended, if these had nothing to do after a refusal but to answer.
+
+    So there was one guard with nothing around, and no message was put back. Of several tries the first counts.
+    """
+    asked = Counter((wait.host, outside(wait.owner)) for wait in history.waits)
+    put_back = {(each.host, each.owner) for each in history.refusals if each.reason == "defer"}
+    plain = {each.name for each in history.functions.values() if not (each.decorated or each.once or each.ordered)}
+    return {
+        (call.host, call.id): call.end
+        for call in reversed(history.invocations)
+        if call.function in plain and asked[call.host, call.id] == 1 and call.ending in {"ok", "error"}
+        if (call.host, call.id) not in put_back
+    }
 
 
 def _releases(history: History) -> Iterator[Measured]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.deadlines import slack, too_slow
 from simulator.checks.exclusion import EARLY
@@ -212,6 +212,9 @@ def tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
 _STALE: Final = 2.0
 """Seconds for which an answer may be old: the answer was on its way, or a holder released meanwhile."""
 
+_EARLY: Final = 0.5
+"""Seconds by which a wait may end before its time: timers and clocks differ by less."""
+
 TakenSpan = tuple[float, float, str]
 """From when to when a lock was taken, and the blob of a slot; empty: not known which."""
 
@@ -272,27 +275,58 @@ def leased_since(history: History) -> Iterator[tuple[Acquisition, float]]:
 def _not_allowed(history: History) -> Iterator[Finding]:
     """A caller that gives up has a policy that allows it, and has waited as long as the policy says."""
     against = Counter[tuple[str, str]]()
-    waits = {(wait.host, wait.owner, wait.lock, wait.start): wait for wait in history.waits}
-    for refusal in history.refusals:
-        function = history.function(refusal.function)
-        known = refusal.function in history.functions
-        if not known or refusal.mode == "listener" or function.on_contention == "custom":
-            continue
-        if refusal.reason == "timeout":
-            late = refusal.t + _STALE
-            allowed = late - refusal.asked >= function.gives_up_after or late - refusal.called >= function.cut_after
+    early: dict[str, list[Refusal]] = defaultdict(list)
+    for refusal, why in _refused_wrongly(history):
+        if why == "early" and history.function(refusal.function).timeout is not None:
+            early[refusal.function].append(refusal)
         else:
-            allowed = refusal.reason == function.on_contention != "wait"
-            if not allowed and refusal.reason == function.when_full:
-                wait = waits.get((refusal.host, refusal.owner, refusal.lock, refusal.asked))
-                allowed = is_full(history, wait, refusal.t)
-        against[refusal.function, refusal.reason] += not allowed
+            against[refusal.function, refusal.reason] += 1
     for (name, reason), number in sorted((+against).items()):
         policy = history.function(name).on_contention
         yield violation(
             f"{count(number, 'invocation')} of {name!r} gave up ({reason}), though on_contention={policy!r} does "
             "not allow that"
         )
+    for name, several in sorted(early.items()):
+        first = min(several, key=lambda refusal: refusal.t - refusal.asked)
+        yield violation(
+            f"{count(len(several), 'invocation')} of {name!r} gave up after {first.t - first.asked:.1f} s, though "
+            f"timeout={history.function(name).timeout:g} (from second {first.asked - history.start:.1f} on, on "
+            f"{first.host})"
+        )
+
+
+def refused_early(history: History) -> set[tuple[str, str]]:
+    """Return the hosts and invocations that were refused a lock before the time that the policy says."""
+    return {(refusal.host, refusal.owner) for refusal, why in _refused_wrongly(history) if why == "early"}
+
+
+def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early", "other policy"]]]:
+    """Yield refusals that neither the policy of the function allows, nor ``max_waiting``, nor the ``functionTimeout``.
+
+    Who already has a lock, or runs below a decorator of the app, may be refused at once: a wait there might never end.
+    So may a call that is no invocation: a body made the call.
+    """
+    calls = {(call.host, call.id) for call in history.invocations}
+    waits: dict[tuple[str, str], list[Wait]] = defaultdict(list)
+    for wait in history.waits:
+        waits[wait.host, outside(wait.owner)].append(wait)
+    for refusal in history.refusals:
+        function, policy = history.function(refusal.function), history.function(refusal.function).on_contention
+        if refusal.function not in history.functions or refusal.mode == "listener" or policy == "custom":
+            continue
+        mine = [each for each in waits[refusal.host, outside(refusal.owner)] if each.start >= refusal.called]
+        asked = next((each for each in mine if (each.lock, each.start) == (refusal.lock, refusal.asked)), None)
+        limit = function.gives_up_after if policy == "wait" else function.timeout or 0.0
+        late = refusal.t + (_STALE if history.rough else _EARLY)
+        within = len(mine) != 1 or (refusal.host, refusal.owner) not in calls
+        may_be_at_once = within or (function.decorated and function.timeout is not None)
+        if refusal.reason == function.when_full and is_full(history, asked, refusal.t):
+            continue
+        if refusal.reason != ("timeout" if policy == "wait" else policy):
+            yield refusal, "other policy"
+        elif late - refusal.asked < limit and late - refusal.called < function.cut_after and not may_be_at_once:
+            yield refusal, "early"
 
 
 def _alone(history: History) -> Iterator[Finding]:

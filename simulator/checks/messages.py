@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
+from simulator.checks.endings import refused_early
 from simulator.checks.excuses import behind_failure, behind_return, disturbed, is_slowed
 from simulator.checks.findings import Finding, count, note, unproven, violation
 from singleton.defer.trigger_queue import poison_queue
@@ -74,7 +75,7 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
     states: Counter[str] = Counter()
     troubles: list[MessageTrouble] = []
     findings: list[Finding] = []
-    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
+    refused, early = {(refusal.host, refusal.owner) for refusal in history.refusals}, refused_early(history)
     sent = [message for message in history.messages.values() if message.sent is not None]
     unread = Counter(message.queue for message in sent if not history.reads(message.queue))
     for message, state, ran in final_states(history):
@@ -87,7 +88,7 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
         wrong = _troubles(history, message, state, ran)
         troubles += [MessageTrouble(id=message.id, queue=message.queue, key=message.key, what=what) for what in wrong]
         if state == "poisoned":
-            findings.append(_judge_poison(history, message, refused))
+            findings.append(_judge_poison(history, message, refused, early))
     messages = Messages(**states, troubles=tuple(troubles))
     return messages, [*_judge(messages), *_merged(findings), *_outgoing(unread)]
 
@@ -242,7 +243,9 @@ def _judge(messages: Messages) -> Iterator[Finding]:
         yield unproven(f"{count(messages.open, 'message')} not through when the run ended")
 
 
-def _judge_poison(history: History, message: Message, refused: set[tuple[str, str]]) -> Finding:
+def _judge_poison(
+    history: History, message: Message, refused: set[tuple[str, str]], early: set[tuple[str, str]]
+) -> Finding:
     """The function itself is the cause of a poison message if its errors, or its policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
     caused = {
@@ -275,6 +278,8 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
     policies = {history.function(call.function).on_contention for call in failed}
     if blamed == {"LockNotAcquired"} and policies == {"defer"}:
         return violation(f'{where} by contention alone, which on_contention="defer" rules out')
+    if any(call.blames == "LockNotAcquired" and (call.host, call.id) in early for call in failed):
+        return violation(f"{where} by waits for the lock that ended before their time")
     if "LockNotAcquired" in blamed:
         why = 'on_contention="raise"' if "raise" in policies else "its timeout"
         return note(f"{where}: {why} gives a delivery up each time the lock is taken")

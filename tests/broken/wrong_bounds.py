@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from singleton.base.errors import LockNotAcquired
 from singleton.functions.candidacy import Candidacy
 from singleton.functions.guard import Guard
+from singleton.functions.wait_limit import WaitLimit
 from singleton.locking import acquisition
 from singleton.locking.failover import Takeover
 from singleton.locking.lease import Lease
@@ -105,6 +106,26 @@ def who_is_refused_hears_so_five_seconds_later(patch: Patch) -> None:
         return wait
 
     around(patch, Line, "wait", made)
+
+
+@broken("and its answer came", app="policies", options="--same-app")
+def who_is_refused_is_answered_four_seconds_later(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def name_holder(self: Any, *args: Any) -> None:
+            await asyncio.sleep(4)
+            await real(self, *args)
+
+        return name_holder
+
+    around(patch, Guard, "_name_holder", made)
+
+
+@broken("gave up after", app="impatient")
+def waits_end_after_a_quarter_of_their_time(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda self, registry, wait, *args: real(self, registry, wait and wait / 4, *args)
+
+    around(patch, WaitLimit, "within", made)
 
 
 @broken("after its body had ended", app="many", options=f"{_CUT_OFF} --seed 2")

@@ -92,6 +92,64 @@ def test_a_wait_that_its_hosts_time_limit_cuts_is_no_finding() -> None:
     assert text == "1 invocation of 'ship' gave up (timeout), though on_contention='wait' does not allow that"
 
 
+def early(policy: str, gave_up: float, **known: Any) -> list[str]:
+    story = Story(policy=policy).know(timeout=4, **known)
+    story.body("host-1", 1, 30, A)
+    story.add(2, "host-2", "invocation_started", function="ship", invocation="early")
+    story.lock(2, "host-2", "waiting", A, "early")
+    reason = "timeout" if policy == "wait" else policy
+    story.lock(2 + gave_up, "host-2", "contended", A, "early", reason=reason)
+    story.add(2 + gave_up, "host-2", "invocation_ended", function="ship", invocation="early", outcome="ok")
+    return [text for text in judge(story.end(40)).violations if "gave up" in text]
+
+
+@pytest.mark.parametrize("policy", ["wait", "raise", "skip", "conflict", "defer"])
+def test_a_wait_that_ends_before_its_timeout_is_found_under_every_policy(policy: str) -> None:
+    assert early(policy, 4.0) == early(policy, 3.6) == []
+    said = ["1 invocation of 'ship' gave up after 1.0 s, though timeout=4 (from second 2.0 on, on host-2)"]
+    assert early(policy, 1.0) == said
+    assert early(policy, 1.0, limit=2.4) == []  # its functionTimeout leaves 1.2 s
+    assert early(policy, 1.0, decorated=True) == []
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_wait_beyond_max_waiting_may_end_at_once_by_the_same_policy(*, full: bool) -> None:
+    story = Story(policy="raise").know(timeout=4, max_waiting=1, when_full="raise")
+    story.body("host-1", 1, 5, A)
+    if full:
+        story.body("host-2", 5, 6, A, asked=1.5)
+    story.skip("host-2", 2, A, reason="raise")
+    assert any("gave up after 0.0 s" in text for text in violations(story)) is not full
+
+
+def test_who_is_refused_the_lock_that_it_has_is_refused_at_once() -> None:
+    story = Story(policy="raise").know(timeout=4)
+    story.body("host-1", 1, 5, A, owner="again")
+    story.lock(2, "host-1", "waiting", A, "again")
+    story.lock(2, "host-1", "contended", A, "again", reason="raise")
+    story.lock(2, "host-1", "waiting", A, "a call of the body")
+    story.lock(2, "host-1", "contended", A, "a call of the body", reason="raise")
+    assert not any("gave up" in text for text in violations(story))
+
+
+@pytest.mark.parametrize(("waited", "breaks"), [(1.0, True), (4.0, False)])
+def test_a_message_whose_waits_ended_early_is_not_the_apps_poison(waited: float, *, breaks: bool) -> None:
+    story = Story(policy="raise").know(timeout=4)
+    story.body("host-1", 1, 30, A)
+    story.sent(1.8, "m")
+    story.received(1.9, "host-2", "m")
+    story.add(2, "host-2", "invocation_started", function="ship", invocation="one", message="m")
+    story.lock(2, "host-2", "waiting", A, "one")
+    story.lock(2 + waited, "host-2", "contended", A, "one", reason="raise")
+    failed = {"outcome": "error", "error": "LockNotAcquired: taken", "blames": "LockNotAcquired"}
+    story.add(2 + waited, "host-2", "invocation_ended", function="ship", invocation="one", message="m", **failed)
+    story.add(7, "host-2", "message_poisoned", queue="orders", id="m")
+    verdict = judge(story.end(40))
+    told = "1 message poisoned from 'orders' by waits for the lock that ended before their time"
+    assert (told in verdict.violations) is breaks
+    assert any('on_contention="raise" gives a delivery up' in text for text in verdict.notes) is not breaks
+
+
 # --- successes and failures -------------------------------------------------------------------------------------------
 
 

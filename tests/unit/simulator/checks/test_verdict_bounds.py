@@ -327,6 +327,31 @@ def test_a_single_attempt_ends_after_ten_seconds_though_the_storage_does_not_ans
     ]
 
 
+def answered(seconds: float, policy: str = "skip", waited: float = 0.1, **known: Any) -> list[str]:
+    story = Story(policy=policy).know(**known)
+    story.body("host-1", 1.0, 30.0, A)
+    story.add(3, "host-2", "invocation_started", function="ship", invocation="call-1")
+    story.lock(3, "host-2", "waiting", A, "call-1")
+    story.lock(3 + waited, "host-2", "contended", A, "call-1", reason="timeout" if policy == "wait" else policy)
+    story.add(3 + waited + seconds, "host-2", "invocation_ended", function="ship", invocation="call-1", outcome="ok")
+    return [text for text in said(story, 60) if "despite" in text]
+
+
+@pytest.mark.parametrize("policy", ["skip", "raise", "conflict"])
+def test_a_refusal_is_answered_as_soon_as_it_is_known(policy: str) -> None:
+    late = "for its lock, despite on_contention={!r}{}, and its answer came 4.0 s after its refusal"
+    assert answered(1.5, policy) == []
+    assert answered(4.0, policy) == ["an invocation of 'ship' waited for 4.1 s " + late.format(policy, "")]
+    told = ["an invocation of 'ship' waited for 8.0 s " + late.format(policy, ", timeout=4")]
+    assert answered(4.0, policy, 4.0, timeout=4) == told
+    for around in ("decorated", "once", "ordered"):
+        assert answered(4.0, policy, **{around: True}) == []
+
+
+def test_an_invocation_that_puts_its_message_back_may_end_later_than_its_refusal() -> None:
+    assert answered(4.0, "defer") == []
+
+
 @pytest.mark.parametrize(("seconds", "found"), [(6.0, False), (9.5, True)])
 def test_a_release_takes_five_seconds_though_the_storage_does_not_answer(seconds: float, *, found: bool) -> None:
     story = Story(faults=["throttle"])
