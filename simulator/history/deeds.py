@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 ONCE: Final = "once/"
-OF_PATTERNS: Final = (ONCE, "inbox/")
 """With which the names of the locks of `@once` begin."""
+OF_PATTERNS: Final = (ONCE, "inbox/")
+"""With which the names of locks begin that a pattern has, and no lock client of the app."""
 _IN: Final = " in "
 _SLOT: Final = re.compile(r"/slot-[0-9]+\Z")
 
