@@ -133,7 +133,7 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         since -= history.slowness.late(refusal.host, STORAGE, start=since, end=refusal.t)
         asked = (each for each in asking.requests[where] if since <= each.t <= refusal.t + SLACK)
         refused = any(each.action == "acquire" and not each.granted for each in asked)
-        kept = any(got.t <= refusal.t and _kept_until(history, got) >= since for got in held[where])
+        kept = any(got.t <= refusal.t + SLACK and _kept_until(history, got) >= since for got in held[where])
         unasked[refusal.function] += not (refused or kept or disturbed(history, refusal.host, since, refusal.t))
     yield from by_function(unasked, "met a refusal, though nobody had asked the storage for the lock")
 

@@ -155,6 +155,14 @@ def test_a_holder_in_the_same_process_accounts_for_a_refusal() -> None:
     assert violations(story) == []
 
 
+def test_a_holder_in_the_same_process_may_tell_of_its_hold_just_after_the_refusal() -> None:
+    story = Story()
+    ask(story, 4.9, "host-2")
+    body(story, "host-2", 5.001, 9)
+    skipped(story, "host-2", 5)
+    assert not any("nobody had asked" in text for text in violations(story))
+
+
 def test_a_refusal_by_the_number_of_waiters_needs_no_request() -> None:
     story = Story(policy="wait").know(max_waiting=0, when_full="raise")
     ask(story, 0.9, "host-1")
