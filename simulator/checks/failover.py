@@ -145,12 +145,14 @@ def _measure(history: History, held: Held, gone: float) -> TakeOver:
     free = gone + history.lease_of(held)
     got = next((got for got in history.acquisitions if got.lock == held.lock and got.t > held.t), None)
     until = history.end if got is None else got.t
+    if got is not None and got.leased is not None and got.leased > held.t:
+        until = got.leased  # the host may tell of the hold late
     demands = list(_demands(history, held, gone, until))
     dues = [due for _, due in demands if due is not None]
     asked = [since for since, _ in demands]
     if got is not None:
-        asked.append(got.t)
-        dues = dues or [_Deadline(max(free, got.t), got.host, 0.0)]  # no deadline was earlier
+        asked.append(until)
+        dues = dues or [_Deadline(max(free, until), got.host, 0.0)]  # no deadline was earlier
     due = min(dues, default=None)
     state: TakeoverState
     if not asked:
@@ -170,7 +172,7 @@ def _measure(history: History, held: Held, gone: float) -> TakeOver:
         lease=history.lease_of(held),
         by=None if got is None else got.host,
         token_after=None if got is None else got.token,
-        seconds=None if got is None else got.t - held.t,
+        seconds=None if got is None else until - held.t,
         wanted=min(asked) - held.t if asked else None,
         bound=None if due is None else due.t - held.t,
         ok=state == "in time",

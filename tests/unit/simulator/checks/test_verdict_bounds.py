@@ -386,6 +386,16 @@ def test_with_failover_a_waiter_has_four_thirds_of_it() -> None:
     assert taken_over(14.1, failover=10) == []
 
 
+@pytest.mark.parametrize(("granted", "found"), [(13.0, False), (24.0, True)])
+def test_a_take_over_ends_as_the_storage_grants_the_lease(granted: float, *, found: bool) -> None:
+    story = Story(kill=1).know(failover=2)
+    story.body("host-1", 9.5, None, A, token=1, asked=9.4)
+    story.kill(10, "host-1", A)
+    story.lease(granted, "host-2", "acquire", A, status=201, lease="2")
+    story.body("host-2", 24.1, 25.1, A, token=2, asked=9.0)
+    assert any("was taken over after 14.0 s" in text for text in said(story)) == found
+
+
 def test_with_failover_the_clock_of_a_later_caller_starts_at_its_demand() -> None:
     assert taken_over(8.0, asked=14.0, failover=2) == []
     assert taken_over(9.0, asked=14.0, failover=2) != []
