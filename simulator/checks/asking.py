@@ -41,7 +41,7 @@ def judge_asking(history: History) -> Iterator[Finding]:
     yield from _elsewhere(history, asking)
     yield from _periods(history, asking)
     if not (history.rough or history.faults):
-        yield from _unasked(history, asking)
+        yield from () if history.renamed else _unasked(history, asking)
         yield from _too_often(history, asking)
 
 
@@ -101,9 +101,11 @@ def _elsewhere(history: History, asking: _BlobRequests) -> Iterator[Finding]:
 def _periods(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     """A lease is asked for as long as declared; functions that share a lock may have different periods."""
     wrong = Counter[tuple[str, int, float]]()
+    renaming = {period for periods in asking.periods.values() for period in periods}
     for request in history.requests:
         declared = asking.periods.get(asking.place(request.blob), {})
-        if declared and request.period is not None and request.period not in declared:
+        known = renaming if history.renamed else declared
+        if declared and request.period is not None and request.period not in known:
             lease, function = next(iter(declared.items()))
             wrong[function, request.period, lease] += 1
     for (name, period, lease), number in sorted(wrong.items()):
@@ -172,10 +174,17 @@ def _too_often(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         content = calls.keys() >= {_CONTENT[1]}  # the app keeps something there, and reads it as it likes
         read = calls["look at a blob"] + calls[_CONTENT[0]] * (not content)
         total = calls.total() - sum(calls[kind] for kind in _CONTENT if content)
-        for number, bound, what in ((read, reads[where], "reads"), (total, most[where], "requests")):
-            if number > bound:
+        for number, bounds, what in ((read, reads, "reads"), (total, most, "requests")):
+            if number > (bound := _explained(history, bounds, where)):
                 lock = label(where[2].partition("/")[2])
                 text = f"{where[0]} sent {number} {what} for the lock {lock}, and its callers, waits and holds explain "
                 name = next(iter(asking.periods[where[2]].values()))
                 worst[name] = max(worst.get(name, (0.0, "")), (number - bound, f"{text}{bound:.0f} at most"))
     yield from (violation(text) for _, text in worst.values())
+
+
+def _explained(history: History, bounds: dict[Where, float], where: Where) -> float:
+    """Return how many requests are explained; with ``also`` an invocation explains requests for two locks."""
+    if not history.renamed:
+        return bounds[where]
+    return sum(bound for other, bound in bounds.items() if other[:2] == where[:2])

@@ -76,6 +76,7 @@ def untried(history: History, exercised: Exercised) -> Iterator[str]:
         yield f"no renewal was seen (bodies take {exercised.longest:.0f} s at most)"
     if len(history.hosts) > 1 and not exercised.handed_between:
         yield "no lock went from one host to another"
+    yield from (f"also= of {name!r} was not judged" for name in sorted(history.renamed & ran))
     for name in _never_handed_on(history):
         yield f"no hand-over of {name!r} was seen"
     contended = {refusal.function for refusal in history.refusals} | {

@@ -230,7 +230,7 @@ def judge_accounts(history: History) -> Iterator[Finding]:
         got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
     )
     yield from by_function(bare, "had no fencing token", "hold")
-    if not history.rough:
+    if not (history.rough or history.renamed):  # a refusal may be by the second lock
         yield from _alone(history)
 
 

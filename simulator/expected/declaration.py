@@ -154,6 +154,7 @@ class Declaration:
             "when_full": self["when_full"] or fills,
             "merges": self["layout"] != "default",
             "away": self.options["defer_delay"] * _SPREAD,
+            "also": self["also"] is not None,
         }
 
 

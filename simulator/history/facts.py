@@ -228,8 +228,7 @@ class Sight:
     inner: bool = False
     attempt: int = 0  # the number of the try within the invocation, from 0
     error: str = ""
-    left_running: tuple[str, ...] = ()
-    """The tasks and threads that the body had started, and that still ran when the body ended."""
+    left_running: tuple[str, ...] = ()  # tasks and threads that the body had started, and that outlived the body
     sees: bool | None = None  # whether the body could see a hold; None: not known
     token: int | None = None  # the fencing token of that hold, if any
     hold: tuple[str, object] = ("", None)  # the lock and the token that the body saw at its begin
@@ -428,6 +427,7 @@ class History:
     client_locks: dict[str, None] = field(default_factory=dict)  # that lock clients of the app had
     altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was
     answers: list[Record] = field(default_factory=list)  # of policies of the app's own, to their guards
+    renamed: set[str] = field(default_factory=set)  # functions with ``also``: they ask for a second lock, too
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several
 
     def function(self, name: str) -> Function:

@@ -189,6 +189,7 @@ class Historian:
             case "function":
                 history.witnessed |= bool(record.get("witnessed"))
                 history.functions.setdefault(record.text("name"), function_of(record))
+                history.renamed |= {record.text("name")} if record.get("also") else set()
             case "guard":
                 history.inner.setdefault(record.text("name"), function_of(record))
             case "tick":

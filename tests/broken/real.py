@@ -26,6 +26,7 @@ _OPTIONS: Final = {
     "dozes": "--duration 25",
     "blocks": "",
     "refuses": "",
+    "renames": "",
     "regions": "--site north --site south --kill 1",
     "many": "",
     "layouts": "--same-app --kill 1",

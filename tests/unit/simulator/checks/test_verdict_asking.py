@@ -211,6 +211,33 @@ def test_reads_of_content_that_the_app_keeps_there_are_its_own(kind: str, *, fou
     assert bool(violations(story)) is found
 
 
+@pytest.mark.parametrize(("also", "number"), [(False, 1), (True, 0)])
+def test_an_invocation_with_also_explains_requests_for_both_locks(*, also: bool, number: int) -> None:
+    story = Story()
+    story.add(0.1, "host-1", "function", name="deliver", guarded=True, also=also)
+    other = f"container/{key_lock('b')}"
+    for t, blob, told in ((1, PLACE, A), (5, other, key_lock("b"))):
+        ask(story, t - 0.1, "host-1", blob)
+        body(story, "host-1", t, t + 1, blob=blob, told=told)
+    calls(story, 8, "host-1", acquire_a_lease=20)
+    assert sum("explain" in text for text in violations(story)) == number
+
+
+def test_who_waits_with_also_may_wait_for_the_other_lock_and_that_is_told() -> None:
+    found = {}
+    for also in (False, True):
+        story = Story().know(also=also)
+        ask(story, 0.9, "host-1")
+        body(story, "host-1", 1, 2)
+        story.add(3, "host-2", "invocation_started", function="ship", invocation="late")
+        story.lock(3, "host-2", "waiting", A, "late")
+        story.lock(40, "host-2", "acquired", A, "late")
+        verdict = judge(story.end(60))
+        found[also] = any("was free for" in text for text in verdict.violations)
+        assert ("also= of 'ship' was not judged" in verdict.untried) is also
+    assert found == {False: True, True: False}
+
+
 def test_requests_of_two_processes_of_a_worker_are_counted_together() -> None:
     story = Story()
     ask(story, 0.9, "host-1")

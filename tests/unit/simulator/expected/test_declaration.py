@@ -17,7 +17,7 @@ from simulator.expected.blob import expected_blob
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration, options_in_force
 from simulator.expected.key import Declared, Delivered, expected_key
 from simulator.host.app.declared import declarations_copied, declared_around, declared_on
-from singleton import SingletonOptions
+from singleton import OldLock, SingletonOptions
 from singleton import singleton as original
 from singleton.decorator import DEFAULTS, guards_of
 from singleton.functions.guard import ONCE_MARK
@@ -66,6 +66,7 @@ WRITTEN: tuple[dict[str, Any], ...] = (
     {"layout": "dequeueable"},
     {"layout": "dequeueable", "scope_id": "x"},
     {"connection": "Other"},
+    {"scope": "Id", "also": OldLock(name="send")},
 )
 
 
@@ -93,6 +94,7 @@ def told_by(guard: Guard) -> dict[str, Any]:
         "when_full": guard.when_full,
         "merges": type(guard.layout) is not Layout,
         "away": guard.options.defer_delay * (1 + JITTER),
+        "also": guard.also is not None,
     }
 
 
