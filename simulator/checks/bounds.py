@@ -277,11 +277,7 @@ def _releases(history: History) -> Iterator[Measured]:
         for call in history.invocations
         if call.ending in {"ok", "error", "deferred"} and call.error != "CancelledError"
     }
-    ended: dict[tuple[str, str, str], float] = {}
-    for section in history.sections:
-        if section.mode == "function" and section.ending in {"ok", "error"}:
-            who = (section.host, section.lock, section.owner)
-            ended[who] = max(section.end, ended.get(who, 0.0))
+    ended = _ended(history)
     for got in history.acquisitions:
         end = ended.get((got.host, got.lock, got.owner))
         if end is not None and got.ending in {"ok", "open"} and (got.host, got.owner) in answered:
@@ -316,6 +312,16 @@ _ENTRY: Final = 2.0
 """Seconds from the grant of a lock to the first line of its body, on a busy machine."""
 
 
+def _ended(history: History) -> dict[tuple[str, str, str], float]:
+    """Return when the bodies under each hold had ended by themselves, by host, lock and owner."""
+    ended: dict[tuple[str, str, str], float] = {}
+    for section in history.sections:
+        if section.mode == "function" and section.ending in {"ok", "error"}:
+            who = (section.host, section.lock, section.owner)
+            ended[who] = max(section.end, ended.get(who, 0.0))
+    return ended
+
+
 def _expiries(history: History) -> Iterator[Measured]:
     """If all renewals fail, a hold lasts until the deadline. With failover its touches have a deadline of their own.
 
@@ -334,6 +340,14 @@ def _expiries(history: History) -> Iterator[Measured]:
             took += history.slowness.late(got.host, STORAGE, start=asked - CALL, end=asked)
         deadline = asked + function.lease_in(got.mode) * DEADLINE
         yield Measured(deed=got, start=got.until, end=deadline, bound=0.0, slack=SLACK + took, most=0.0, slows=False)
+
+
+def _told(history: History) -> Iterator[Measured]:
+    """If the storage answers that a lease is gone, its holder is told at once, while its body runs."""
+    ended = _ended(history)
+    for got in history.acquisitions:
+        end = min(got.until, ended.get((got.host, got.lock, got.owner), math.inf), history.end)
+        yield Measured(deed=got, start=got.gone, end=end, bound=0.0, most=0.0, polls=False)
 
 
 def _renewals(history: History) -> Iterator[Measured]:
@@ -405,5 +419,11 @@ _ROWS: Final = (
         clocks=_expiries,
         says="{host} was told that the lease of {lock} had expired, {seconds:.1f} s before its deadline",
         rule="14/15 of a lease are promised from its last granted request on",
+    ),
+    Row(
+        clocks=_told,
+        says="{host} was told of the loss {seconds:.1f} s after the storage had answered that its lease of {lock} was "
+        "gone",
+        rule="such an answer ends a hold at once",
     ),
 )

@@ -197,14 +197,17 @@ def exposing(history: History, deed: Deed, t: float) -> list[Strike]:
 
 
 def knows_at(history: History, deed: Deed, fault: Strike) -> float:
-    """Return when the host of a lease that was broken knows it, at the latest."""
-    told = [
-        got.until
-        for got in _theirs(history, deed)
-        if got.ending == "lost" and got.t <= fault.start + ASKED and got.until >= fault.start
-    ]
+    """Return when the host of a lease that was broken knows it, at the latest: by the storage's answer, or its lock."""
     latest = _latest(history, deed, fault)
-    return min(latest, *(t + _SAID for t in told)) if told else latest
+    for got in _theirs(history, deed):
+        if got.t > fault.start + ASKED:
+            continue
+        if got.ending == "lost" and got.until >= fault.start:
+            latest = min(latest, got.until + _SAID)
+        if got.gone >= fault.start:
+            idle = history.stood(got.host, got.worker or 1, got.gone, latest)
+            latest = min(latest, got.gone + _SAID + idle + history.slowness.late(got.host, start=got.gone, end=latest))
+    return latest
 
 
 def untold(history: History) -> Iterator[tuple[Acquisition, Strike, float]]:

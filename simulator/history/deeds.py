@@ -107,9 +107,26 @@ def strike_of(record: Record) -> Strike:
     )
 
 
+_ENDING: Final = frozenset({"release", "break", "change", "delete"})
+_GONE: Final = frozenset({404, 409, 412})
+GONE_CODES: Final = frozenset(
+    {
+        "BlobNotFound",
+        "ContainerBeingDeleted",
+        "ContainerNotFound",
+        "LeaseIdMismatchWithLeaseOperation",
+        "LeaseIsBreakingAndCannotBeChanged",
+        "LeaseIsBrokenAndCannotBeRenewed",
+        "LeaseLost",
+        "LeaseNotPresentWithLeaseOperation",
+    }
+)
+"""Error codes of a refused renewal which say that the lease is gone."""
+
+
 def lease_request(record: Record) -> LeaseRequest:
     """Return a request for a lease, as a host saw it."""
-    told: dict[str, Any] = {name: record.text(name) for name in ("action", "blob", "lease")}
+    told: dict[str, Any] = {name: record.text(name) for name in ("action", "blob", "lease", "code")}
     told |= {name: record.get(name) for name in ("status", "period")}
     sent, timed = record.t - float(record.get("took") or 0.0), "took" in record.fields
     worker = int(record.get("worker") or 0)
@@ -119,6 +136,16 @@ def lease_request(record: Record) -> LeaseRequest:
 def seen_in(record: Record) -> tuple[str, object]:
     """Return the lock and the token that a body sees. Older journals tell no lock."""
     return record.text("hold"), record.get("token")
+
+
+def may_have_ended(request: LeaseRequest) -> bool:
+    """Tell whether a request may have ended a lease: without an answer it may have been carried out."""
+    return request.action in _ENDING and request.status in {200, 202, None}
+
+
+def is_refused(request: LeaseRequest) -> bool:
+    """Tell whether the answer to a request may say that its lease is gone."""
+    return request.status in _GONE
 
 
 def holds_of(record: Record) -> tuple[Held, ...]:

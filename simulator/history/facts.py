@@ -152,11 +152,11 @@ class Acquisition(Deed):
     renewed: int = 0  # how many of these were granted
     blob: str = ""  # the name of its blob, where that is a slot of the lock
     leased: float | None = None  # when its host saw the storage grant the lease, for this hold or one before it
-    granted: list[float] = field(default_factory=list)
-    """When its host asked for its lease, or a renewal of it, and the storage granted that."""
+    granted: list[float] = field(default_factory=list)  # when its host asked for a lease, or a renewal, that it got
     timed: bool = False  # whether its host told when it asked; older journals tell the times of the answers
     lease: str = ""  # tells lease ids apart
     refused: float | None = None  # when its host saw the storage refuse a request under this lease id
+    gone: float = math.inf  # when the storage first answered a renewal with a code which says that the lease is gone
 
 
 class Held(Acquisition):
@@ -234,8 +234,7 @@ class Sight:
     hold: tuple[str, object] = ("", None)  # the lock and the token that the body saw at its begin
     other_hold: bool = False  # whether the body could see another hold at its end
     can_be_asked: bool = False  # whether the body is a coroutine in a task, so that its host sees a request to end it
-    saw_loss: bool | None = None
-    """Whether the body could see at its end that the hold was lost; None if it could see no hold."""
+    saw_loss: bool | None = None  # whether the body could see its loss at its end; None: it could see no hold
     digest: str | None = None  # of its result, if `@once` keeps the result
     item: InboxItem | None = None  # the message of an inbox that it handles
 
@@ -303,6 +302,7 @@ class LeaseRequest:
     timed: bool  # whether its host told when it was sent
     status: int | None  # None: no answer
     period: int | None  # the seconds of the lease, if it is asked for
+    code: str = ""  # the error code of a refusal; older journals have none
 
     @property
     def granted(self) -> bool:

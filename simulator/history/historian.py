@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from simulator.faults.real import short
 from simulator.history.deeds import (
+    GONE_CODES,
     OF_PATTERNS,
     ONCE,
     about_of,
@@ -21,7 +22,9 @@ from simulator.history.deeds import (
     function_of,
     holds_of,
     inside,
+    is_refused,
     lease_request,
+    may_have_ended,
     of_a_guard,
     once_of,
     outside,
@@ -53,11 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
-_ENDING: Final = frozenset({"release", "break", "change", "delete"})
-_DONE: Final = frozenset({200, 202})
-_GONE: Final = frozenset({404, 409, 412})
-
-
 class Leases:
     """Knows which workers were granted leases, and counts their renewals."""
 
@@ -74,8 +72,10 @@ class Leases:
         for got in held:
             if (got.host, got.worker) != worker or not _is_of(request.blob, got.blob or got.lock):
                 continue
-            if request.status in _GONE and got.lease and request.lease == got.lease:
+            if is_refused(request) and got.lease and request.lease == got.lease:
                 got.refused = request.t
+                if request.action == "renew" and request.code in GONE_CODES:
+                    got.gone = min(got.gone, request.t)
             if request.action == "renew":
                 got.asked.append(request.sent)
                 got.renewed += request.granted
@@ -94,7 +94,7 @@ class Leases:
 
         The storage refused a request under the id that it had granted, before the lease had run out.
         """
-        ended = [each for each in history.requests if each.action in _ENDING and each.status in _DONE]
+        ended = [*filter(may_have_ended, history.requests)]
         for got in history.acquisitions:
             if got.refused is None or got.refused > got.granted[-1] + history.lease_of(got):
                 continue

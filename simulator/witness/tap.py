@@ -40,15 +40,16 @@ class Client(Protocol):
     """An HTTP client with one method for all requests."""
 
     def send(self, method: str, target: str, headers: Mapping[str, str], /, *more: Any) -> Awaitable[Any]:
-        """Send a request; what comes in the end has a ``status``."""
+        """Send a request; what comes in the end has a ``status`` and ``headers``."""
 
 
 def tap_leases(write: Write, *clients: type[Client]) -> None:
     """Write ``lease_request`` for each request of this process for a lease, its renewal or its end, by a delete too.
 
     It is written when the request is answered. ``blob`` is the path, with the account of an emulator. ``status`` is
-    None if no answer came. ``took``: seconds from the sending. Now and then ``storage_calls`` says how many requests of
-    each kind were sent so far, in all and for each leased blob with new requests.
+    None if no answer came. ``code``: the error code of a refusal, if the answer has one. ``took``: seconds from the
+    sending. Now and then ``storage_calls`` says how many requests of each kind were sent so far, in all and for each
+    leased blob with new requests.
     ``clients``: HTTP clients beside aiohttp.
     """
     calls = _Calls(write)
@@ -58,6 +59,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
         try:
             response = await answering
             status = response.status
+            if code := response.headers.get("x-ms-error-code"):
+                about["code"] = code
             return response
         finally:
             took = round(clock() - sent, 4)

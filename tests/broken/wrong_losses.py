@@ -15,6 +15,7 @@ from singleton.locking.lease import Lease
 from singleton.locking.line import Line
 from singleton.locking.section_state import SectionState
 from singleton.runtime.registry import Registry
+from singleton.stores.protocol import StoreFailure
 from tests.broken.breaking import Now, around, broken
 
 if TYPE_CHECKING:
@@ -120,6 +121,11 @@ def waits_give_the_storage_up_at_once(patch: Patch) -> None:
         return failed
 
     around(patch, Line, "failed", made)
+
+
+@broken("after the storage had answered that its lease of", app="long", options="--faults break --duration 30")
+def answers_that_a_lease_is_gone_are_taken_for_trouble(patch: Patch) -> None:
+    patch.setattr(StoreFailure, "loss", None)
 
 
 @broken("succeeded although it had lost its lock", app="again")

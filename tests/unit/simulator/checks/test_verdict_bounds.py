@@ -298,6 +298,55 @@ def test_with_failover_the_touches_have_an_earlier_deadline() -> None:
     assert expired(11.5, failover=3) == []
 
 
+GONE = "LeaseIdMismatchWithLeaseOperation"
+
+
+def told_gone(told: float, *, code: str = GONE, struck: str = "", end: str = "lost") -> Story:
+    """An operator breaks a lease at 7; at 8 a renewal is refused, and the hold ends at ``told``."""
+    story = Story(faults=["break"]).know()
+    story.fault(7, 7, "break", "host-1", lock=A)
+    story.add(1, "host-1", "invocation_started", function="ship", invocation="one")
+    story.lock(1, "host-1", "waiting", A, "one", worker=1)
+    story.lease(1, "host-1", "acquire", A, status=201, took=0.0, lease="id", worker=1)
+    story.lock(1, "host-1", "acquired", A, "one", token=1, worker=1)
+    story.lock(1, "host-1", "body_started", A, "one", token=1, worker=1)
+    for t in (8.0, 9.0, 10.0):
+        if t < told:
+            story.lease(t, "host-1", "renew", A, status=409, took=0.0, lease="id", code=code, worker=1)
+    if struck:
+        story.add(told, "host-1", struck, seconds=told - 8, worker=1)
+    if end == "lost":
+        story.lock(told, "host-1", "lost", A, "one", reason="expired", token=1, worker=1)
+    story.lock(told, "host-1", "body_ended", A, "one", reason=end, token=1, worker=1)
+    return story
+
+
+def test_a_hold_ends_at_once_when_the_storage_answers_that_its_lease_is_gone() -> None:
+    def late(story: Story) -> list[str]:
+        return [text for text in said(story) if "was told of the loss" in text]
+
+    text = "host-1 was told of the loss 5.0 s after the storage had answered that its lease of ship.a was gone"
+    assert late(told_gone(13.0)) == [text]
+    assert late(told_gone(8.9)) == []
+    assert late(told_gone(13.0, code="")) == []  # an older journal, or something in between
+    assert late(told_gone(13.0, code="InternalError")) == []
+    assert late(told_gone(13.0, struck="loop_stood")) == []
+    went_on = told_gone(13.0, end="ok")
+    went_on.lock(16, "host-1", "released", A, "one", token=1, worker=1)
+    assert late(went_on) == [text]
+
+
+def test_a_break_excuses_no_overlap_after_the_storage_has_told_gone() -> None:
+    def overlaps(begin: float, code: str) -> list[str]:
+        story = told_gone(13.0, code=code)
+        story.body("host-2", begin, 15, A, token=2)
+        return [text for text in said(story) if "overlap" in text]
+
+    assert [text[:9] for text in overlaps(10.0, GONE)] == ["1 overlap"]
+    assert overlaps(8.2, GONE) == []
+    assert overlaps(10.0, "") == []
+
+
 # --- single attempts and releases -------------------------------------------------------------------------------------
 
 

@@ -191,6 +191,22 @@ def test_a_lease_that_the_run_itself_ended_or_did_not_name_is_a_violation(how: d
     assert not any("outside this run" in text for text in verdict.notes)
 
 
+def test_a_release_whose_answer_was_lost_may_have_ended_the_lease() -> None:
+    def notes(status: int | None) -> list[str]:
+        story = Story()
+        story.lease(1, "host-1", "acquire", A, status=201, took=0.0, lease="id")
+        story.body("host-1", 1, 4, A, token=1, owner="one")
+        story.lock(4, "host-1", "waiting", A, "two")
+        story.lock(4, "host-1", "acquired", A, "two", token=1)
+        story.lease(7.5, "host-1", "release", A, status=status, took=2.5, lease="id")
+        story.lease(7.6, "host-1", "release", A, status=409, took=0.0, lease="id")
+        story.lock(7.6, "host-1", "released", A, "two", token=1)
+        return [text for text in judge(story.end(40)).notes if "outside this run" in text]
+
+    assert notes(None) == []
+    assert len(notes(503)) == 1  # the storage did not carry it out
+
+
 def test_a_lease_that_had_run_out_was_ended_by_nobody() -> None:
     verdict = ended_outside(refused=17.0, overlap=False)
     assert any(UNCAUSED in text for text in verdict.violations)

@@ -36,7 +36,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]
         await asyncio.sleep(0)
         if more["status"] is None:
             raise ConnectionError
-        return SimpleNamespace(status=more["status"])
+        return SimpleNamespace(status=more["status"], headers={})
 
     monkeypatch.setattr(ClientSession, "_request", answer)
     told: list[dict[str, Any]] = []
@@ -88,7 +88,7 @@ async def test_how_long_an_answer_took_is_told_and_leases_are_told_apart_by_no_p
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def answer(*_: object, **__: object) -> Any:
-        return SimpleNamespace(status=200)
+        return SimpleNamespace(status=200, headers={})
 
     times = iter((5.0, 7.25))
     monkeypatch.setattr(tap, "clock", lambda: next(times))
@@ -105,7 +105,7 @@ async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_secon
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def answer(*_: object, **__: object) -> Any:
-        return SimpleNamespace(status=200)
+        return SimpleNamespace(status=200, headers={})
 
     monkeypatch.setattr(ClientSession, "_request", answer)
     monkeypatch.setattr(tap, "_STEP", 0.01)
@@ -144,7 +144,7 @@ async def test_requests_are_told_for_leased_blobs_that_had_some_and_content_apar
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def answer(*_: object, **__: object) -> Any:
-        return SimpleNamespace(status=200)
+        return SimpleNamespace(status=200, headers={})
 
     monkeypatch.setattr(ClientSession, "_request", answer)
     monkeypatch.setattr(tap, "_STEP", 0.01)
@@ -163,3 +163,15 @@ async def test_requests_are_told_for_leased_blobs_that_had_some_and_content_apar
         {"/account/locks/one x": {"acquire a lease": 1}, "/account/locks/two": {"acquire a lease": 1}},
         {"/account/locks/two": {"acquire a lease": 1, "write content under a lease": 1}},
     ]
+
+
+async def test_the_error_code_of_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(*_: object, **__: object) -> Any:
+        return SimpleNamespace(status=409, headers={"x-ms-error-code": "LeaseIdMismatchWithLeaseOperation"})
+
+    monkeypatch.setattr(ClientSession, "_request", answer)
+    told: list[dict[str, Any]] = []
+    tap_leases(lambda _, /, **fields: told.append(fields))
+    request: Any = ClientSession._request
+    await request(SimpleNamespace(), "PUT", URL, headers={"x-ms-lease-action": "renew", "x-ms-lease-id": "secret"})
+    assert (told[0]["status"], told[0]["code"]) == (409, "LeaseIdMismatchWithLeaseOperation")
