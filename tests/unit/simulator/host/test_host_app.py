@@ -109,6 +109,7 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "decorated": False,
         "direct": True,
         "away": 10.0 * (1 + JITTER),
+        "also": False,
     }
     assert found["plain"]["guard"] is None
     assert found["page"]["idle"] is None
