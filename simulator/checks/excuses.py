@@ -362,7 +362,7 @@ def behind_failure(history: History, call: Invocation) -> list[Strike]:
     wait = max((each for each in history.waits if is_of(call, each)), key=lambda each: each.start, default=None)
     if wait is not None and call.end >= _times_out(history, wait, call):
         return hindering(history, call.host, call.end - CALL, call.end)  # the last answer decides
-    waits = history.function(call.function).on_contention == "wait"  # with all that wait in its process
+    waits = history.function(call.function).on_contention == "wait"  # as long as the process has waiters
     since, patience = (call.end - _PATIENCE, _PATIENCE) if waits else (call.start, TRY_ONCE)
     silent = hindered(history, call.host, since, call.end)
     return hindering(history, call.host, since, call.end) if silent >= patience - SPARE else []

@@ -69,7 +69,7 @@ _DEQUEUEABLE: Final = "Dequeueable__Singleton__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """One ``@singleton`` or ``@once``. ``given``: its arguments as written; ``options``: those in force for it."""
+    """One ``@singleton`` or ``@once``. ``given``: the arguments as written; ``options``: the options in force."""
 
     given: Mapping[str, Any]
     options: Mapping[str, Any]
