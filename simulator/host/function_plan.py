@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Never
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration
 from simulator.history.deeds import once_of
 from simulator.host.app.app_model import HostError, SettingsError
-from simulator.host.app.declared import declared_around, declared_on
 from simulator.host.app.function_index import check_names
 from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
+from simulator.host.declared import declared_around, declared_on
 from simulator.host.triggers.delivery import Source, source_of
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError

@@ -26,6 +26,7 @@ from simulator.host.app.hostjson import (
     route_prefix,
 )
 from simulator.host.app.settings import prepare, redirect
+from simulator.host.declared import declarations_copied
 from simulator.host.function_plan import (
     Plan,
     connections,
@@ -87,7 +88,8 @@ def prepare_app(config: HostConfig) -> Prepared:
     except ConfigurationError as error:
         raise SettingsError(str(error)) from error
     notes = apply_time_zone(settings)
-    functions = load_functions(config.app, settings)
+    with declarations_copied(config.app, settings):
+        functions = load_functions(config.app, settings)
     retries = [
         (function.name, declared_policy(function.retry, f"function {function.name!r}") if function.retry else general)
         for function in functions

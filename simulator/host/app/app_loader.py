@@ -21,7 +21,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.app_model import AppError
-from simulator.host.app.declared import declarations_copied
 from simulator.host.app.function_index import index_function
 from singleton.base.appsettings import setting
 
@@ -183,7 +182,7 @@ def import_app(app: Path, settings: Mapping[str, str]) -> Any:
     packages = app / ".python_packages" / "lib" / "site-packages"  # a pipeline installs the deployed packages there
     if packages.is_dir() and str(packages) not in sys.path:
         sys.path.append(str(packages))
-    with room_for(app), declarations_copied(app, settings):
+    with room_for(app):
         module = _import(script, app)
     return _app_object(module, functions_library.FunctionRegister, script.name)
 

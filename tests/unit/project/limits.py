@@ -6,6 +6,7 @@ from typing import Final
 
 MODULE_LINES: Final = 500
 FUNCTION_LINES: Final = 70
+FLOORS: Final = 9  # rooms above one another, by their imports
 
 LONG_MODULES: Final[dict[str, str]] = {}
 LONG_FUNCTIONS: Final = {

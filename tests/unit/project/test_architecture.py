@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
+
+from tests.unit.project.limits import FLOORS
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = sorted(file for package in ("singleton", "simulator") for file in (ROOT / package).rglob("*.py"))
@@ -22,6 +26,27 @@ def test_imports_follow_the_arrows() -> None:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_no_room_stands_on_more_floors_than_the_limit() -> None:
+    """A floor is what a room's own imports stand on. An arrow to the root of a package stands on the whole package."""
+    graph = grimp.build_graph("singleton", "simulator", cache_dir=None)
+    rooms = {module for module in graph.modules if graph.find_children(module)}
+    below: dict[str, set[str]] = {room: set() for room in rooms}
+    for module in graph.modules:
+        room = module if module in rooms else module.rpartition(".")[0]
+        imported = graph.find_modules_directly_imported_by(module)
+        rooms_imported = {name if name in rooms else name.rpartition(".")[0] for name in imported}
+        below[room] |= {name for name in rooms_imported if not f"{room}.".startswith(f"{name}.")}
+
+    @functools.cache
+    def floor(room: str) -> tuple[int, str]:
+        highest, way = max(map(floor, below[room]), default=(0, ""))
+        return highest + 1, f"{room} → {way}" if way else room
+
+    floors, way = max(map(floor, rooms))
+    assert len(rooms) > 25
+    assert floors <= FLOORS, way
 
 
 @pytest.mark.process

@@ -16,7 +16,7 @@ import singleton as product
 from simulator.expected.blob import expected_blob
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration, options_in_force
 from simulator.expected.key import Declared, Delivered, expected_key
-from simulator.host.app.declared import declarations_copied, declared_around, declared_on
+from simulator.host.declared import declarations_copied, declared_around, declared_on
 from singleton import OldLock, SingletonOptions
 from singleton import singleton as original
 from singleton.decorator import DEFAULTS, guards_of

@@ -64,8 +64,8 @@ def handle(message: InboxMessage) -> None:
 """
 
 
-def prepared(folder: Path, key: str = "'Id'") -> Prepared:
-    (folder / "function_app.py").write_text(APP.replace("KEY", key), "utf-8")
+def prepared(folder: Path, key: str = "'Id'", *, more: str = "") -> Prepared:
+    (folder / "function_app.py").write_text(APP.replace("KEY", key) + more, "utf-8")
     (folder / "host.json").write_text('{"version": "2.0"}', "utf-8")
     about: dict[str, Any] = {"name": "host", "host_id": "id", "lock_host_id": "id", "timer_every": 0}
     storage = "UseDevelopmentStorage=true"
@@ -98,6 +98,18 @@ def test_each_guard_is_compared_with_the_function_right_below_also_of_helpers_an
         ("charge", True, True),
         ("charge", False, False),
     }
+
+
+def test_a_function_is_told_by_what_its_app_wrote_whatever_the_guard_made_of_it(tmp_path: Path) -> None:
+    changed = """
+from singleton.decorator import guards_of
+for guard in guards_of(charge._function.get_user_function()):
+    vars(guard)["max_hold"] = 99
+"""
+    plans = prepared(tmp_path, more=changed).plans
+    (charge,) = (plan for plan in plans if plan.function.name == "charge")
+    assert charge.guard is not None
+    assert (charge.guard.max_hold, charge.to_json()["max_hold"]) == (99, None)
 
 
 def test_guards_that_no_function_carries_are_told_apart_with_options_of_their_own(tmp_path: Path) -> None:
