@@ -230,13 +230,13 @@ class Witness:
         self._runs: dict[object, tuple[str, str, str, str]] = {}
         self._strays = itertools.count(1)
         self._turn = threading.Lock()
-        self._once: set[str] = set()
+        self._once: set[tuple[int, str]] = set()  # with the id of the code: worlds of one process share names
         self._inboxes: dict[int, str] = {}
 
     def watch(self, functions: Iterable[tuple[str, Callable[..., Any]]]) -> None:
         """Watch the innermost function of each from now on, under its name in the host; several may have one name."""
         for name, function in functions:
-            innermost = inspect.unwrap(function)
+            innermost, code = inspect.unwrap(function), 0
             if isinstance(innermost, FunctionType):
                 if innermost not in self._watched:
                     self._watched[innermost] = watch(innermost, self)
@@ -245,7 +245,7 @@ class Witness:
                 if (inbox := getattr(function, _ORDERED, None)) is not None:
                     self._inboxes[code] = inbox_name(inbox)
             if hasattr(function, _ONCE):
-                self._once.add(name)
+                self._once.add((code, name))
 
     def watch_handler(self, handler: Callable[..., Any], inbox: str) -> None:
         """Watch a function that handles messages of an inbox outside of the functions of the host."""
@@ -312,7 +312,7 @@ class Witness:
         told: dict[str, object] = {"function": function, "invocation": invocation, **self._seen()}
         if error is not None:
             told["error"] = _name_of(error)
-        elif function in self._once:
+        elif (id(code), function) in self._once:
             told["digest"] = digest(value)
         # What a body inside another one leaves running may be its own task or thread: the outer body tells of the rest.
         if not around and (still := self.leftovers.of(invocation)):
@@ -335,7 +335,7 @@ class Witness:
 
     def returned(self, invocation: str, result: object) -> None:
         """A function has returned the result of its body, or what `@once` has kept."""
-        if (called := self._called.get(invocation)) and called.function in self._once:
+        if (called := self._called.get(invocation)) and any(called.function == name for _, name in self._once):
             self._write("once_answered", invocation=invocation, digest=digest(result))
 
     def _asked(self, invocation: str) -> None:

@@ -7,6 +7,7 @@ import contextvars
 import functools
 import subprocess
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -291,3 +292,15 @@ def test_a_guarded_helper_is_seen_inside_its_caller_which_is_followed_on_after_i
     assert [each for each in seen.shown() if each not in audited] == ["body_entered ship one", "body_left ship one"]
     assert not any("left_running" in fields for _, fields in seen.records[:-1])
     assert seen.records[-1][1]["left_running"] == ["thread left"]
+
+
+def test_of_two_functions_of_one_name_only_the_one_with_once_has_its_result_written_down(seen: Seen) -> None:
+    def ship(msg: str) -> str:
+        return msg
+
+    plain, kept = ship, types.FunctionType(ship.__code__.replace(), {}, "ship")
+    kept.__once__ = True  # type: ignore[attr-defined]
+    seen.witness.watch([("ship", plain), ("ship", kept)])
+    plain("a")
+    kept("a")
+    assert ["digest" in fields for event, fields in seen.records if event == "body_left"] == [False, True]
