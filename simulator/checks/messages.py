@@ -32,6 +32,9 @@ LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenie
 _UNSENT: Final = "OutputError"
 _NAMED: Final = 5
 
+HIDDEN: Final = 60.0
+"""Seconds after which a message comes back whose process hid it to put it back, and did not (docs/how-to/defer.md)."""
+
 AFTERWARDS = 2.0
 """Seconds in which a host deletes a message after its function has ended."""
 
@@ -142,10 +145,26 @@ def _state(history: History, message: Message, *, ran: bool, dropped: bool) -> M
         if message.queue not in history.ready_left or any(call.ending == "open" for call in message.invocations):
             return "open"
         if invisible:
-            return "stuck"
+            return "open" if hidden_until(history, message) > history.end else "stuck"
     if not succeeded or (dropped and not ran):
         return "lost"
     return "completed" if ran else "skipped"  # also if the answer to its deletion was lost
+
+
+def hidden_until(history: History, message: Message) -> float:
+    """Return until when its queue may hide a message after its last call; minus infinity: the queue does not.
+
+    A message that is put back a second time may be put back for ever, and is not excused.
+    """
+    calls = [call for call in message.invocations if call.ending != "open"]
+    last = max(calls, key=lambda call: call.end, default=None)
+    if last is None or (last.ending == "deferred" and message.deferred > 1):
+        return -math.inf
+    function = history.function(last.function)
+    if last.ending == "deferred":
+        return last.end + function.away
+    defers = "defer" in {function.on_contention, function.when_full}
+    return last.end + max(function.hides, HIDDEN * defers)
 
 
 def _given_up(message: Message) -> bool:

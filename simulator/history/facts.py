@@ -46,6 +46,7 @@ class Function:
     recovery: float = 60.0  # how long a candidate for the listener leaves the listener's lock alone
     tick: float = 0.0  # the longest pause between two ticks of its timer
     away: float = 0.0  # how long a message that is put back stays away at most
+    hides: float = 0.0  # how long its queue hides a message that has failed
     timeout: float | None = None  # how long an invocation waits for its lock; None: as long as it takes
     limit: float | None = None  # how long its host lets an invocation take: the functionTimeout
     cancels: bool = False  # whether an async body is asked to end when its lock is lost
@@ -398,8 +399,7 @@ class History:
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     pauses: list[PauseSpan] = field(default_factory=list)
-    # When somebody asked the body of an invocation of a host to end.
-    asked: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    asked: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # when a body was asked to end
     standstills: list[Standstill] = field(default_factory=list)
     worker_ends: list[WorkerEnd] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)

@@ -103,7 +103,8 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     tell_apart(inner)
     tell_policies([*inner, *(guard for plan in prepared.plans for guard in plan.guards)], seen)
     for plan in prepared.plans:
-        write("function", **plan.to_json(), limit=prepared.time_limit)
+        hides = prepared.queue_options.visibility_timeout
+        write("function", **plan.to_json(), limit=prepared.time_limit, hides=hides)
     for facts in inner_records(prepared.plans):
         write("guard", **facts)
     witness.watch(users_functions(prepared.plans))

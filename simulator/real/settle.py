@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from simulator.checks.failover import measure_failovers
 from simulator.checks.findings import count
-from simulator.checks.messages import judge_copies
+from simulator.checks.messages import hidden_until, judge_copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,14 +101,18 @@ def outstanding(history: History, queued: int, requests: int = 0) -> list[str]:
     sent = [message for message in history.messages.values() if message.sent is not None]
     if queued and sent and all(message.completed or message.poisoned for message in sent):
         waits[0] += " that this run did not send"
+    return waits + [f"the failover of {host}" for host in failing_over(history)]
+
+
+def failing_over(history: History) -> list[str]:
+    """Return the killed hosts whose locks a run still sees go to other hosts."""
     aimed = not history.setup.get("faults")  # a nemesis kills for other reasons than a failover, too
-    failovers = [
-        each
+    return [
+        each.host
         for each in measure_failovers(history)
         if any(over.state == "cut short" for over in each.overs)
         or (aimed and each.main is not None and each.main.state == "unwanted")
     ]
-    return waits + [f"the failover of {failover.host}" for failover in failovers]
 
 
 def hopeless(history: History, now: float, *, since: float, visibility: float) -> bool:
@@ -137,7 +141,7 @@ def _patience(history: History) -> float:
 
 
 def _progress(history: History, now: float) -> list[float]:
-    """When something last happened to a message, or to a request.
+    """When something last happened to a message, or to a request, or will happen: a hidden message comes back.
 
     A body that runs and does not hang counts too, and so does a put-back.
     """
@@ -147,4 +151,6 @@ def _progress(history: History, now: float) -> list[float]:
     inside = [body for body in history.sights if body.ending == "open" and (body.host, body.invocation) in theirs]
     done += [now for body in inside if now - body.start < HUNG]
     back = [call.end for call in history.invocations if call.message and call.ending == "deferred"]
-    return [*done, *(t for t in back if t - max(done, default=history.start) < PUT_BACK)]
+    back = [t for t in back if t - max(done, default=history.start) < PUT_BACK]
+    unfinished = (each for each in history.messages.values() if each.sent and not (each.completed or each.poisoned))
+    return [*done, *back, *(hidden_until(history, message) for message in unfinished)]

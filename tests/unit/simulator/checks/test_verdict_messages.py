@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.checks.messages import HIDDEN
 from simulator.checks.verdict import judge
 from tests.support.journals import Story, good_story, key_lock
 
@@ -209,6 +210,41 @@ def test_many_queues_that_nobody_reads_are_counted_and_not_named() -> None:
     verdict = judge(story.end(30))
     assert verdict.holds
     assert "6 messages sent to 6 queues that no function here reads" in verdict.notes
+
+
+@pytest.mark.parametrize(
+    ("policy", "known", "seconds"), [("defer", {}, HIDDEN), ("wait", {"hides": 90}, 90), ("wait", {}, 0)]
+)
+def test_a_message_that_its_queue_may_still_hide_is_open_and_not_stuck(
+    policy: str, known: dict[str, float], seconds: float
+) -> None:
+    def state(end: float) -> tuple[int, int]:
+        story = base(policy).know(**known)
+        story.sent(1, "m9")
+        story.received(1, "host-1", "m9")
+        about = {"function": "ship", "invocation": "i1", "message": "m9"}
+        story.add(1, "host-1", "invocation_started", **about)
+        story.add(2, "host-1", "invocation_ended", **about, outcome="error", error="StorageUnavailable: no")
+        story.fleet(end, "queue_left", queue="orders", ready=0, invisible=1, ids=[])
+        messages = judge(story.end(end)).messages
+        return messages.open, messages.stuck
+
+    assert state(2 + seconds - 0.5) == ((1, 0) if seconds else (0, 1))
+    assert state(2 + seconds + 0.5) == (0, 1)
+
+
+def test_a_message_that_is_put_back_for_longer_than_a_run_lasts_is_open_unless_it_was_put_back_before() -> None:
+    def state(copies: int) -> tuple[int, int]:
+        story = busy("defer").know(away=1500)
+        story.sent(1, "c0")
+        for number in range(copies):
+            put_back(story, 1.1 + 3 * number, "host-2", f"c{number}", f"c{number + 1}")
+        story.fleet(900, "queue_left", queue="orders", ready=0, invisible=1, ids=[])
+        messages = judge(story.end(900)).messages
+        return messages.open, messages.stuck
+
+    assert state(1) == (1, 0)
+    assert state(2) == (0, 1)
 
 
 def test_why_a_message_is_stuck_is_said() -> None:

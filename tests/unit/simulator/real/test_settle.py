@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from simulator.checks.messages import HIDDEN
 from simulator.history.historian import read_history
 from simulator.real import settle
 from simulator.real.settle import HUNG, LONGEST, PUT_BACK
@@ -155,3 +156,39 @@ def test_messages_that_the_app_sends_itself_do_not() -> None:
     for name in "xyz":
         story.add(2, "host-1", "message_received", id=name, queue="orders", digest=name)
     assert not settle.multiplying(read_history(story.records))
+
+
+def failed(story: Story, t: float, *, reason: str = "StorageUnavailable") -> Story:
+    """Tell of a message whose only call failed."""
+    about = {"function": "ship", "invocation": "i1", "message": "m"}
+    story.sent(t - 1, "m")
+    story.received(t - 1, "host-1", "m")
+    story.add(t - 1, "host-1", "invocation_started", **about)
+    story.add(t, "host-1", "invocation_ended", **about, outcome="error", error=f"{reason}: no", blames=reason)
+    return story
+
+
+def test_a_message_that_its_process_hid_and_did_not_put_back_is_waited_for_until_it_comes_back() -> None:
+    assert not hopeless(failed(Story(policy="defer"), 30), 1030 + HIDDEN + 25)
+    assert hopeless(failed(Story(policy="defer"), 30), 1030 + HIDDEN + 40)
+    assert hopeless(failed(Story(), 30), 1030 + 40)
+
+
+def test_the_death_of_a_host_may_leave_a_hidden_message_too() -> None:
+    story = Story(policy="defer")
+    story.sent(29, "m")
+    story.received(29, "host-1", "m")
+    story.add(29, "host-1", "invocation_started", function="ship", invocation="i1", message="m")
+    story.kill(30, "host-1")
+    assert not hopeless(story, 1030 + HIDDEN + 25)
+
+
+def test_a_message_that_failed_is_waited_for_as_long_as_the_app_lets_its_queue_hide_it() -> None:
+    assert not hopeless(failed(Story().know(hides=200), 30), 1030 + 200 + 25)
+    assert hopeless(failed(Story().know(hides=200), 30), 1030 + 200 + 40)
+
+
+def test_a_message_that_ended_after_its_failure_is_waited_for_no_longer() -> None:
+    story = failed(Story(policy="defer"), 30)
+    story.completed(31, "host-2", "m")
+    assert hopeless(story, 1030 + 40)
