@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.checks.endings import tries
 from simulator.checks.findings import Finding, count, label, note, violation
-from simulator.history.deeds import outside
+from simulator.history.deeds import once_of, outside
 from simulator.history.facts import PatternUse
 from simulator.history.value_digest import NOTHING, UNREADABLE
 
@@ -29,6 +29,8 @@ _STOOD: Final = 0.5
 """Seconds for which a host must stand still for its look at what is kept to count as old."""
 _ROUNDED: Final = 1.0
 """Seconds by which the service's clock may end a result sooner."""
+_ENDS: Final = 3.0
+"""Seconds by which a result may end later: two clocks of whole seconds, and a request."""
 Register: TypeAlias = tuple[str, ...]
 
 
@@ -52,9 +54,10 @@ def _values(use: PatternUse) -> frozenset[str]:
 
 
 def judge_kept(history: History) -> Iterator[Finding]:
-    """Find reads of what was not the last to be written."""
+    """Find reads of what was not the last to be written, and results that are kept for another time than declared."""
     if history.rough:
         return
+    yield from _ends(history)
     kept = accesses(history)
     writers = {
         (place[0], each.digest): place for place, several in kept.items() for each in several if each.what == "write"
@@ -81,6 +84,26 @@ def judge_kept(history: History) -> Iterator[Finding]:
         yield note(
             f"{count(unknown, 'value was', 'values were')} in the storage before this run, as it seems: whether the "
             "first reads were right was not judged"
+        )
+
+
+def _ends(history: History) -> Iterator[Finding]:
+    """A result of ``@once`` is written with its end: ``keep`` after its body."""
+    began = {(call.host, call.id): call.start for call in history.invocations}
+    wrong: dict[str, list[str]] = defaultdict(list)
+    for use in history.uses:
+        start, function = (
+            began.get((use.host, use.invocation)),
+            history.function(use.function.removesuffix(once_of(""))),
+        )
+        if use.what != "end" or start is None or not function.once:
+            continue
+        if abs(use.keep - function.keep) > _ENDS + use.start - start:
+            wrong[function.name].append(f"{use.host} wrote one for {use.keep:g} s at {use.start - history.start:.1f} s")
+    for name, (first, *more) in sorted(wrong.items()):
+        yield violation(
+            f"@once of {name!r}: {count(1 + len(more), 'result')} written to end at another time than after "
+            f"keep={history.function(name).keep:g} s: the first: {first}"
         )
 
 
@@ -111,11 +134,20 @@ def _possible(history: History, several: Iterable[PatternUse], read: PatternUse)
         if any(each.ok or not each.invocation or other.invocation != each.invocation for other in later):
             continue
         values |= _values(each)
-    if any(each.what == "write" and read.end >= each.start + each.keep - _ROUNDED for each in before):
+    written = [each for each in before if each.what == "write"]
+    if any(read.end >= each.start + each.keep - _ROUNDED for each in written):
         values.add(NOTHING)
+    values -= {each.digest for each in written if _over(each, read)} - {
+        each.digest for each in written if not _over(each, read)
+    }
     if not settled:
         values.add(NOTHING if history.setup.get("fresh") else None)
     return frozenset(values)
+
+
+def _over(write: PatternUse, read: PatternUse) -> bool:
+    """Tell whether the time for which a written value is kept was over before somebody asked for the value."""
+    return read.start > write.end + write.keep + _ENDS
 
 
 def _may_be_deleted(history: History, place: Register, several: list[PatternUse], read: PatternUse) -> bool:
@@ -150,6 +182,11 @@ def _wrong(
     if NOTHING in _values(read):
         began = "a body ran again after its result was kept" if "once" in place[0] else "a value that was kept is gone"
         return began, f"{now}{then.replace('another', 'one')}"
+    if theirs is not None and _over(theirs, read):
+        return (
+            "a result was still there after its end",
+            f"{now} got what {theirs.host} had kept at {theirs.end - history.start:.1f} s for {theirs.keep:g} s",
+        )
     if theirs is not None:
         return (
             "an older value was read",

@@ -245,8 +245,8 @@ class PatternUse:
     """What user code asked of a pattern: a read or a write of ``hold.state``, a block of ``once``, a send.
 
     Attributes:
-        what: ``read`` or ``write`` of what is kept; ``send``; ``sent``, ``failed`` (given up) or ``again``, as a relay
-            notes.
+        what: ``read`` or ``write`` of what is kept, or on the network the ``end`` of a result; ``send``; ``sent``,
+            ``failed`` (given up) or ``again``, as a relay notes.
         name: of the lock, the inbox or the outbox. key: of the operation or the message. place: in an outbox.
         queue: for the bells of an inbox.
         digest: of the value that was written, read or sent; empty: no value. default: of a read's default.

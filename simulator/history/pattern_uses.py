@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from simulator.history.deeds import outside
 from simulator.history.facts import PatternUse
 
 if TYPE_CHECKING:
@@ -29,12 +30,21 @@ class PatternUses:
             texts = ("invocation", "of", "what", "name", "key", "id", "queue", "digest")
             told: dict[str, Any] = {name: record.text(name) for name in texts}
             told |= {"place": int(record.get("place") or 0), "keep": float(record.get("keep") or math.inf)}
-            whose = (record.host, int(record.get("worker") or 0), told["name"])
-            hold = next((got for got in holds if (got.host, got.worker, got.lock) == whose), None)
+            hold = _hold(record, f"/{told['name']}", holds)
             caller = next((call.function for call in calls), "")
             self._open[number] = PatternUse(host=record.host, start=record.t, hold=hold, caller=caller, **told)
             yield self._open[number]
+        elif record.event == "result_kept" and (hold := _hold(record, record.text("blob"), holds)):
+            about: dict[str, Any] = {"invocation": outside(hold.owner), "caller": "", "name": hold.lock, "hold": hold}
+            keep = float(record.get("seconds"))
+            yield PatternUse(host=record.host, start=record.t, of="@once", what="end", keep=keep, **about)
         elif record.event == "pattern_answered" and number in self._open:
             use = self._open.pop(number)
             use.end, use.ok, use.default = record.t, "error" not in record.fields, record.get("default")
             use.digest = record.text("digest") if "digest" in record.fields else use.digest
+
+
+def _hold(record: Record, blob: str, holds: Iterable[Acquisition]) -> Acquisition | None:
+    """Return the hold of a worker under which something is done with this blob."""
+    worker = record.host, int(record.get("worker") or 0)
+    return next((got for got in holds if (got.host, got.worker) == worker and blob.endswith(f"/{got.lock}")), None)

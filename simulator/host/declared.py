@@ -100,6 +100,11 @@ def declared_on(function: Callable[..., Any]) -> tuple[Declaration, ...]:
     return tuple(sorted(_made(_arguments_on(function, "singleton")), key=lambda each: str(each["mode"]), reverse=True))
 
 
+def operation_on(function: Callable[..., Any]) -> Declaration | None:
+    """Return the ``@once`` declaration on a function of the app; None: there is none."""
+    return next(iter(_made(_arguments_on(function, "once")[:1])), None)
+
+
 def declared_around(written: Callable[..., Any] | None, mode: str, name: str = "singleton") -> Declaration | None:
     """Return a decorator's declaration with this mode around the user's own function; None: none, or several."""
     around = (arguments[0] for made, arguments in _known[name] if inspect.unwrap(made) is written)

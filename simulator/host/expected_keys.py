@@ -36,15 +36,15 @@ def expected_keys(plan: Plan, cause: object, settings: Mapping[str, str], host_i
         key = expected_key(declared, delivered, settings)
         if not isinstance(key, CantTell):
             keys[declared.mode] = key if isinstance(key, str) else None
-    if plan.once is not None and isinstance(operation := _operation(plan, delivered, settings), str):
+    if isinstance(operation := _operation(plan, delivered, settings), str):
         keys["once"] = operation
     return keys
 
 
 def _operation(plan: Plan, delivered: Delivered, settings: Mapping[str, str]) -> object:
     """Return the key of the operation that ``@once`` runs a single time; no text if that can't be told."""
-    given = getattr(getattr(plan.once, "key", None), "given", None)
-    if not isinstance(given, str):
+    given = plan.operation_key
+    if given is None:
         return None
     template = "{" in given or "%" in given
     return expected_key(

@@ -13,7 +13,7 @@ from simulator.history.deeds import once_of
 from simulator.host.app.app_model import HostError, SettingsError
 from simulator.host.app.function_index import check_names
 from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
-from simulator.host.declared import declared_around, declared_on
+from simulator.host.declared import declared_around, declared_on, operation_on
 from simulator.host.triggers.delivery import Source, source_of
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
@@ -83,7 +83,7 @@ class Plan:
         """Return what the journal tells of the function."""
         told = self._trigger()
         guard = self._guard()
-        once = None if self.once is None else _declared(self.once)
+        once = self.operation
         told |= {"once": once is not None, "keep": None if once is None else once.keep}
         if guard is None:
             return {**told, **({} if once is None else once.facts()), "guarded": False}
@@ -98,9 +98,9 @@ class Plan:
 
     def described(self) -> dict[str, Any]:
         """Return what ``--describe`` tells of the function."""
-        key = getattr(getattr(self.once, "key", None), "given", None)
+        key = self.operation_key
         told = {**self._trigger(), "guard": self._guard()}
-        return {**told, "once": _paths_of(key)} if isinstance(key, str) else told
+        return told if key is None else {**told, "once": _paths_of(key)}
 
     def _trigger(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -143,6 +143,17 @@ class Plan:
         """The ``@once`` that may answer in place of the body; None if there is none."""
         return getattr(self.function.call, ONCE_MARK, None)
 
+    @property
+    def operation(self) -> Declaration | None:
+        """What the app declares of its ``@once``; None: there is none."""
+        return operation_on(self.function.call) or (None if self.once is None else _declared(self.once))
+
+    @property
+    def operation_key(self) -> str | None:
+        """The path or the template that ``@once`` was given as a key; None: a function, or there is no ``@once``."""
+        key = None if self.operation is None else self.operation.given.get("key")
+        return key if isinstance(key, str) else None
+
 
 def _facts(guard: Guard | None, declared: Declaration) -> dict[str, Any]:
     """Return what the journal tells of a guard, as it is declared."""
@@ -157,7 +168,8 @@ def _declared(guard: Guard) -> Declaration:
     given = {name: getattr(guard, name) for name in ARGUMENTS.keys() - {"layout", "dotnet_name"}}
     given["layout"] = _LAYOUTS.get(type(guard.layout), "of another decorator")
     given["dotnet_name"] = getattr(guard.layout, "dotnet_name", None)
-    given |= {name: getattr(guard, name) for name in ("keep",) if hasattr(guard, name)}
+    if guard.decorator == "@once":
+        given |= {"keep": vars(guard)["keep"], "key": vars(guard)["key"].given}
     return Declaration(given=given, options={name: getattr(guard.options, name) for name in OPTIONS})
 
 

@@ -136,7 +136,7 @@ class _Answering:
     def _start(self, call: WorkerCall) -> None:
         plan = self._plans[call.function]
         function = plan.function
-        if plan.declared or plan.once:
+        if plan.declared or plan.operation:
             keys = expected_keys(plan, call.cause, os.environ, self._host_id)
             self._write("expected", invocation=call.invocation, keys=keys, blobs=expected_blobs(plan, keys))
         self._worker.submit(

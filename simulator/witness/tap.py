@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
@@ -32,6 +33,8 @@ _QUEUE: Final = {
     "PUT": "update a message",
     "DELETE": "delete a message",
 }
+_UNTIL: Final = "x-ms-meta-SingletonUntil"
+"""The header of the end of a kept result, in seconds since 1970."""
 STATE: Final = "write content under a lease"
 _BLOB: Final = {"GET": "read a blob", "HEAD": "look at a blob", "PUT": "write a blob", "DELETE": "delete a blob"}
 
@@ -49,7 +52,7 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
     It is written when the request is answered. ``blob`` is the path, with the account of an emulator. ``status`` is
     None if no answer came. ``code``: the error code of a refusal, if the answer has one. ``took``: seconds from the
     sending. Now and then ``storage_calls`` says how many requests of each kind were sent so far, in all and for each
-    leased blob with new requests.
+    leased blob with new requests. ``result_kept`` tells for how many seconds a result of ``once`` is written.
     ``clients``: HTTP clients beside aiohttp.
     """
     calls = _Calls(write)
@@ -70,6 +73,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
         action = headers.get("x-ms-lease-action")
         leasing = action is not None and "comp=lease" in url
         calls.count(method, url, headers, action if leasing else None)
+        if method == "PUT" and (end := headers.get(_UNTIL)):
+            write("result_kept", blob=unquote(urlsplit(url).path), seconds=round(float(end) - time.time(), 1))
         if method == "DELETE" and "x-ms-version" in headers and "/messages" not in url:
             action, leasing = "delete", True
         if not leasing or action is None:

@@ -35,6 +35,7 @@ _OPTIONS: Final = {
     "hurried": "--faults error,throttle,partition --duration 30",
     "again": "--pause 2 --duration 25",
     "buses": "--faults error,throttle,break,pause,kill --duration 25",
+    "expiries": "",
     "states": "--faults break --fault-every 2 --duration 25",
     "patient": "--pause 1",
     "stubborn": "--pause 1",

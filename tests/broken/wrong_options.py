@@ -10,7 +10,8 @@ from singleton import decorator
 from singleton.functions import arguments
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.phase import Timing
-from singleton.patterns.once import entry_point
+from singleton.patterns.once import entry_point, results
+from singleton.patterns.once.keys import Key
 from singleton.runtime import address
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.protocol import StoreFailure
@@ -50,10 +51,7 @@ def who_should_wait_skips(patch: Patch) -> None:
 
 @broken("gave up (conflict), though on_contention='raise'", app="refuses")
 def operations_are_refused_by_another_policy_than_the_declared_one(patch: Patch) -> None:
-    def made(real: Any) -> Any:
-        return lambda **given: real(**given | {"on_contention": "conflict"})
-
-    around(patch, entry_point, "OnceGuard", made)
+    _operations(patch, lambda _: {"on_contention": "conflict"})
 
 
 @broken("ran without holding the lock", app="options")
@@ -141,3 +139,32 @@ def who_waits_asks_twenty_times_a_second(patch: Patch) -> None:
 @broken("two leaders of", app="leaders")
 def all_hosts_listen_in_turn(patch: Patch) -> None:
     all_hosts_listen(patch)
+
+
+def _operations(patch: Patch, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Make guards of other arguments of ``@once`` than the app's."""
+    around(patch, entry_point, "OnceGuard", lambda real: lambda **given: real(**given | change(given)))
+
+
+@broken("written to end at another time than after keep=86400 s", app="expiries")
+def results_are_kept_for_so_many_minutes(patch: Patch) -> None:
+    _operations(patch, lambda given: {"keep": given["keep"] * 60 if given["keep"] > 60 else given["keep"]})
+
+
+@broken("a body ran again after its result was kept", app="expiries")
+def results_are_kept_for_a_second(patch: Patch) -> None:
+    _operations(patch, lambda _: {"keep": 1.0})
+
+
+@broken("a result was still there after its end", app="expiries")
+def results_are_answered_after_their_end(patch: Patch) -> None:
+    patch.setattr(results, "expired", lambda *_: False)
+
+
+@broken("@once of 'bill': a value of another key was read", app="expiries")
+def keys_end_behind_their_first_name(patch: Patch) -> None:
+    def change(given: dict[str, Any]) -> dict[str, Any]:
+        key = given["key"].given
+        return {"key": Key(key[: key.index("}") + 1])} if "}" in key else {}
+
+    _operations(patch, change)

@@ -202,6 +202,46 @@ def test_a_body_runs_again_when_its_result_was_kept_for_long_enough() -> None:
     assert violations(story) == ()
 
 
+def test_a_result_that_is_answered_after_its_end_is_found_also_by_the_second_repeat() -> None:
+    story = with_charge()
+    story.records[-1].fields["keep"] = 10.0  # type: ignore[index]
+    operation(story, "host-1", 3, "a", "paid", body="paid")
+    operation(story, "host-2", 16, "a", "paid")
+    assert violations(story) == ()
+    operation(story, "host-2", 25, "a", "paid")
+    (text,) = violations(story)
+    assert text == (
+        "@once of 'charge': a result was still there after its end: host-2 at 25.7 s got what host-1 had kept at 3.7 s "
+        "for 10 s"
+    )
+
+
+def test_a_new_result_is_answered_though_an_equal_one_has_ended() -> None:
+    story = with_charge()
+    story.records[-1].fields["keep"] = 10.0  # type: ignore[index]
+    for start in (3, 20):
+        operation(story, "host-1", start, "a", "paid", body="paid")
+    operation(story, "host-2", 25, "a", "paid")
+    assert violations(story) == ()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(3600, False), (3597, False), (3603, False), (60, True), (216_000, True)]
+)
+def test_a_result_is_written_with_its_end(seconds: float, told: bool) -> None:
+    story = with_charge()
+    lock = "once/shared/charge/a"
+    operation(story, "host-1", 3, "a", "paid", body="paid")
+    for t, kind in ((3.05, "acquired"), (3.6, "released")):
+        story.lock(t, "host-1", kind, lock, "host-1 3", function="charge", mode="function")
+    story.add(3.5, "host-1", "result_kept", blob=f"/account/container/{lock}", seconds=seconds)
+    text = (
+        "@once of 'charge': 1 result written to end at another time than after keep=3600 s: the first: host-1 wrote "
+        f"one for {seconds:g} s at 3.5 s"
+    )
+    assert [text in violations(story), text.partition(":")[0] in str(violations(story))] == [told, told]
+
+
 @pytest.mark.parametrize(
     ("answer", "what"),
     [

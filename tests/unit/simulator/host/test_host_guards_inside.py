@@ -12,6 +12,7 @@ from simulator.host.expected_keys import expected_keys
 from simulator.host.function_plan import guarded_functions, inner_guards, inner_records, tell_apart, users_functions
 from simulator.host.startup import describe, prepare_app
 from simulator.host.triggers.queue import QueueMessage
+from singleton.patterns.once.keys import Key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,6 +143,16 @@ def test_repeats_are_the_calls_with_an_equal_key_of_once(tmp_path: Path, key: st
     ]
     first, second = (expected_keys(charge, cause, {}, "id").get("once") for cause in causes)
     assert (None if first is None else first == second) is same
+
+
+def test_once_is_judged_by_the_arguments_as_the_app_wrote_them_whatever_its_guard_says(tmp_path: Path) -> None:
+    charge = plans_of(tmp_path, "'{Id}-{Number}', keep=60")["charge"]
+    before = charge.to_json()
+    assert charge.once is not None
+    vars(charge.once).update(keep=1.0, key=Key("{Id}"), on_contention="skip")
+    assert charge.operation_key == "{Id}-{Number}"
+    assert charge.to_json() == before
+    assert before["keep"] == 60
 
 
 def test_the_queue_of_an_inbox_gets_no_made_up_messages_and_the_host_says_that(tmp_path: Path) -> None:

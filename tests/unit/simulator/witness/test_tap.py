@@ -101,6 +101,20 @@ async def test_how_long_an_answer_took_is_told_and_leases_are_told_apart_by_no_p
     assert "secret" not in str(told)
 
 
+async def test_the_end_of_a_kept_result_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(*_: object, **__: object) -> Any:
+        return SimpleNamespace(status=200, headers={})
+
+    monkeypatch.setattr(ClientSession, "_request", answer)
+    monkeypatch.setattr(tap, "time", SimpleNamespace(time=lambda: 1000.0))
+    told: list[dict[str, Any]] = []
+    tap_leases(lambda event, /, **fields: told.append(fields) if event == "result_kept" else None)
+    request: Any = ClientSession._request
+    for marks in ({"x-ms-meta-SingletonUntil": "1060"}, {}):
+        await request(SimpleNamespace(), "PUT", URL.partition("?")[0], headers={"x-ms-version": "1", **marks})
+    assert told == [{"blob": "/account/container/locks/h/ship.a%2Db", "seconds": 60.0}]
+
+
 async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
