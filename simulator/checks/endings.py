@@ -30,6 +30,7 @@ from simulator.checks.findings import Finding, by_function, count, note, violati
 from simulator.checks.losses import is_full
 from simulator.history.deeds import outside
 from simulator.history.journal import PANIC
+from simulator.history.leases import unheld
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -256,6 +257,8 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
             spans[wait.lock].append((wait.start, wait.end + history.lease_of(wait), ""))
         if (until := leased_until(history, wait, wait.start, wait.end)) > wait.start:
             spans[wait.lock].append((wait.start, until, ""))
+    for lock, blob, since, until in unheld(history):
+        spans[lock].append((since, until, blob))
     return {lock: sorted(several) for lock, several in spans.items()}
 
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.history.deeds import semaphore_of
+from simulator.history.deeds import is_refused, semaphore_of
 from simulator.history.journal import Record, in_order
 
 if TYPE_CHECKING:
@@ -193,6 +193,34 @@ def leases_of(history: History, records: Iterable[Record]) -> list[Lease]:
         if not any(lease.start - _SOON <= got.t <= lease.end for lease in seen[got.blob or got.lock, got.host])
     ]
     return sorted([*reader.leases, *concluded], key=lambda lease: lease.start)
+
+
+def unheld(history: History) -> Iterator[tuple[str, str, float, float]]:
+    """Yield the leases without a hold that their hosts gave back, or tried to: lock, blob, begin and end of each.
+
+    A request without an answer may have been carried out. A release that failed leaves the lease to expire by itself.
+    """
+    locks = {wait.lock for wait in history.waits}
+    held = {(got.host, got.lease) for got in history.acquisitions}
+    found: dict[tuple[str, str, str], tuple[float, float, float]] = {}
+    tried = set[tuple[str, str, str]]()
+    for each in history.requests:
+        key = each.host, each.blob, each.lease
+        if not each.lease or key[::2] in held:
+            continue
+        since, until, period = found.get(key, (each.sent, -math.inf, float(each.period or _PERIOD)))
+        if each.action == "release":
+            tried.add(key)
+            until = min(until, each.t) if each.granted or is_refused(each) else until
+        elif each.granted or each.status is None:
+            until = each.t + period
+        found[key] = since, until, period
+    for key, (since, until, _) in found.items():
+        lock, blob = semaphore_of(key[1]), key[1]
+        while lock and lock not in locks:
+            _, _, lock = lock.partition("/")
+        if lock and until > since and (key in tried or lock in history.client_locks):
+            yield lock, lock + blob.removeprefix(semaphore_of(blob)), since, until
 
 
 def _releases(history: History) -> Iterator[Record]:

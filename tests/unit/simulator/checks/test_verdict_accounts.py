@@ -66,6 +66,67 @@ def test_a_lease_of_a_host_that_died_or_stood_still_accounts_for_refusals_until_
     assert "1 invocation of 'ship' found the lock taken, and nobody had it" in violations(story(22))
 
 
+NOBODY = "1 invocation of 'ship' found the lock taken, and nobody had it"
+
+
+def granted_for_no_hold(story: Story, *, blob: str = A, released: tuple[int | None, ...] = (429,)) -> Story:
+    """Let the storage give a lease to host-1 for an attempt that fails, with these answers to its release."""
+    story.body("host-3", 1.0, 1.4, blob)
+    story.lock(2.0, "host-1", "waiting", A, "failing")
+    story.lease(2.1, "host-1", "acquire", blob, status=201, lease="unheld", period=15)
+    for number, status in enumerate(released):
+        story.lease(2.2 + number / 10, "host-1", "release", blob, status=status, lease="unheld")
+    story.lock(3.0, "host-1", "contended", A, "failing", reason="skip")
+    return story
+
+
+@pytest.mark.parametrize(
+    ("released", "at", "accused"),
+    [
+        ((429, 503), 16, []),
+        ((None,), 16, []),
+        ((429,), 24, [NOBODY]),  # the lease has expired
+        ((429, 200), 9, [NOBODY]),  # the lease was given back
+        ((None, 409), 9, [NOBODY]),
+        ((), 9, [NOBODY]),  # its host forgot the lease
+    ],
+)
+def test_a_lease_that_was_granted_for_no_hold_accounts_for_refusals_while_it_lasts(
+    released: tuple[int | None, ...], at: float, accused: list[str]
+) -> None:
+    story = granted_for_no_hold(Story(policy="skip"), released=released)
+    story.skip("host-2", at, A)
+    assert violations(story) == accused
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_lease_that_was_granted_for_no_hold_is_not_free_for_a_waiter(slots: int) -> None:
+    blob, several = (f"{A}/slot-0", {"at_once": slots, "several": True}) if slots > 1 else (A, {})
+    story = granted_for_no_hold(Story().know(**several), blob=blob)
+    for slot in range(1, slots):
+        story.body("host-1", 0.5, 21, f"{A}/slot-{slot}")
+    story.body("host-2", 19, 20, blob, asked=2.5)
+    assert [text for text in violations(story) if "free" in text] == []
+
+
+def test_a_lease_that_was_granted_for_no_hold_may_delay_a_take_over() -> None:
+    story = Story(kill=1)
+    story.body("host-3", 1, None, A)
+    story.kill(2, "host-3", A)
+    story.lease(17.1, "host-1", "acquire", A, status=201, lease="unheld", period=15)
+    story.lease(17.2, "host-1", "release", A, status=503, lease="unheld")
+    story.body("host-2", 33, 34, A, asked=1.5)
+    assert [text for text in violations(story) if "taken over" in text] == []
+
+
+def test_a_lock_of_a_client_accounts_for_the_refusals_of_a_function_with_the_same_lock() -> None:
+    story = Story(policy="skip")
+    story.lease(2.1, "host-1", "acquire", A, status=201, lease="client", period=15)
+    story.add(2.1, "host-1", "lock", kind="acquired", lock=A, mode="client")
+    story.skip("host-2", 9, A)
+    assert violations(story) == []
+
+
 @pytest.mark.parametrize(
     ("policy", "reason"), [("wait", "skip"), ("wait", "timeout"), ("raise", "skip"), ("skip", "raise")]
 )
