@@ -204,7 +204,7 @@ def _named(place: Register, several: Iterable[PatternUse]) -> str:
 
 
 def _key(place: Register) -> str:
-    of, name, key = place
+    of, name, key, *_ = place
     return repr(json.loads(key)[-1] if of == "@once" else key if of == "once" else label(name))
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from simulator.history.journal import Record
     from simulator.history.outages import PauseSpan, Standstill, Strike
 
-
 Mode = Literal["function", "listener"]
 
 
@@ -267,6 +266,7 @@ class PatternUse:
     id: str = ""
     place: int = 0
     queue: str = ""
+    where: str = ""  # the container of a block of ``once``; that of ``hold.state`` is the key
     digest: str = ""
     default: str | None = None
     keep: float = math.inf  # seconds after which what was written may be forgotten
@@ -274,9 +274,9 @@ class PatternUse:
     ok: bool = False
 
     @property
-    def register(self) -> tuple[str, str, str]:
+    def register(self) -> tuple[str, str, str, str]:
         """The place of a kept value: equal for uses that must read the value written last."""
-        return self.of, self.lock, self.key
+        return self.of, self.lock, self.key, self.where
 
     @property
     def lock(self) -> str:

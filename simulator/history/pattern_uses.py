@@ -27,7 +27,7 @@ class PatternUses:
         """Take the next record, while these ``holds`` exist, in one of the ``calls``; yield the use that begins."""
         number = (record.host, record.text("number"))
         if record.event == "pattern_asked":
-            texts = ("invocation", "of", "what", "name", "key", "id", "queue", "digest")
+            texts = ("invocation", "of", "what", "name", "key", "id", "queue", "digest", "where")
             told: dict[str, Any] = {name: record.text(name) for name in texts}
             told |= {"place": int(record.get("place") or 0), "keep": float(record.get("keep") or math.inf)}
             hold = _hold(record, f"/{told['name']}", holds)

@@ -12,7 +12,8 @@ import inspect
 import itertools
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.witness.witness import inbox_name, invoked
@@ -68,14 +69,23 @@ def _state_removed(state: State) -> _Use:
 
 
 def _of_state(state: State, what: str) -> dict[str, Any]:
-    where: Any = state  # a lock client may have the same name in another container
-    for name in ("_keeper", "_fencing", "_store", "_container"):
-        where = getattr(where, name, "")
-    return {"of": "hold.state", "what": what, "name": getattr(state, "_lock", ""), "key": str(where)}
+    store: Any = state  # a lock client may have the same name in another container
+    for name in ("_keeper", "_fencing", "_store"):
+        store = getattr(store, name, None)
+    where = getattr(store, "_container", None) or urlsplit(getattr(getattr(store, "container", None), "url", "")).path
+    return {"of": "hold.state", "what": what, "name": getattr(state, "_lock", ""), "key": where}
+
+
+_containers: Final[dict[int, str]] = {}
+"""The containers of operations by their ids: an operation takes no further attribute."""
 
 
 def _once_begun(block: OnceBlock | AsyncOnceBlock) -> _Use:
+    place = getattr(block._client, "_place", None)  # noqa: SLF001 - the container, which no user asks a client for
+    where = "" if place is None else f"{urlsplit(place.account.endpoint).path}/{place.container}"
+
     def found(operation: Operation | AsyncOperation) -> dict[str, Any]:
+        _containers[id(operation)] = where
         if not operation.done:
             return {"digest": NOTHING}
         try:
@@ -83,11 +93,12 @@ def _once_begun(block: OnceBlock | AsyncOnceBlock) -> _Use:
         except Exception:  # noqa: BLE001 - the result could not be kept
             return {"digest": UNREADABLE}
 
-    return {"of": "once", "what": "read", "name": block.lock, "key": block.key}, found
+    return {"of": "once", "what": "read", "name": block.lock, "key": block.key, "where": where}, found
 
 
 def _once_finished(operation: Operation | AsyncOperation, result: Any = None) -> _Use:
-    about = {"of": "once", "what": "write", "name": operation.lock, "key": operation.key}
+    where = _containers.get(id(operation), "")
+    about = {"of": "once", "what": "write", "name": operation.lock, "key": operation.key, "where": where}
     return {**about, "digest": digest(result), "keep": getattr(operation, "_keep", None)}, None
 
 

@@ -272,8 +272,8 @@ def test_a_key_that_is_not_read_is_said_to_be_unjudged() -> None:
     assert "@once of 'charge' was not judged: its key is not read here" in judge(story.end(60)).untried
 
 
-def block(story: Story, host: str, t: float, found: str, *, finishes: str = "") -> None:
-    about: dict[str, Any] = {"of": "once", "name": "once/charge/7", "key": "7"}
+def block(story: Story, host: str, t: float, found: str, *, finishes: str = "", where: str = "") -> None:
+    about: dict[str, Any] = {"of": "once", "name": "once/charge/7", "key": "7", "where": where}
     use(story, host, t, t + 0.1, what="read", digest=found, **about)
     if finishes:
         use(story, host, t + 0.2, t + 0.3, what="write", digest=finishes, keep=3600.0, **about)
@@ -288,6 +288,16 @@ def test_a_block_of_once_is_judged_as_a_function_is() -> None:
     block(story, "host-1", 3, "", finishes="paid")
     block(story, "host-2", 4, "", finishes="paid again")
     assert any("a body ran again after its result was kept: host-2 at 4.1 s" in text for text in violations(story))
+
+
+def test_blocks_of_one_name_in_two_containers_keep_two_results() -> None:
+    story = fresh()
+    block(story, "host-1", 3, "", finishes="paid", where="first")
+    block(story, "host-2", 4, "", finishes="paid twice", where="second")
+    block(story, "host-1", 5, "paid", where="first")
+    assert violations(story) == ()
+    block(story, "host-1", 6, "paid", where="second")
+    assert any("an older value was read" in text or "another key" in text for text in violations(story))
 
 
 @pytest.mark.parametrize("action", ["delete", "break"])

@@ -12,7 +12,7 @@ from simulator.history.pattern_uses import PatternUses
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.host.pattern_tap import tap_patterns
 from simulator.witness.witness import Witness, inbox_name
-from singleton import AsyncLockClient, InboxMessage, LockClient, once
+from singleton import AsyncLockClient, InboxMessage, LockClient, SingletonOptions, once
 from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
@@ -134,6 +134,14 @@ async def test_so_does_one_of_coroutines(told: Told) -> None:
 
     assert [await once(locks, "7", name="charge").run(pay) for _ in range(2)] == ["paid", "paid"]
     assert [digest_ for *_, digest_ in seen(told)] == [NOTHING, digest("paid"), digest("paid")]
+
+
+def test_operations_of_one_name_in_two_containers_are_two_registers(told: Told) -> None:
+    for container in ("first", "second"):
+        locks = LockClient("AzureWebJobsStorage", options=SingletonOptions(container=container))
+        assert once(locks, "7", name="charge").run(lambda kept=container: kept) == container
+    first, second = told.uses[:2], told.uses[2:]
+    assert first[0].register == first[1].register != second[0].register == second[1].register
 
 
 class _Answer:
