@@ -31,7 +31,7 @@ from simulator.history.slowness import STORAGE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Held, History, Wait
+    from simulator.history.facts import Acquisition, Held, History, Wait
 
 
 TURN: Final = 1.1
@@ -143,11 +143,12 @@ def _take_over(history: History, held: Held) -> TakeOver:
 def _measure(history: History, held: Held, gone: float) -> TakeOver:
     """Measure the failover of a lock whose last holder was gone at `gone`, at the latest."""
     free = gone + history.lease_of(held)
-    got = next((got for got in history.acquisitions if got.lock == held.lock and got.t > held.t), None)
+    later = (got for got in history.acquisitions if got.lock == held.lock and got.t > held.t)
+    got = next((got for got in later if held.blob in {"", got.blob}), None)
     until = history.end if got is None else got.t
     if got is not None and got.leased is not None and got.leased > held.t:
         until = got.leased  # the host may tell of the hold late
-    demands = list(_demands(history, held, gone, until))
+    demands = list(_demands(history, held, gone, until, got))
     dues = [due for _, due in demands if due is not None]
     asked = [since for since, _ in demands]
     if got is not None:
@@ -199,10 +200,18 @@ def _gone_at(history: History, held: Held, over: TakeOver) -> float:
     return max(held.t, *deaths, lapsed - history.lease_of(held))
 
 
-def _demands(history: History, held: Held, gone: float, until: float) -> Iterator[tuple[float, _Deadline | None]]:
-    """Yield when survivors asked for the lock, and by when somebody must have acquired it, if somebody must."""
+def _demands(
+    history: History, held: Held, gone: float, until: float, taker: Acquisition | None
+) -> Iterator[tuple[float, _Deadline | None]]:
+    """Yield when survivors asked for the lock, and by when somebody must have acquired it, if somebody must.
+
+    Who got another slot of a semaphore wanted none any more.
+    """
     free = gone + history.lease_of(held)
     waits = [wait for wait in history.waits if wait.lock == held.lock]
+    if held.blob not in {"", held.lock}:
+        who = None if taker is None else (taker.host, taker.owner)
+        waits = [wait for wait in waits if wait.ending != "acquired" or (wait.host, wait.owner) == who]
     refusals = [refusal for refusal in history.refusals if refusal.lock == held.lock]
     shared = any(history.function(each.function).at_once > 1 for each in (held, *waits))  # waiters want other slots
     # When the next holder asked: from then on others may be refused.

@@ -200,6 +200,8 @@ class Historian:
         match record.event:
             case "kill":
                 pid, holds = int(record.get("pid") or 0), holds_of(record)
+                for hold in holds:
+                    hold.blob = getattr(self.held.get((hold.host, hold.lock, hold.owner)), "blob", "")
                 history.kills.append(Kill(t=record.t, host=record.host, pid=pid, holds=holds))
                 self._bury(record, "killed")
             case "pause":

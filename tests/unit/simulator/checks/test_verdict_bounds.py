@@ -413,6 +413,31 @@ def test_a_release_takes_five_seconds_though_the_storage_does_not_answer(seconds
     assert kept == [f"ship.a was kept by host-1 for {seconds} s after its body had ended"] * found
 
 
+@pytest.mark.parametrize(
+    ("requests", "kept"),
+    [
+        ([(2.1, 6.9, 200)], None),  # answered late
+        ([(2.1, 6.5, None), (6.6, 6.9, 409)], None),  # its answer was lost
+        ([(5.8, 5.9, 200)], 3.8),
+        ([(2.1, 2.2, 503), (5.7, 5.9, 200)], 3.7),
+        ([(2.1, 2.2, 409)], 7.0),  # nothing was carried out
+        ([], 7.0),
+    ],
+)
+def test_a_lock_is_kept_until_its_release_is_sent(
+    requests: list[tuple[float, float, int | None]], kept: float | None
+) -> None:
+    story = Story()
+    story.lease(0.99, "host-1", "acquire", A, status=201, lease="one", period=15)
+    owner = story.body("host-1", 1, 2, A)
+    story.records.remove(next(each for each in story.records if each.get("kind") == "released"))
+    for sent, t, status in requests:
+        story.lease(t, "host-1", "release", A, status=status, lease="one", took=t - sent)
+    story.lock(9, "host-1", "released", A, owner)
+    told = [text for text in said(story, 60) if "was kept by" in text]
+    assert told == ([] if kept is None else [f"ship.a was kept by host-1 for {kept} s after its body had ended"])
+
+
 # --- failover ---------------------------------------------------------------------------------------------------------
 
 

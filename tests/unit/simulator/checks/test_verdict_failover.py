@@ -217,6 +217,30 @@ def test_with_the_platforms_timer_lock_a_timer_counts_from_the_first_tick_of_ano
     assert over.bound == pytest.approx(40)
 
 
+def killed_in_a_slot() -> Story:
+    story = Story(kill=1).know(at_once=2, several=True)
+    story.body("host-1", 9, None, f"{LOCK}/slot-0", owner="x")
+    story.kill(10, "host-1", LOCK)
+    return story
+
+
+def test_a_slot_is_taken_over_by_who_gets_that_slot() -> None:
+    story = killed_in_a_slot()
+    story.body("host-2", 11, 12, f"{LOCK}/slot-1")
+    assert [over.state for over in judge(story.end(60)).failovers[0].overs] == ["unwanted"]
+    story.body("host-3", 27, 28, f"{LOCK}/slot-0")
+    (over,) = judge(story.end(60)).failovers[0].overs
+    assert (over.state, over.by) == ("in time", "host-3")
+    assert over.seconds == pytest.approx(17)
+
+
+def test_who_waits_for_a_slot_until_a_dead_hosts_is_free_must_get_it_in_time() -> None:
+    story = killed_in_a_slot()
+    story.body("host-2", 9, 40, f"{LOCK}/slot-1")
+    story.body("host-3", 35, 36, f"{LOCK}/slot-0", asked=12)
+    assert [over.state for over in judge(story.end(60)).failovers[0].overs] == ["late"]
+
+
 def test_three_kills_give_three_failovers_in_their_order() -> None:
     story = Story(hosts=5, kill=3)
     for number, at in enumerate((10, 14, 18), start=1):
