@@ -348,7 +348,7 @@ def _timers(history: History, healed: float) -> Iterator[Finding]:
         else:
             quiet = [host for host in _alive(history) if not _ticked(history, host, function.name, healed)]
         for host in quiet:
-            ends = history.stopping.get(host, history.end)
+            ends = min(history.stopping.get(host, history.end), history.last_tick)
             if ends - max(healed, history.began.get(host, 0.0)) > due:
                 yield violation(
                     f"the timer {function.name!r} did not tick on {host} in the {ends - healed:.0f} s after all faults "

@@ -2,8 +2,6 @@
 
 Facts are without judgement. `simulator.history.historian` reads the facts from the journals,
 `simulator.checks.verdict` judges the facts. Times are times of the journals.
-
-A `Function` has the known facts of a function of the app: trigger and guards.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ Mode = Literal["function", "listener"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function of the app, as its hosts indexed it."""
+    """One function of the app, as its hosts indexed it: its trigger and its guards."""
 
     name: str
     trigger: str = ""
@@ -397,6 +395,7 @@ class History:
     sights: list[Sight] = field(default_factory=list)
     uses: list[PatternUse] = field(default_factory=list)
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
+    last_tick: float = math.inf  # when the run ended the ticks of all timers
     kills: list[Kill] = field(default_factory=list)
     pauses: list[PauseSpan] = field(default_factory=list)
     asked: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # when a body was asked to end

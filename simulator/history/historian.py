@@ -194,6 +194,8 @@ class Historian:
                 history.inner.setdefault(record.text("name"), function_of(record))
             case "tick":
                 history.ticks.append((record.t, record.host, record.text("function")))
+            case "ticks_ended":
+                history.last_tick = record.t
 
     def _take_strike(self, record: Record) -> None:
         history = self.history

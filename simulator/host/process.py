@@ -39,6 +39,7 @@ from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from simulator.history.journal import Journal, Write
     from simulator.host.app.app_model import HostConfig, IndexedFunction
@@ -207,6 +208,7 @@ class FakeHost:
             limit=prepared.time_limit,
             write=self._write,
             random=random,
+            no_ticks=self._config.no_ticks,
         )
         return await self._listen(prepared, queues, runner, random)
 
@@ -251,6 +253,7 @@ class Runner:
     limit: float | None
     write: Write
     random: Random
+    no_ticks: Path
     _stopping: bool = field(default=False, init=False)
     _running: set[asyncio.Future[Any]] = field(default_factory=set, init=False)
 
@@ -282,8 +285,8 @@ class Runner:
             task.add_done_callback(self._running.discard)
 
     async def on_tick(self, function: IndexedFunction, tick: Tick) -> None:
-        """Run a timer-triggered function."""
-        await self._unless_stopping()
+        """Run a timer-triggered function, unless the load has ended."""
+        await self._unless_stopping(quiet=self.no_ticks.exists())
         running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running.add(running)
         try:
@@ -295,9 +298,9 @@ class Runner:
             running.set_result(None)
             self._running.discard(running)
 
-    async def _unless_stopping(self) -> None:
+    async def _unless_stopping(self, *, quiet: bool = False) -> None:
         """Hold up for ever what a host fetches after it was told to stop: it does not run, and stays invisible."""
-        if self._stopping:
+        if self._stopping or quiet:
             await asyncio.Event().wait()
 
     def _policy(self, function: IndexedFunction) -> RetryPolicy:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.history.facts import Acquisition, Deed
 from simulator.history.journal import Journal, Tail, clock, in_order
+from simulator.host.app.app_model import NO_TICKS
 from simulator.program import HOST
 from simulator.report.board import Board
 
@@ -337,6 +338,13 @@ class Fleet:
             if host.name == name:
                 self.asleep[host] = 0.0
         self.wake()
+
+    def end_ticks(self) -> None:
+        """Let no timer fire from now on; what runs goes on."""
+        path = self._folder / NO_TICKS
+        if not path.exists():
+            path.touch()
+            self.journal.write("ticks_ended")
 
     def strike(self, name: str, strike: StrikeAction, *, holding: bool) -> bool:
         """Stop a host and strike it, with `holding` only while it is inside a body or the listener of a function."""

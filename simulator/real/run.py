@@ -22,11 +22,12 @@ from simulator.azurite.server import Azurite
 from simulator.checks.findings import fleet_of
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
+from simulator.host.app.app_model import NO_TICKS
 from simulator.nemesis.nemesis import Nemesis
 from simulator.nemesis.wires import WireError, Wires, services_of
 from simulator.real.fleet import GRACE, TEMPORARY, Fleet, FleetTrouble
 from simulator.real.fleet_field import RealField, Wiring
-from simulator.real.settle import Interrupt, Signals, hopeless, multiplying, outstanding
+from simulator.real.settle import Interrupt, Signals, failing_over, hopeless, multiplying, outstanding
 from simulator.real.storage import Storage, StorageMeasure, StorageTrouble, checked_storage
 from simulator.real.supply import Supply
 from simulator.report.words import Phase, Progress, Reporter
@@ -121,6 +122,7 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> RunOutcome:
             course.close()
             for config in folder.glob("*.config.json"):
                 config.unlink()
+            (folder / NO_TICKS).unlink(missing_ok=True)
             shutil.rmtree(folder / TEMPORARY if keep else folder, ignore_errors=True)
 
 
@@ -326,6 +328,8 @@ class _Course:
                 waits = outstanding(history, self._supply.queued(), self._supply.requests())
                 if not waits or hopeless(history, asked, since=since, visibility=self._scenario.visibility):
                     return
+                if not failing_over(history):  # a tick may be what takes the lock of a killed host
+                    self._fleet.end_ticks()
             self._watch()
             self._show("settling", waits)
             time.sleep(STEP)

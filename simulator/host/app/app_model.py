@@ -99,6 +99,10 @@ class SettingsError(HostError):
     """An app setting, ``host.json`` or ``local.settings.json`` is missing, malformed or out of range."""
 
 
+NO_TICKS: Final = "no-ticks"
+"""The name of the file, beside the journals of a run, by which the fleet ends the ticks of all timers."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostConfig:
     """The configuration of a host, as the fleet writes it for the start."""
@@ -120,6 +124,11 @@ class HostConfig:
     bus: str = ""  # URL of the run's message broker; empty if no function needs it
     site: str = ""  # the app's name in Azure; empty: as its settings say
     parent: int = 0  # id of the process with which the host ends; 0: its parent process
+
+    @property
+    def no_ticks(self) -> Path:
+        """The file by which the fleet ends the ticks."""
+        return self.journal.with_name(NO_TICKS)
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -949,6 +949,18 @@ def test_every_timer_ticks_on_every_host_after_the_faults() -> None:
     assert said == ("the timer 'import_eligibility' did not tick on host-2 in the 190 s after all faults were over",)
 
 
+def test_a_timer_need_not_tick_after_the_run_has_ended_its_ticks() -> None:
+    def soon(story: Story) -> None:
+        story.fleet(30.0, "ticks_ended")
+
+    def late(story: Story) -> None:
+        story.fleet(100.0, "ticks_ended")
+
+    assert quiet_after(soon).holds
+    said = quiet_after(late).violations
+    assert "the timer 'import_eligibility' did not tick on host-2 in the 90 s after all faults were over" in said
+
+
 def test_every_queue_is_polled_again_after_the_faults() -> None:
     def polled(story: Story, *, again: bool) -> None:
         ticks(story, "host-1", "host-2", "host-3")

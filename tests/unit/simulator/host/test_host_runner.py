@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,7 +23,6 @@ from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
-    from pathlib import Path
 
     from simulator.host.workers import Workers
 
@@ -42,9 +42,14 @@ def function(name: str = "ship") -> IndexedFunction:
 
 
 class Given:
-    """A runner whose workers answer each call with the next error, after so many seconds."""
+    """A runner whose workers answer each call with the next error, after so many seconds.
 
-    def __init__(self, *errors: str | None, takes: float = 0.0, **policy: Any) -> None:
+    ``no_ticks``: the file by which the ticks end; a file that there is not.
+    """
+
+    def __init__(
+        self, *errors: str | None, takes: float = 0.0, no_ticks: Path = Path("no-ticks"), **policy: Any
+    ) -> None:
         self.errors = list(errors)
         self.takes = takes
         self.calls: list[tuple[float, WorkerCall]] = []
@@ -56,6 +61,7 @@ class Given:
             limit=None,
             write=lambda event, /, **fields: self.events.append((event, fields)),
             random=Random(1),
+            no_ticks=no_ticks,
         )
 
     async def invoke(self, call: WorkerCall, limit: float | None) -> WorkerAnswer:
@@ -117,6 +123,25 @@ def test_the_drain_waits_for_what_runs_and_starts_nothing() -> None:
         await asyncio.wait(late)
 
     given.run(main())
+
+
+def test_as_the_load_ends_no_timer_ticks_any_more_and_the_tick_under_way_ends(tmp_path: Path) -> None:
+    given = Given(takes=6.0, no_ticks=tmp_path / "no-ticks")
+
+    async def main() -> None:
+        under_way = asyncio.create_task(given.runner.on_tick(function(), Tick(due=0)))
+        await asyncio.sleep(1)
+        (tmp_path / "no-ticks").touch()
+        late = asyncio.create_task(given.runner.on_tick(function(), Tick(due=1)))
+        assert await given.runner.on_received(function(), MESSAGE)
+        assert under_way.done()
+        assert not late.done()
+        assert len(given.calls) == 2
+        late.cancel()
+        await asyncio.wait({late})
+
+    given.run(main())
+    assert [event for event, _ in given.events].count("tick") == 1
 
 
 def test_the_drain_ends_after_its_time() -> None:

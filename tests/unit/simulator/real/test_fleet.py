@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from simulator.history.journal import Record, read_journal
+from simulator.host.app.app_model import HostConfig
 from simulator.real.fleet import Fleet, FleetTrouble, Host
 from simulator.work.deployments import Deployment
 from simulator.work.scenario import Scenario
@@ -61,6 +62,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def make(folder: Path, mode: str = "quick", hosts: int = 2) -> Fleet:
     return Fleet(Scenario(app=folder, hosts=hosts), folder, storage="", lock_host_id=mode)
+
+
+def test_the_ticks_end_once_and_the_journal_tells_when(folder: Path) -> None:
+    fleet = make(folder)
+    fleet.end_ticks()
+    fleet.end_ticks()
+    fleet.journal.close()
+    config = HostConfig.read(folder / "host-1.config.json")
+    assert config.no_ticks.exists()
+    told = [json.loads(line)["event"] for line in (folder / "fleet.jsonl").read_text().splitlines()]
+    assert told == ["ticks_ended"]
 
 
 def test_the_hosts_run_several_apps_in_turn_each_with_the_ids_of_its_app(folder: Path) -> None:
