@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.findings import Finding, by_function, count, label, note, unproven, violation
 from simulator.checks.messages import Messages, error_name
-from simulator.history.deeds import once_of
+from simulator.history.deeds import once_of, outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,6 +201,25 @@ def _work(history: History, messages: Messages) -> Iterator[Finding]:
             f"@singleton on {name!r}: the host sees no such function, and no function called it in this run. Has it a "
             "trigger?"
         )
+    for name, callers in _apart(history):
+        yield note(
+            f"@singleton on {name!r} has a lock for each function that passes its context on ({', '.join(callers)}): "
+            "these don't exclude one another. With name=… it has one lock for all"
+        )
+
+
+def _apart(history: History) -> Iterator[tuple[str, list[str]]]:
+    """Yield each guard of a helper whose locks are named after the functions that call it, and the functions."""
+    calls = {(call.host, call.id): call.function for call in history.invocations}
+    named: dict[str, dict[str, bool]] = defaultdict(dict)
+    for wait in history.waits:
+        caller = calls.get((wait.host, outside(wait.owner)))
+        if wait.function in history.inner and caller is not None:
+            after = label(wait.lock).partition(".")[0] == caller
+            named[wait.function][caller] = after and named[wait.function].get(caller, True)
+    for name, callers in sorted(named.items()):
+        if len(callers) > 1 and all(callers.values()):
+            yield name, sorted(callers)
 
 
 def _notes(history: History) -> Iterator[Finding]:

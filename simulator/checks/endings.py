@@ -122,7 +122,7 @@ def _successes(history: History) -> Iterator[Finding]:
             failed[call.function] += badly
         mine = any(is_of(call, each) and each.owner == call.id for each in lost)
         without[call.function] += mine and where not in history.struck and call.ending == "ok"
-    yield from by_function(empty, "succeeded without its body, and was neither skipped nor put back")
+    yield from by_function(empty, "succeeded without its body, neither skipped nor put back")
     yield from by_function(failed, "succeeded although its body had failed")
     for name, number in sorted((+hidden).items()):
         yield note(
@@ -285,11 +285,13 @@ def _not_allowed(history: History) -> Iterator[Finding]:
         else:
             against[refusal.function, refusal.reason] += 1
     for (name, reason), number in sorted((+against).items()):
-        policy = history.function(name).on_contention
-        yield violation(
-            f"{count(number, 'invocation')} of {name!r} gave up ({reason}), though on_contention={policy!r} does "
-            "not allow that"
-        )
+        function = history.function(name)
+        rule = f"on_contention={function.on_contention!r} does not allow that"
+        if function.max_waiting is not None and reason == function.when_full:
+            rule += f", and when_full={reason!r} only while {function.max_waiting} others wait (max_waiting)"
+        elif reason == "timeout" and function.limit is not None:
+            rule += f" before {function.cut_after:g} s (functionTimeout is {function.limit:g} s)"
+        yield violation(f"{count(number, 'invocation')} of {name!r} gave up ({reason}), though {rule}")
     for name, several in sorted(early.items()):
         first = min(several, key=lambda refusal: refusal.t - refusal.asked)
         yield violation(

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from simulator.checks.deadlines import slack, timing, too_slow
 from simulator.checks.excuses import ASKED, by_when, disturbed, free_later, untold
 from simulator.checks.findings import Finding, count, label, note, unproven, violation
+from simulator.history.deeds import outside
 from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
@@ -130,8 +131,23 @@ def judge_failovers(history: History, failovers: list[Failover]) -> Iterator[Fin
                 yield too_slow(history, f"{what} {late}", held_at + (over.bound or over.lease), end)
             elif over.state == "cut short" and over is failover.main and aimed:
                 yield unproven(f"{what} was not taken over before the run ended")
-            elif over.state == "unwanted" and over is failover.main and aimed:
+            elif over.state == "unwanted" and over is failover.main and aimed and not requested(history, over.lock):
                 yield unproven(f"{what} was not asked for again: its failover is not measured")
+
+
+def unmeasured(history: History, failovers: list[Failover]) -> Iterator[str]:
+    """Yield in words which failovers nobody could show: the callers by HTTP were through."""
+    for failover in failovers:
+        over = failover.main
+        if over is not None and over.state == "unwanted" and requested(history, over.lock) and _aimed(history):
+            yield f"no failover of {label(over.lock)!r} was seen: only requests by HTTP locked it, which nobody repeats"
+
+
+def requested(history: History, lock: str) -> bool:
+    """Tell whether invocations by HTTP alone asked for a lock. If their host dies, nobody sends the requests again."""
+    requests = {(call.host, call.id): call.request for call in history.invocations}
+    asked = [requests.get((wait.host, outside(wait.owner))) for wait in history.waits if wait.lock == lock]
+    return bool(asked) and all(asked)
 
 
 def _take_over(history: History, held: Held) -> TakeOver:
@@ -145,9 +161,7 @@ def _measure(history: History, held: Held, gone: float) -> TakeOver:
     free = gone + history.lease_of(held)
     later = (got for got in history.acquisitions if got.lock == held.lock and got.t > held.t)
     got = next((got for got in later if held.blob in {"", got.blob}), None)
-    until = history.end if got is None else got.t
-    if got is not None and got.leased is not None and got.leased > held.t:
-        until = got.leased  # the host may tell of the hold late
+    until = history.end if got is None else got.since(held.t)
     demands = list(_demands(history, held, gone, until, got))
     dues = [due for _, due in demands if due is not None]
     asked = [since for since, _ in demands]
@@ -156,7 +170,7 @@ def _measure(history: History, held: Held, gone: float) -> TakeOver:
         dues = dues or [_Deadline(max(free, until), got.host, 0.0)]  # no deadline was earlier
     due = min(dues, default=None)
     state: TakeoverState
-    if not asked:
+    if not asked or (due is None and requested(history, held.lock)):
         state = "unwanted"
     elif due is None:
         state = "cut short"

@@ -114,13 +114,21 @@ def unjudged(history: History) -> Iterator[str]:
         name = _named(place, several)
         done = [each for each in several if each.what == "write" and each.ok]
         written |= {name} if done else set()
-        shown |= {name} if any(each.start >= done[0].end for each in several if each.what == "read" and done) else set()
+        shown |= (
+            {name} if any(_reads_again(each, done[0]) for each in several if each.what == "read" and done) else set()
+        )
     for name in sorted(written - shown):
         yield f"{name} was not judged: nothing was read after a write"
     for name, function in sorted(history.functions.items()):
         calls = [call for call in history.invocations if call.function == name]
         if function.once and calls and not any(call.operation for call in calls):
             yield f"@once of {name!r} was not judged: its key is not read here"
+
+
+def _reads_again(read: PatternUse, write: PatternUse) -> bool:
+    """Tell whether a read shows what became of a write; a reader that waited for the writer has asked before."""
+    waited = read.end >= write.end and (read.host, read.invocation) != (write.host, write.invocation)
+    return read.start >= write.end or (waited and NOTHING not in _values(read))
 
 
 def _possible(history: History, several: Iterable[PatternUse], read: PatternUse) -> frozenset[str | None]:

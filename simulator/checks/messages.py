@@ -21,9 +21,9 @@ from simulator.checks.findings import Finding, count, note, unproven, violation
 from singleton.defer.trigger_queue import poison_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from simulator.history.facts import History, Invocation, Message
+    from simulator.history.facts import Function, History, Invocation, Message, Refusal
 
 
 LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenied", "StorageUnavailable"})
@@ -78,7 +78,7 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
     states: Counter[str] = Counter()
     troubles: list[MessageTrouble] = []
     findings: list[Finding] = []
-    refused, early = {(refusal.host, refusal.owner) for refusal in history.refusals}, refused_early(history)
+    refused, early = {(refusal.host, refusal.owner): refusal for refusal in history.refusals}, refused_early(history)
     sent = [message for message in history.messages.values() if message.sent is not None]
     unread = Counter(message.queue for message in sent if not history.reads(message.queue))
     for message, state, ran in final_states(history):
@@ -263,7 +263,7 @@ def _judge(messages: Messages) -> Iterator[Finding]:
 
 
 def _judge_poison(
-    history: History, message: Message, refused: set[tuple[str, str]], early: set[tuple[str, str]]
+    history: History, message: Message, refused: Mapping[tuple[str, str], Refusal], early: set[tuple[str, str]]
 ) -> Finding:
     """The function itself is the cause of a poison message if its errors, or its policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
@@ -295,18 +295,31 @@ def _judge_poison(
             "function a func.Out parameter instead"
         )
     policies = {history.function(call.function).on_contention for call in failed}
-    if blamed == {"LockNotAcquired"} and policies == {"defer"}:
+    by_lock = [call for call in failed if call.blames == "LockNotAcquired"]
+    causes = {_why_refused(history.function(call.function), refused.get((call.host, call.id))) for call in by_lock}
+    if blamed == {"LockNotAcquired"} and policies == {"defer"} and not any("when_full" in cause for cause in causes):
         return violation(f'{where} by contention alone, which on_contention="defer" rules out')
     if any(call.blames == "LockNotAcquired" and (call.host, call.id) in early for call in failed):
         return violation(f"{where} by waits for the lock that ended before their time")
     if "LockNotAcquired" in blamed:
-        why = 'on_contention="raise"' if "raise" in policies else "its timeout"
-        return note(f"{where}: {why} gives a delivery up each time the lock is taken")
+        return note(f"{where}: {', or '.join(sorted(causes))}")
     if outlived and names == {"LockLost"}:
         return note(f"{where}: max_hold ended its body each time")
     if names == {_UNSENT}:
         return note(f"{where} because its function's outputs could not be sent ({failed[-1].error})")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")
+
+
+def _why_refused(function: Function, refusal: Refusal | None) -> str:
+    """Say what gives a delivery up, and when: the policy, ``max_waiting``, or the end of the time for the wait."""
+    full = refusal is not None and refusal.reason == function.when_full != function.on_contention
+    if full and function.max_waiting is not None:
+        return f'when_full="{function.when_full}" gives a delivery up each time max_waiting others wait'
+    if function.on_contention == "raise":
+        why = 'on_contention="raise"'
+    else:
+        why = "its functionTimeout" if function.timeout is None and function.limit is not None else "its timeout"
+    return f"{why} gives a delivery up each time the lock is taken"
 
 
 def is_dead_lettered(queue: str) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from simulator.checks.excuses import ASKED, behind_failure, behind_loss, behind_overlap, behind_return
 from simulator.checks.findings import Finding, by_function, count
 from simulator.checks.messages import stood_still
+from simulator.history.deeds import bodies_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +82,8 @@ class CheckResult:
 
 def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -> tuple[CheckResult, ...]:
     """Return the result of each check: how much was looked at, and the findings."""
-    bodies = {"guarded bodies": len(history.bodies), "locks": len({body.lock for body in history.bodies})}
+    ran = bodies_of(history)
+    bodies = {"guarded bodies": len(ran), "locks": len({body.lock for body in ran})}
     holds, invocations = {"holds": len(history.acquisitions)}, {"invocations": len(history.invocations)}
     renewed = sum(got.renewed > 0 for got in history.acquisitions)
     issued = [got for got in history.acquisitions if got.token is not None]
@@ -199,7 +201,7 @@ def _excused(history: History, caught: Sequence[Overlap]) -> Iterator[tuple[list
     for overlap in caught:
         faults = behind_overlap(history, overlap.first, overlap.second)
         yield faults or _stood(history, overlap), "overlap", "overlaps"
-    for section in history.bodies:
+    for section in bodies_of(history):
         if section.told is not None:
             yield behind_loss(history, section), "lost hold", "lost holds"
         elif section.ending == "killed":

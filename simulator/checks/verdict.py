@@ -45,6 +45,7 @@ from simulator.checks.failover import (
     judge_faults,
     judge_liveness,
     measure_failovers,
+    unmeasured,
 )
 from simulator.checks.findings import natural
 from simulator.checks.http_callers import Requests, check_requests
@@ -54,7 +55,7 @@ from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.checks.sites import judge_sites
-from simulator.history.deeds import outside
+from simulator.history.deeds import bodies_of, outside
 from simulator.history.historian import read_history
 
 if TYPE_CHECKING:
@@ -203,10 +204,10 @@ def judge(records: Sequence[Record]) -> Verdict:
     checks = report_checks(
         history,
         {
-            "overlaps": [*judge_overlaps(history, overlaps, caught), *judge_leaders(history)],
+            "overlaps": judge_overlaps(history, overlaps, caught),
             "sites": judge_sites(history) if locked else (),
             "spans": judge_spans(history) if locked else (),
-            "guards": judge_guards(history),
+            "guards": (*judge_guards(history), *judge_leaders(history)),
             "witnessed": judge_witnessed(history),
             "accounts": judge_accounts(history) if locked else (),
             "bounds": judge_bounds(history) if locked else (),
@@ -235,9 +236,9 @@ def judge(records: Sequence[Record]) -> Verdict:
         reasons=reasons,
         violations=violations,
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
-        untried=tuple(_unseen(history, exercised)),
+        untried=tuple(_unseen(history, exercised, failovers)),
         exercised=exercised,
-        sections=len(history.bodies),
+        sections=len(bodies_of(history)),
         locks=len({section.lock for section in history.sections}),
         overlaps=tuple(overlaps),
         caught=tuple(caught),
@@ -260,8 +261,9 @@ def judge(records: Sequence[Record]) -> Verdict:
     )
 
 
-def _unseen(history: History, exercised: Exercised) -> Iterator[str]:
+def _unseen(history: History, exercised: Exercised, failovers: list[Failover]) -> Iterator[str]:
     yield from untried(history, exercised)
+    yield from unmeasured(history, failovers)
     yield from unjudged(history)
     yield from unseen_messages(history)
 
@@ -282,7 +284,7 @@ def _hosts(history: History) -> Iterator[HostReport]:
     ends |= dict.fromkeys((host for host, _ in history.errors), "failed")
     ends |= dict.fromkeys((kill.host for kill in history.kills), "killed")
     ends |= dict.fromkeys((drain.host for drain in history.drains), "drained")
-    bodies = Counter(section.host for section in history.bodies)
+    bodies = Counter(section.host for section in bodies_of(history))
     skipped = Counter(refusal.host for refusal in history.refusals)
     for name in sorted(history.hosts, key=natural):
         ended = ends.get(name, "stopped")
@@ -308,7 +310,7 @@ def _inside(history: History) -> dict[str, tuple[str, ...]]:
 
 def _functions(history: History) -> Iterator[FunctionResult]:
     calls = Counter(call.function for call in history.invocations)
-    bodies = Counter(section.function for section in history.bodies)
+    bodies = Counter(section.function for section in bodies_of(history))
     skipped = Counter(refusal.function for refusal in history.refusals)
     failed = Counter(call.function for call in history.invocations if call.ending == "error")
     reach = dict(reaches(history))

@@ -138,6 +138,18 @@ def seen_in(record: Record) -> tuple[str, object]:
     return record.text("hold"), record.get("token")
 
 
+def bodies_of(history: History) -> list[Section]:
+    """Return the runs of guarded bodies, each once: if two locks guard one, the innermost.
+
+    A hold of `@once` without a body of its own is none: a repeat got the kept result, or `@singleton` guards the body.
+    """
+    seen = {(sight.host, sight.invocation, sight.function) for sight in history.sights}
+    inner = [each for each in history.sections if each.mode == history.function(each.function).mode]
+    known = [each for each in inner if each.lock.startswith(ONCE) and each.owner and history.witnessed]
+    repeats = {id(each) for each in known if (each.host, each.owner, each.function) not in seen}
+    return [each for each in inner if id(each) not in repeats]
+
+
 def may_have_ended(request: LeaseRequest) -> bool:
     """Tell whether a request may have ended a lease: without an answer it may have been carried out."""
     return request.action in _ENDING and request.status in {200, 202, None}

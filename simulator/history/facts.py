@@ -156,6 +156,10 @@ class Acquisition(Deed):
     refused: float | None = None  # when its host saw the storage refuse a request under this lease id
     gone: float = math.inf  # when the storage first answered a renewal with a code which says that the lease is gone
 
+    def since(self, gone: float) -> float:
+        """Return when its process had it, after a holder that was gone at a time: its host may tell that late."""
+        return self.leased if self.leased is not None and self.leased > gone else self.t
+
 
 class Held(Acquisition):
     """A lock that a host held when it was killed, at ``t``."""
@@ -453,11 +457,6 @@ class History:
     def may_merge(self) -> set[str]:
         """The locks whose layout may give one name to several scopes."""
         return {wait.lock for wait in self.waits if self.function(wait.function).merges}
-
-    @property
-    def bodies(self) -> list[Section]:
-        """The runs of guarded bodies, each once: if two locks guard one, the innermost."""
-        return [section for section in self.sections if section.mode == self.function(section.function).mode]
 
     def paused(self, host: str, start: float, end: float) -> bool:
         """Tell whether the fleet stopped this host at some time between these two."""

@@ -220,9 +220,10 @@ class Board(Historian):
         lock = record.text("lock")
         match record.get("kind"):
             case "acquired" if lock in self.orphans and self.orphans[lock].host != record.host:
-                since = self.orphans.pop(lock).t
+                gone = self.orphans.pop(lock).t
                 self.taken.append((record.t, record.host))
-                self.tell(record, f"{record.host} took {_named(lock)} over after {record.t - since:.1f} s", "good")
+                took = self.history.acquisitions[-1].since(gone) - gone  # as the verdict counts
+                self.tell(record, f"{record.host} took {_named(lock)} over after {took:.1f} s", "good")
             case "lost":
                 self.tell(record, f"{record.host} lost {_named(lock)} ({record.text('reason')})", "bad")
             case "body_started":

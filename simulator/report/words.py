@@ -119,7 +119,8 @@ def _exclusion(verdict: Verdict) -> Iterator[Line]:
         if verdict.sections:
             yield Line("good", f"{bodies} ran on {locks}: 0 overlaps")
         return
-    yield Line("bad", f"{bodies} ran on {locks}: {count(len(verdict.overlaps), 'overlap')}; the longest:")
+    leaders = " of two leaders" * (verdict.overlaps[0].first.mode == verdict.overlaps[0].second.mode == "listener")
+    yield Line("bad", f"{bodies} ran on {locks}: {count(len(verdict.overlaps), 'overlap')}{leaders}; the longest:")
     for overlap in verdict.overlaps[:OVERLAPS_SHOWN]:
         pair = f"{overlap.first.host} and {overlap.second.host}"
         yield Line(

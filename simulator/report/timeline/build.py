@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.checks.findings import label, natural
 from simulator.checks.messages import final_states
+from simulator.history.deeds import bodies_of
 from simulator.history.historian import read_history
 from simulator.history.journal import Record, in_order
 from simulator.history.leases import leases_of
@@ -233,7 +234,7 @@ def build_timeline(
         hosts=read_hosts(history, told, hosts),
         locks=read_locks(history, leases),
         invocations=tuple(history.invocations),
-        bodies=tuple(sorted(history.bodies, key=lambda body: (body.start, body.owner))),
+        bodies=tuple(sorted(bodies_of(history), key=lambda body: (body.start, body.owner))),
         holdings=tuple(sorted(holdings, key=lambda got: (got.t, got.owner))),
         leases=tuple(leases),
         waits=tuple(sorted(history.waits, key=lambda wait: (wait.start, wait.owner))),

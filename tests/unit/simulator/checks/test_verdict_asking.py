@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.checks.verdict import judge
+from simulator.report.words import summary
 from tests.support.journals import Story, key_lock
 
 A = key_lock("a")
@@ -273,6 +274,16 @@ def test_bodies_of_a_listener_in_two_workers_by_turns_are_two_leaders() -> None:
         "two leaders of ship (listener): a body ran on host-2 at 2.0 s, between bodies on host-1 at 1.0 s and at "
         "3.0 s, and neither had become the listener anew"
     )
+
+
+def test_two_leaders_at_once_are_said_to_be_two_leaders_beside_their_overlaps() -> None:
+    story = Story().know(mode="listener")
+    led(story, "host-1", 1, anew=True)
+    led(story, "host-2", 1.05, anew=True)
+    led(story, "host-1", 3)
+    told = [line.text for line in summary(judge(story.end(40)))]
+    assert "3 guarded bodies ran on 1 lock: 1 overlap of two leaders; the longest:" in told
+    assert any(line.startswith("two leaders of ship (listener): a body ran on host-2 at 1.") for line in told)
 
 
 def test_who_becomes_the_listener_anew_is_the_only_leader() -> None:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from simulator.checks.deadlines import SLACK
 from simulator.checks.verdict import judge
+from simulator.history.historian import read_history
+from simulator.real.settle import outstanding
 from tests.support.journals import TIMER, Story, key_lock
 
 LOCK = key_lock("a")
@@ -85,6 +87,31 @@ def test_a_lock_that_nobody_asks_for_again_is_unproven() -> None:
     assert any("was not asked for again" in text for text in verdict.reasons)
     assert verdict.failovers[0].main is not None
     assert verdict.failovers[0].main.state == "unwanted"
+
+
+@pytest.mark.parametrize("by_http", [True, False])
+@pytest.mark.parametrize("refused", [True, False])
+def test_nobody_repeats_a_request_by_http_whose_host_died_so_the_run_need_not_show_its_failover(
+    *, by_http: bool, refused: bool
+) -> None:
+    story = Story(kill=1)
+    story.body("host-2", 1, 2)
+    for host, owner in (("host-1", "cut"), *([("host-2", "refused")] if refused else [])):
+        about = {"request": owner} if by_http else {}
+        story.add(9, host, "invocation_started", function="ship", invocation=owner, **about)
+        story.lock(9, host, "waiting", LOCK, owner)
+    story.lock(9, "host-1", "acquired", LOCK, "cut", token=1)
+    story.lock(9, "host-1", "body_started", LOCK, "cut", token=1)
+    story.kill(10, "host-1", LOCK)
+    if refused:  # before the lease is over
+        story.lock(11, "host-2", "contended", LOCK, "refused", reason="conflict")
+        story.add(11, "host-2", "invocation_ended", function="ship", invocation="refused", outcome="ok")
+    story.know(on_contention="conflict")
+    waits = outstanding(read_history(story.records), 0)
+    verdict = judge(story.end(60))
+    untold = "no failover of 'ship.a' was seen: only requests by HTTP locked it, which nobody repeats"
+    assert (verdict.verdict, waits) == (("holds", []) if by_http else ("unproven", ["the failover of host-1"]))
+    assert (untold in verdict.untried) is by_http
 
 
 def test_a_kill_of_a_host_that_held_nothing_is_unproven() -> None:

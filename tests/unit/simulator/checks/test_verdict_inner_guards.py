@@ -194,3 +194,35 @@ def test_a_repeat_whose_key_is_not_read_is_judged_by_nobody_and_that_is_said() -
         "1 invocation of 'ship' ran no body, and this run can't tell whether @once answered in its place: the key of "
         "@once is not read here"
     )
+
+
+def test_a_hold_of_once_without_a_body_is_no_guarded_body() -> None:
+    """The repeat got the kept result, and the lock of ``@once`` is around the body that ``@singleton`` guards."""
+    story = charging(operations=("7", "7")).know(decorated=True)
+    story.records[1].fields["witness"] = True  # type: ignore[index]
+    about = {"function": "ship", "token": 901}
+    for t, kind in ((6.02, "acquired"), (6.03, "body_started"), (6.04, "body_ended"), (6.05, "released")):
+        story.lock(t, "host-1", kind, CHARGED, "two", **about)
+    verdict = verdict_of(story)
+    assert verdict.violations == ()
+    assert (verdict.sections, sum(host.bodies for host in verdict.hosts)) == (1, 1)
+    assert any(line.startswith("1 guarded body ran on 2 locks") for line in lines(verdict))
+
+
+@pytest.mark.parametrize("lock", ["{}", "{}.north", LEDGER])
+def test_a_helper_with_a_lock_for_each_function_that_calls_it_is_told_once(lock: str) -> None:
+    story = with_ledger()
+    for host, at, name in (("host-1", 1, "nightly"), ("host-2", 3, "ship it"), ("host-1", 5, "nightly")):
+        story.add(0.2, host, "function", name=name, trigger="timer", guarded=False)
+        story.add(at, host, "invocation_started", function=name, invocation=f"{at}")
+        theirs = lock.format(f"locks/shared/{name.replace(' ', '%20')}")
+        for t, kind in ((0.1, "waiting"), (0.2, "acquired"), (0.3, "body_started"), (0.4, "body_ended")):
+            story.lock(at + t, host, kind, theirs, f"{at}", function="write_ledger", token=at)
+        story.lock(at + 0.5, host, "released", theirs, f"{at}", function="write_ledger", token=at)
+        story.add(at + 1, host, "invocation_ended", function=name, invocation=f"{at}", outcome="ok")
+    told = [each for each in verdict_of(story).notes if "has a lock for each function" in each]
+    said = (
+        "@singleton on 'write_ledger' has a lock for each function that passes its context on (nightly, ship it): "
+        "these don't exclude one another. With name=… it has one lock for all"
+    )
+    assert told == ([] if lock == LEDGER else [said])

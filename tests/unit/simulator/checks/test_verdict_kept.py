@@ -177,6 +177,19 @@ def test_a_repeat_gets_the_result_of_the_body_and_runs_none() -> None:
     assert violations(story) == ()
 
 
+@pytest.mark.parametrize(("answer", "judged"), [("paid", True), (None, False)])
+def test_a_repeat_that_waited_for_the_writer_shows_what_is_kept_if_it_got_an_answer(
+    answer: str | None, *, judged: bool
+) -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", "paid", body="paid")
+    operation(story, "host-2", 3.2, "a", answer)
+    verdict = judge(story.end(60))
+    assert verdict.violations == ()
+    untold = "@once of 'charge' was not judged: nothing was read after a write"
+    assert (untold in verdict.untried) is not judged
+
+
 def test_a_second_body_after_a_kept_result_is_found() -> None:
     story = with_charge()
     operation(story, "host-1", 3, "a", "paid", body="paid")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,6 +157,35 @@ def test_poison_by_the_raise_policy_is_told_as_such() -> None:
     verdict = judge(poisoned("LockNotAcquired: taken").know(timeout=0.4).end(30))
     assert verdict.holds
     assert any("its timeout gives a delivery up each time the lock is taken" in note for note in verdict.notes)
+
+
+@pytest.mark.parametrize(
+    ("policy", "known", "reason", "said"),
+    [
+        ("raise", {}, "raise", 'on_contention="raise" gives a delivery up each time the lock is taken'),
+        ("wait", {"limit": 20}, "timeout", "its functionTimeout gives a delivery up each time the lock is taken"),
+        (
+            "wait",
+            {"max_waiting": 0},
+            "raise",
+            'when_full="raise" gives a delivery up each time max_waiting others wait',
+        ),
+        (
+            "defer",
+            {"max_waiting": 0},
+            "raise",
+            'when_full="raise" gives a delivery up each time max_waiting others wait',
+        ),
+        ("raise", {"max_waiting": 0}, "raise", 'on_contention="raise" gives a delivery up each time the lock is taken'),
+    ],
+)
+def test_poison_by_refusals_names_the_option_that_refused(
+    policy: str, known: dict[str, Any], reason: str, said: str
+) -> None:
+    story = poisoned("LockNotAcquired: taken").know(on_contention=policy, **known)
+    for delivery in range(1, 6):
+        story.lock(delivery + 0.4, "host-1", "contended", key_lock("a"), f"{delivery - 1}", reason=reason)
+    assert f"1 message poisoned from 'orders': {said}" in judge(story.end(30)).notes
 
 
 UNSENT = "OutputError: output '$return': unable to encode outgoing TypedData"

@@ -210,3 +210,14 @@ def test_it_is_refused_as_it_was_declared() -> None:
     some_wait(story, 1)
     refused(story, 10, "raise")
     assert has(verdict_of(story), "gave up (raise), though on_contention='wait' does not allow that")
+
+
+def test_who_is_refused_with_fewer_waiting_than_max_waiting_is_told_of_that_rule() -> None:
+    story = a_story(max_waiting=2, when_full="skip")
+    some_wait(story, 1)
+    refused(story, 10, "skip")
+    said = (
+        "gave up (skip), though on_contention='wait' does not allow that, and when_full='skip' only while 2 others "
+        "wait (max_waiting)"
+    )
+    assert has(verdict_of(story), said)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from simulator.checks.verdict import judge
 from simulator.report.board import Board
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
@@ -45,6 +48,20 @@ def test_a_kill_empties_its_host_and_orphans_its_locks_until_somebody_takes_them
     now = board(story, 20.1)
     assert [text for text in texts(now) if "over after" in text] == ["host-1 took ship.a over after 15.5 s"]
     assert all(row.orphaned is None for row in now.locks())
+
+
+def test_a_take_over_is_told_with_the_seconds_of_the_verdict_those_of_the_grant_on_the_network() -> None:
+    story = Story(kill=1)
+    story.body("host-1", 1, None, key_lock("a"), token=1)
+    story.kill(2, "host-1", key_lock("a"))
+    story.lease(17.5, "host-2", "acquire", key_lock("a"), lease="theirs", period=15, took=0.01)
+    story.body("host-2", 18.4, 19, key_lock("a"), token=2, asked=3)
+    assert [text for text in texts(board(story, 20)) if "over after" in text] == [
+        "host-2 took ship.a over after 15.5 s"
+    ]
+    (failover,) = judge(story.end(30)).failovers
+    assert failover.main is not None
+    assert failover.main.seconds == pytest.approx(15.5)
 
 
 def test_messages_under_way_are_counted_by_key() -> None:
