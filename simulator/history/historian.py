@@ -10,9 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from simulator.faults.real import short
 from simulator.history.deeds import (
-    GONE_CODES,
     OF_PATTERNS,
     ONCE,
     about_of,
@@ -22,9 +20,7 @@ from simulator.history.deeds import (
     function_of,
     holds_of,
     inside,
-    is_refused,
     lease_request,
-    may_have_ended,
     of_a_guard,
     once_of,
     outside,
@@ -40,7 +36,6 @@ from simulator.history.facts import (
     InboxItem,
     Invocation,
     Kill,
-    LeaseRequest,
     Message,
     Refusal,
     Section,
@@ -48,75 +43,13 @@ from simulator.history.facts import (
     Wait,
     WorkerEnd,
 )
+from simulator.history.grants import Grants, broken_outside
 from simulator.history.journal import Record, in_order
-from simulator.history.outages import PauseSpan, Strike, standstill
+from simulator.history.outages import PauseSpan, standstill
 from simulator.history.pattern_uses import PatternUses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-
-
-class Leases:
-    """Knows which workers were granted leases, and counts their renewals."""
-
-    def __init__(self) -> None:
-        self._granted: dict[tuple[str, int], dict[str, tuple[LeaseRequest, float]]] = defaultdict(dict)
-        """The request by which a worker was last granted the lease of a blob, and since when it had the lease."""
-
-    def take(self, request: LeaseRequest, held: Iterable[Acquisition]) -> None:
-        """Take a request for a lease and its answer, while locks are ``held``."""
-        worker = request.host, request.worker
-        theirs = self._granted[worker]
-        if request.granted and (request.action == "acquire" or request.blob in theirs):
-            theirs[request.blob] = request, request.t if request.action == "acquire" else theirs[request.blob][1]
-        for got in held:
-            if (got.host, got.worker) != worker or not _is_of(request.blob, got.blob or got.lock):
-                continue
-            if is_refused(request) and got.lease and request.lease == got.lease:
-                got.refused = request.t
-                if request.action == "renew" and request.code in GONE_CODES:
-                    got.gone = min(got.gone, request.t)
-            if request.action == "renew":
-                got.asked.append(request.sent)
-                got.renewed += request.granted
-                got.granted += [request.sent] * request.granted
-
-    def known(self, got: Acquisition) -> Acquisition:
-        """Note whether its worker was given this lock's lease over the network."""
-        for blob, (request, since) in self._granted[got.host, got.worker].items():
-            if _is_of(blob, got.blob or got.lock):
-                got.lease, got.leased, got.timed, got.granted = request.lease, since, request.timed, [request.sent]
-        got.seen = bool(got.granted)
-        return got
-
-    def broken_outside(self, history: History) -> Iterator[Strike]:
-        """Yield the ends of leases that nobody in this run asked for.
-
-        The storage refused a request under the id that it had granted, before the lease had run out.
-        """
-        ended = [*filter(may_have_ended, history.requests)]
-        for got in history.acquisitions:
-            if got.refused is None or got.refused > got.granted[-1] + history.lease_of(got):
-                continue
-            one = (
-                each for each in history.acquisitions if (each.host, each.lease) == (got.host, got.lease)
-            )  # handed on
-            first = min(each.t for each in one if each.until >= got.granted[-1])
-            blob, start = got.blob or got.lock, max(first, got.granted[-1])
-            ours = any(
-                _is_of(each.blob, blob)
-                and (each.action != "release" or each.lease in {"", got.lease})  # a release ends no other lease
-                and got.granted[-1] <= each.t <= got.refused + 1
-                for each in ended
-            )
-            if not ours and not any(lock == got.lock for _, lock in history.operated):
-                what = f"somebody outside this run ended the lease of {short(blob)}, which {got.host} had"
-                yield Strike(id=0, kind="break", hosts=(got.host,), lock=blob, what=what, start=start, end=start)
-
-
-def _is_of(blob: str, lock: str) -> bool:
-    """Tell whether this is the path to a lock's blob. The kind of address decides how much is above it."""
-    return blob.endswith(f"/{lock}")
 
 
 Key: TypeAlias = tuple[str, str, str]
@@ -133,7 +66,7 @@ def read_history(records: Iterable[Record]) -> History:
         historian.take(record)
     for thing in historian.unended():
         thing.end = historian.history.end
-    historian.history.outside.extend(historian.leases.broken_outside(historian.history))
+    historian.history.outside.extend(broken_outside(historian.history))
     historian.history.altered = [record for record in ordered if record.event in {"altered", "result_replaced"}]
     historian.history.answers = [record for record in ordered if record.event == "policy_answered"]
     bear_witness(historian.history)
@@ -153,7 +86,7 @@ class Historian:
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
         self._uses = PatternUses()
-        self.leases = Leases()
+        self.grants = Grants()
 
     def take(self, record: Record) -> None:
         """Take the next record. Events that mean nothing to the checks are skipped."""
@@ -230,7 +163,7 @@ class Historian:
         match record.event:
             case "lease_request":
                 history.requests.append(lease_request(record))
-                self.leases.take(history.requests[-1], self.held.values())
+                self.grants.take(history.requests[-1], self.held.values())
             case "storage_calls":
                 whose = (host, int(record.get("worker") or 0), int(record.get("pid") or 0))
                 history.blob_calls |= {(*whose, blob): calls for blob, calls in (record.get("blobs") or {}).items()}
@@ -391,7 +324,7 @@ class Historian:
             case "acquired":
                 end(self.waits.pop(key, ()), record, "acquired")
                 got = Acquisition(t=record.t, token=record.get("token"), blob=blob, **about)
-                self.held[key] = self.leases.known(got)
+                self.held[key] = self.grants.known(got)
                 self.history.acquisitions.append(self.held[key])
             case "contended":
                 asked, calls = self.waits.pop(key, []), self._calls.get((record.host, "", invocation), [])

@@ -1,0 +1,77 @@
+"""Which leases the storage granted to the workers, by the requests on the network, and which it ended early."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from simulator.faults.real import short
+from simulator.history.deeds import GONE_CODES, is_refused, may_have_ended
+from simulator.history.outages import Strike
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from simulator.history.facts import Acquisition, History, LeaseRequest
+
+
+class Grants:
+    """Knows which workers were granted leases, and counts their renewals."""
+
+    def __init__(self) -> None:
+        self._granted: dict[tuple[str, int], dict[str, tuple[LeaseRequest, float]]] = defaultdict(dict)
+        """The request by which a worker was last granted the lease of a blob, and since when it had the lease."""
+
+    def take(self, request: LeaseRequest, held: Iterable[Acquisition]) -> None:
+        """Take a request for a lease and its answer, while locks are ``held``."""
+        worker = request.host, request.worker
+        theirs = self._granted[worker]
+        if request.granted and (request.action == "acquire" or request.blob in theirs):
+            theirs[request.blob] = request, request.t if request.action == "acquire" else theirs[request.blob][1]
+        for got in held:
+            if (got.host, got.worker) != worker or not _is_of(request.blob, got.blob or got.lock):
+                continue
+            if is_refused(request) and got.lease and request.lease == got.lease:
+                got.refused = request.t
+                if request.action == "renew" and request.code in GONE_CODES:
+                    got.gone = min(got.gone, request.t)
+            if request.action == "renew":
+                got.asked.append(request.sent)
+                got.renewed += request.granted
+                got.granted += [request.sent] * request.granted
+
+    def known(self, got: Acquisition) -> Acquisition:
+        """Note whether its worker was given this lock's lease over the network."""
+        for blob, (request, since) in self._granted[got.host, got.worker].items():
+            if _is_of(blob, got.blob or got.lock):
+                got.lease, got.leased, got.timed, got.granted = request.lease, since, request.timed, [request.sent]
+        got.seen = bool(got.granted)
+        return got
+
+
+def broken_outside(history: History) -> Iterator[Strike]:
+    """Yield the ends of leases that nobody in this run asked for.
+
+    The storage refused a request under the id that it had granted, before the lease had run out.
+    """
+    ended = [*filter(may_have_ended, history.requests)]
+    for got in history.acquisitions:
+        if got.refused is None or got.refused > got.granted[-1] + history.lease_of(got):
+            continue
+        one = (each for each in history.acquisitions if (each.host, each.lease) == (got.host, got.lease))  # handed on
+        first = min(each.t for each in one if each.until >= got.granted[-1])
+        blob, start = got.blob or got.lock, max(first, got.granted[-1])
+        ours = any(
+            _is_of(each.blob, blob)
+            and (each.action != "release" or each.lease in {"", got.lease})  # a release ends no other lease
+            and got.granted[-1] <= each.t <= got.refused + 1
+            for each in ended
+        )
+        if not ours and not any(lock == got.lock for _, lock in history.operated):
+            what = f"somebody outside this run ended the lease of {short(blob)}, which {got.host} had"
+            yield Strike(id=0, kind="break", hosts=(got.host,), lock=blob, what=what, start=start, end=start)
+
+
+def _is_of(blob: str, lock: str) -> bool:
+    """Tell whether this is the path to a lock's blob. The kind of address decides how much is above it."""
+    return blob.endswith(f"/{lock}")
