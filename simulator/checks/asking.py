@@ -41,7 +41,7 @@ def judge_asking(history: History) -> Iterator[Finding]:
     yield from _elsewhere(history, asking)
     yield from _periods(history, asking)
     if not (history.rough or history.faults):
-        yield from () if history.renamed else _unasked(history, asking)
+        yield from _unasked(history, asking)
         yield from _too_often(history, asking)
 
 
@@ -79,13 +79,9 @@ def _elsewhere(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     for (function, _, _), pair in history.elsewhere.items():
         wrong[function].append(pair)
     told = frozenset(wrong)
-    first = {
-        where: min((each.t for each in requests if each.granted), default=math.inf)
-        for where, requests in asking.requests.items()
-    }
     for got in history.acquisitions:
         where = asking.where(got)
-        if where is None or got.function in told or first.get(where, math.inf) <= got.t:
+        if where is None or got.function in told or _leased(history, asking.requests[where], got):
             continue
         theirs = [each for each in history.requests if (each.host, each.worker) == where[:2] and each.t <= got.t]
         others = [each.blob.lstrip("/") for each in theirs if each.granted and each.action == "acquire"]
@@ -96,6 +92,19 @@ def _elsewhere(history: History, asking: _BlobRequests) -> Iterator[Finding]:
             f"another blob was asked for, {count(len(pairs), 'time')} for {name!r}: the first time {other}, where the "
             f"declaration names {blob}"
         )
+
+
+def _leased(history: History, requests: list[LeaseRequest], got: Acquisition) -> bool:
+    """Tell whether a process had the lease of a lock when the process told that it had the lock.
+
+    A semaphore has a lease for each slot: there the first grant counts.
+    """
+    had, slots = got.ending == "lost", history.function(got.function).several
+    for request in sorted(requests, key=lambda request: request.sent):
+        if request.sent <= got.t:
+            gave_back = request.action == "release" and not slots
+            had = not gave_back and (had or (request.granted and request.t <= got.t))
+    return had
 
 
 def _periods(history: History, asking: _BlobRequests) -> Iterator[Finding]:
@@ -129,7 +138,7 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     for refusal in history.refusals:
         where, function = asking.where(refusal), history.function(refusal.function)
         full = function.max_waiting is not None and refusal.reason == function.when_full
-        if where is None or full or function.failover:
+        if where is None or full or function.failover or refusal.lock in history.twofold:  # the other lock, perhaps
             continue
         since = refusal.asked - function.poll_in(refusal.mode) - SLACK
         since -= history.slowness.late(refusal.host, STORAGE, start=since, end=refusal.t)
@@ -185,6 +194,6 @@ def _too_often(history: History, asking: _BlobRequests) -> Iterator[Finding]:
 
 def _explained(history: History, bounds: dict[Where, float], where: Where) -> float:
     """Return how many requests are explained; with ``also`` an invocation explains requests for two locks."""
-    if not history.renamed:
+    if where[2].partition("/")[2] not in history.twofold:
         return bounds[where]
     return sum(bound for other, bound in bounds.items() if other[:2] == where[:2])

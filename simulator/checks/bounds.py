@@ -79,8 +79,6 @@ def judge_bounds(history: History) -> Iterator[Finding]:
     If any fault may happen, only the oracle, which knows the faults, can tell how long something may take.
     """
     for row in () if history.rough else _ROWS:
-        if history.renamed and row.clocks in (_left_free, _turns):  # nobody tells who has, or wants, a second lock
-            continue
         yield from _judge(history, row)
 
 
@@ -98,6 +96,8 @@ def _judge(history: History, row: Row) -> Iterator[Finding]:
     for each in row.clocks(history):
         if each.end - each.start <= each.bound + slack(history, each.slack):
             continue
+        if each.deed.lock in history.twofold and row.clocks in (_left_free, _turns, _entries, _expiries):
+            continue  # nobody tells who wants, or has already, one of the two locks
         about = each.deed.function if "{function" in row.says else each.deed.lock
         seconds = _late(history, each)
         timed = _timing(history, each, seconds)

@@ -231,7 +231,7 @@ def judge_accounts(history: History) -> Iterator[Finding]:
         got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
     )
     yield from by_function(bare, "had no fencing token", "hold")
-    if not (history.rough or history.renamed):  # a refusal may be by the second lock
+    if not history.rough:
         yield from _alone(history)
 
 
@@ -346,7 +346,7 @@ def _alone(history: History) -> Iterator[Finding]:
             slot = slots.get((wait.host, wait.owner, wait.lock, wait.end), "")
             known.setdefault(wait.lock, []).append((wait.start, wait.end, slot))
     alone, too_few = Counter[str](), Counter[str]()
-    for refusal in history.refusals:
+    for refusal in [each for each in history.refusals if each.lock not in history.twofold]:  # maybe by the second
         function, spans = history.function(refusal.function), known.get(refusal.lock, ())
         since = refusal.asked - _STALE
         since -= history.slowness.late(refusal.host, start=since - ASKED, end=refusal.t)

@@ -338,7 +338,7 @@ def check_tokens(history: History) -> Tokens:
     known = {(entry.lock, entry.token) for entry in regressions}
     regressions += [each for each in _regressions(history, begun, "body") if (each.lock, each.token) not in known]
     return Tokens(
-        issued=len(got),
+        issued=sum(each.by.mode != "also" for each in got),
         locks=len({each.by.lock for each in got}),
         regressions=tuple(sorted(regressions, key=lambda entry: entry.at)),
         increasing=not regressions,

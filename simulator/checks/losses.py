@@ -86,7 +86,13 @@ def _uncaused(history: History) -> Iterator[Finding]:
     """A hold is lost by a fault, each kind by its own rule; else only by max_hold, or with its process."""
     lost: dict[tuple[str, str], list[Acquisition]] = defaultdict(list)
     for got in () if history.rough else history.acquisitions:
-        if got.ending != "lost" or _is_caused(history, got):
+        if got.ending != "lost" or got.mode == "also":
+            continue
+        if any(
+            _is_caused(history, each)
+            for each in history.acquisitions
+            if (each.owner, each.until) == (got.owner, got.until)
+        ):
             continue
         if is_long(history, got, got.until):
             yield too_slow(history, f"a hold of {got.function!r} lost on {got.host}", got.t, got.until)

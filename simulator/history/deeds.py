@@ -52,14 +52,18 @@ def function_of(record: Record) -> Function:
 
 def of_a_guard(record: Record) -> bool:
     """Tell whether a record is about a function's lock, and not about a client's lock in a function's body."""
-    return record.get("mode") in (None, "function", "listener")
+    return record.get("mode") in (None, *_MODES)
 
 
 def about_of(record: Record) -> dict[str, Any]:
     """Return which lock a record is about, and who did it."""
-    mode: Mode = "listener" if record.get("mode") == "listener" else "function"
     names = {name: record.text(name) for name in ("lock", "function", "owner")}
-    return {**names, "host": record.host, "mode": mode, "worker": int(record.get("worker") or 0)}
+    return {
+        **names,
+        "host": record.host,
+        "mode": record.get("mode") or "function",
+        "worker": int(record.get("worker") or 0),
+    }
 
 
 def inside(owner: str, guard: str) -> str:
@@ -168,7 +172,23 @@ def holds_of(record: Record) -> tuple[Held, ...]:
 
 Whose: TypeAlias = tuple[str, str, Mode]
 """Host, invocation, and in which mode."""
-_MODES: Final[tuple[Mode, ...]] = ("function", "listener")
+_MODES: Final[tuple[Mode, ...]] = ("function", "listener", "also")
+_OF_BOTH: Final = frozenset({"acquired", "body_started", "body_ended", "lost", "released"})
+
+
+def with_older_names(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield the records; what a guard with ``also=`` tells of its lock, a second time for the lock's older name."""
+    known: dict[tuple[str, str], dict[str, str]] = {}
+    for record in records:
+        yield record
+        if record.event == "expected":
+            known[record.host, record.text("invocation")] = record.get("blobs") or {}
+        if record.event != "lock" or record.get("kind") not in _OF_BOTH:
+            continue
+        blobs = known.get((record.host, record.text("owner")), {})
+        if "also" in blobs and blobs["function"].endswith(f"/{record.text('lock')}"):
+            about = {"lock": blobs["also"].partition("/")[2], "mode": "also"}
+            yield Record(record.t, record.host, record.event, {**record.fields, **about})
 
 
 def bear_witness(history: History) -> None:
@@ -176,6 +196,9 @@ def bear_witness(history: History) -> None:
     calls = {(call.host, call.id): call for call in history.invocations}
     _rename(history, calls)
     _correct(history, calls)
+    known = {call.function for call in history.invocations if "also" in call.blobs}
+    history.renamed &= {call.function for call in history.invocations} - known
+    history.twofold = {deed.lock for deed in _deeds(history) if history.renamed or deed.function in known}
 
 
 def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
@@ -226,7 +249,7 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
             continue
         for mode in _MODES:
             whose = (sight.host, sight.invocation, mode)
-            keyed = call is not None and mode in call.keys
+            keyed = call is not None and mode in call.keys and mode != "also"
             if not (told[whose] or keyed or mode == function.mode):
                 continue
             if whose in around and sight.start < around[whose][1]:  # again: decorators of the app may do so

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simulator.history.journal import Record
     from simulator.history.outages import PauseSpan, Standstill, Strike
 
-Mode = Literal["function", "listener"]
+Mode = Literal["function", "listener", "also"]  # also: the older name of a lock, which also= takes besides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -430,7 +430,8 @@ class History:
     client_locks: dict[str, None] = field(default_factory=dict)  # that lock clients of the app had
     altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was
     answers: list[Record] = field(default_factory=list)  # of policies of the app's own, to their guards
-    renamed: set[str] = field(default_factory=set)  # functions with ``also``: they ask for a second lock, too
+    renamed: set[str] = field(default_factory=set)  # functions with ``also`` whose older lock is not known
+    twofold: set[str] = field(default_factory=set)  # locks that a guard takes together with another, perhaps
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several
 
     def function(self, name: str) -> Function:

@@ -27,6 +27,7 @@ from simulator.history.deeds import (
     seen_in,
     semaphore_of,
     strike_of,
+    with_older_names,
 )
 from simulator.history.facts import (
     Acquisition,
@@ -62,7 +63,7 @@ def read_history(records: Iterable[Record]) -> History:
     ordered = in_order(records)
     if ordered:
         historian.history.start = ordered[0].t
-    for record in ordered:
+    for record in with_older_names(ordered):
         historian.take(record)
     for thing in historian.unended():
         thing.end = historian.history.end
@@ -350,7 +351,7 @@ class Historian:
                 end([self.bodies[key].pop(0)], record, ending)
             case "lost":
                 self._let_go(key, record, "lost")
-                self.history.losses[record.text("reason")] += 1
+                self.history.losses[record.text("reason")] += about["mode"] != "also"
                 self._tell_bodies(key, record, about["worker"] if led else None)
             case "released":
                 self._let_go(key, record, "ok")

@@ -32,10 +32,10 @@ def expected_keys(plan: Plan, cause: object, settings: Mapping[str, str], host_i
     """
     delivered = _delivered(plan.function.trigger, cause)
     keys: dict[str, str | None] = {}
-    for declared in _declared(plan, host_id):
+    for mode, declared in _declared(plan, host_id):
         key = expected_key(declared, delivered, settings)
         if not isinstance(key, CantTell):
-            keys[declared.mode] = key if isinstance(key, str) else None
+            keys[mode] = key if isinstance(key, str) else None
     if isinstance(operation := _operation(plan, delivered, settings), str):
         keys["once"] = operation
     return keys
@@ -59,10 +59,10 @@ def _operation(plan: Plan, delivered: Delivered, settings: Mapping[str, str]) ->
     )
 
 
-def _declared(plan: Plan, host_id: str) -> Iterator[Declared]:
-    """Yield what the declarations of a function say of its locks."""
+def _declared(plan: Plan, host_id: str) -> Iterator[tuple[str, Declared]]:
+    """Yield the modes of a function's locks, and what the declarations say; ``also``: of the lock's older name."""
     for each in plan.declared:
-        yield Declared(
+        declared = Declared(
             function=each["dotnet_name"] or each["name"] or plan.function.name,
             host_id=each.options["host_id"] or host_id,
             mode=each["mode"],
@@ -72,15 +72,25 @@ def _declared(plan: Plan, host_id: str) -> Iterator[Declared]:
             layout=each["layout"],
             several=each["limit"] is not None,
         )
+        yield declared.mode, declared
+        also = each["also"]
+        if also is not None and each["layout"] == (also.layout or "default") == "default":
+            function = (each["name"] if also.name is None else also.name) or plan.function.name
+            yield "also", replace(declared, function=function, host_id=also.host_id or declared.host_id)
 
 
 def expected_blobs(plan: Plan, keys: Mapping[str, str | None]) -> dict[str, str]:
     """Return where the locks of these keys are by docs/layouts.md, for each mode: container and blob."""
     blobs: dict[str, str] = {}
     for each in plan.declared:
-        key = keys.get(each["mode"])
-        if key is not None and (name := expected_blob(key, hashed=each["scope_hash"])) is not None:
-            blobs[each["mode"]] = f"{each.options['container']}/{name}"
+        also, hashed, container = each["also"], each["scope_hash"], each.options["container"]
+        places = {each["mode"]: (hashed, container)}
+        if also is not None:
+            places["also"] = hashed if also.scope_hash is None else also.scope_hash, also.container or container
+        for mode, (hashed, container) in places.items():
+            key = keys.get(mode)
+            if key is not None and (name := expected_blob(key, hashed=hashed)) is not None:
+                blobs[mode] = f"{container}/{name}"
     return blobs
 
 

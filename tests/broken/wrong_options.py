@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from singleton import decorator
-from singleton.functions import arguments
+from singleton.functions import acquirers, arguments
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.phase import Timing
 from singleton.patterns.once import entry_point, results
@@ -168,3 +168,11 @@ def keys_end_behind_their_first_name(patch: Patch) -> None:
         return {"key": Key(key[: key.index("}") + 1])} if "}" in key else {}
 
     _operations(patch, change)
+
+
+@broken("where the declaration names webjobshost/locks/fleet/send.", app="renames")
+def the_older_name_of_a_lock_is_not_asked_for(patch: Patch) -> None:
+    async def acquire_new(registry: Any, new: Any, _: Any, **more: Any) -> Any:
+        return await registry.acquire(new, **more)
+
+    patch.setattr(acquirers, "acquire_both", acquire_new)

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.checks.verdict import judge
 from simulator.report.words import summary
-from tests.support.journals import Story, key_lock
+from tests.support.journals import TIMER, Story, key_lock
 
 A = key_lock("a")
 KEYS: dict[str, str | None] = {"function": "key of a"}
@@ -212,31 +212,110 @@ def test_reads_of_content_that_the_app_keeps_there_are_its_own(kind: str, *, fou
     assert bool(violations(story)) is found
 
 
+OLD = "locks/shared/send.a"
+
+
+def with_both(story: Story, host: str, start: float, end: float, old: str = f"container/{OLD}") -> None:
+    """Tell of a body of a guard with ``also=``: its declaration names two blobs."""
+    body(story, host, start, end)
+    record = next(each for each in story.records if each.event == "expected" and each.t == 1000 + start)
+    record.fields["blobs"] |= {"also": old}  # type: ignore[index]
+    record.fields["keys"] |= {"also": "key of old a"}  # type: ignore[index]
+
+
+def former(story: Story, host: str, start: float, end: float) -> None:
+    """Tell of a body of the older version, which knows the older name only."""
+    owner = f"{host} at {start}"
+    story.add(start, host, "invocation_started", function="send", invocation=owner)
+    keys, blobs = {"function": "key of old a"}, {"function": f"container/{OLD}"}
+    story.add(start, host, "expected", invocation=owner, keys=keys, blobs=blobs)
+    for t, kind in ((start, "waiting"), (start, "acquired"), (start, "body_started"), (end, "body_ended")):
+        story.lock(t, host, kind, OLD, owner, function="send", reason="ok")
+    story.lock(end, host, "released", OLD, owner, function="send")
+    story.add(end, host, "invocation_ended", function="send", invocation=owner, outcome="ok")
+
+
+def renaming() -> Story:
+    story = Story()
+    for record in story.records:
+        if record.get("name") == "ship":
+            record.fields["also"] = True  # type: ignore[index]
+    story.add(0.1, "host-1", "function", name="send", guarded=True)
+    return story
+
+
+def give_back(story: Story, t: float, host: str, blob: str) -> None:
+    story.add(t, host, "lease_request", action="release", blob=f"/account/{blob}", status=200)
+
+
+def test_a_body_with_also_has_a_lease_of_both_names() -> None:
+    story = renaming()
+    for blob in (PLACE, f"container/{OLD}"):
+        ask(story, 0.9, "host-1", blob)
+    with_both(story, "host-1", 1, 3)
+    for blob in (PLACE, f"container/{OLD}"):
+        give_back(story, 3.1, "host-1", blob)
+    ask(story, 3.5, "host-2", f"container/{OLD}")
+    former(story, "host-2", 4, 5)
+    verdict = judge(story.end(60))
+    assert verdict.violations == ()
+    assert verdict.sections == 2
+    assert not any("also=" in text for text in verdict.untried)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_body_with_also_that_has_no_lease_of_the_older_name_is_found(*, before: bool) -> None:
+    story = renaming()
+    if before:  # the process had that lease once, and gave it back
+        ask(story, 0.3, "host-1", f"container/{OLD}")
+        give_back(story, 0.6, "host-1", f"container/{OLD}")
+    ask(story, 0.9, "host-1")
+    with_both(story, "host-1", 1, 3)
+    (text,) = violations(story)
+    assert text == (
+        "another blob was asked for, 1 time for 'ship': the first time account/container/locks/shared/ship.a, where "
+        "the declaration names container/locks/shared/send.a"
+    )
+
+
+def test_bodies_of_both_versions_at_a_time_are_an_overlap() -> None:
+    story = renaming()
+    for host, blob in (("host-1", PLACE), ("host-1", f"container/{OLD}"), ("host-2", f"container/{OLD}")):
+        ask(story, 0.9, host, blob)
+    with_both(story, "host-1", 1, 3)
+    former(story, "host-2", 2, 4)
+    (text,) = violations(story)
+    assert text.startswith("1 overlap: two bodies of one lock ran at the same time; the longest for 1.00 s, of send.a")
+
+
 @pytest.mark.parametrize(("also", "number"), [(False, 1), (True, 0)])
 def test_an_invocation_with_also_explains_requests_for_both_locks(*, also: bool, number: int) -> None:
-    story = Story()
-    story.add(0.1, "host-1", "function", name="deliver", guarded=True, also=also)
-    other = f"container/{key_lock('b')}"
-    for t, blob, told in ((1, PLACE, A), (5, other, key_lock("b"))):
-        ask(story, t - 0.1, "host-1", blob)
-        body(story, "host-1", t, t + 1, blob=blob, told=told)
+    story = renaming() if also else Story()
+    ask(story, 0.9, "host-1")
+    ask(story, 0.9, "host-1", f"container/{OLD}")
+    (with_both if also else body)(story, "host-1", 1, 2)
+    give_back(story, 2.1, "host-1", f"container/{OLD}")
+    ask(story, 4.9, "host-1", f"container/{OLD}")
+    former(story, "host-1", 5, 6)
     calls(story, 8, "host-1", acquire_a_lease=20)
     assert sum("explain" in text for text in violations(story)) == number
 
 
-def test_who_waits_with_also_may_wait_for_the_other_lock_and_that_is_told() -> None:
-    found = {}
-    for also in (False, True):
-        story = Story().know(also=also)
-        ask(story, 0.9, "host-1")
-        body(story, "host-1", 1, 2)
-        story.add(3, "host-2", "invocation_started", function="ship", invocation="late")
-        story.lock(3, "host-2", "waiting", A, "late")
-        story.lock(40, "host-2", "acquired", A, "late")
-        verdict = judge(story.end(60))
-        found[also] = any("was free for" in text for text in verdict.violations)
-        assert ("also= of 'ship' was not judged" in verdict.untried) is also
-    assert found == {False: True, True: False}
+@pytest.mark.parametrize("known", [False, True])
+def test_who_waits_with_also_may_wait_for_the_other_lock_and_other_locks_are_judged(*, known: bool) -> None:
+    story = renaming()
+    for blob in (PLACE, f"container/{OLD}"):
+        ask(story, 0.9, "host-1", blob)
+    (with_both if known else body)(story, "host-1", 1, 2)
+    for lock, function in ((A, "ship"), (TIMER, "import_eligibility")):
+        story.add(3, "host-2", "invocation_started", function=function, invocation=f"late {function}")
+        story.lock(3, "host-2", "waiting", lock, f"late {function}")
+        story.lock(40, "host-2", "acquired", lock, f"late {function}")
+    verdict = judge(story.end(60))
+    assert [text.partition(" ")[0] for text in verdict.violations if "was free for" in text] == (
+        ["import_eligibility"] if known else []
+    )
+    assert ("also= of 'ship' was not judged" in verdict.untried) is not known
 
 
 def test_requests_of_two_processes_of_a_worker_are_counted_together() -> None:

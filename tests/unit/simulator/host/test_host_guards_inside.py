@@ -5,10 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import azure.functions as func
 import pytest
 
 from simulator.host.app.app_model import HostConfig
-from simulator.host.expected_keys import expected_keys
+from simulator.host.expected_keys import expected_blobs, expected_keys
 from simulator.host.function_plan import guarded_functions, inner_guards, inner_records, tell_apart, users_functions
 from simulator.host.startup import describe, prepare_app
 from simulator.host.triggers.queue import QueueMessage
@@ -143,6 +144,44 @@ def test_repeats_are_the_calls_with_an_equal_key_of_once(tmp_path: Path, key: st
     ]
     first, second = (expected_keys(charge, cause, {}, "id").get("once") for cause in causes)
     assert (None if first is None else first == second) is same
+
+
+RENAMED = """
+from singleton import OldLock
+
+@app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+@singleton(scope="Id", GIVEN)
+def deliver(msg: func.QueueMessage) -> None: ...
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "also=OldLock(name='send')",
+        "name='bring', also=OldLock(name='')",
+        "name='bring', also=OldLock(host_id='old')",
+        "also=OldLock(scope_hash=True)",
+        "scope_hash=True, also=OldLock(name='send')",
+        "scope_hash=True, also=OldLock(scope_hash=False, container='theirs')",
+    ],
+)
+def test_the_blob_of_the_older_name_is_that_of_a_right_product(tmp_path: Path, given: str) -> None:
+    plans = {plan.function.name: plan for plan in prepared(tmp_path, more=RENAMED.replace("GIVEN", given)).plans}
+    body = b'{"Id": "a.b"}'
+    cause = QueueMessage(id="1", text=body.decode(), body=body, dequeue_count=1, pop_receipt="")
+    guard, keys = plans["deliver"].guard, expected_keys(plans["deliver"], cause, {}, "id")
+    assert guard is not None
+    message = func.QueueMessage(id="1", body=body, pop_receipt="")
+    new, old = guard._addresses(guard.call({"msg": message}, SimpleNamespace(function_name="deliver")))
+    told = {mode: f"{address.place.container}/{address.name}" for mode, address in (("function", new), ("also", old))}
+    assert expected_blobs(plans["deliver"], keys) == told
+
+
+def test_the_older_name_in_another_layout_is_not_read(tmp_path: Path) -> None:
+    more = RENAMED.replace("GIVEN", "also=OldLock(layout='webjobs')")
+    plans = {plan.function.name: plan for plan in prepared(tmp_path, more=more).plans}
+    assert [*expected_keys(plans["deliver"], None, {}, "id")] == ["function"]
 
 
 def test_once_is_judged_by_the_arguments_as_the_app_wrote_them_whatever_its_guard_says(tmp_path: Path) -> None:
