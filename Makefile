@@ -5,6 +5,7 @@
 #   make test     the whole suite
 #   make bench    the benchmarks, and the tables of docs/performance.md: make bench ARGS="virtual storage" for some
 #   make explore  virtual worlds with the workloads of the tests: make explore ARGS="--workload chain,once"
+#   make explore-all  every point of the small worlds, struck once: some hours; it goes on where it was
 #   make docs     the site of the documentation, in build/docs
 #   make broken   broken locks and right apps in real hosts, half a minute each: make broken ARGS="--list"
 #   make clean    remove what make made
@@ -24,7 +25,7 @@ KILL ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-faults check lint test-quick test bench explore broken docs clean venv-sim venv-test venv-dev venv-docs python
+.PHONY: help demo demo-faults check lint test-quick test bench explore explore-all broken docs clean venv-sim venv-test venv-dev venv-docs python
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -58,6 +59,9 @@ bench: venv-test
 
 explore: venv-test
 	@$(BIN)/python -m tests.worlds $(ARGS)
+
+explore-all: venv-test
+	@$(BIN)/python -m tests.worlds --all $(ARGS)
 
 broken: venv-test
 	@$(BIN)/python -m tests.broken $(ARGS)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -22,11 +23,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.report.html.html_report import ReportContent
+    from simulator.virtual.oracle.evidence import Violation
     from simulator.virtual.search.exploration import Exploration, Summary
+    from simulator.virtual.search.points import EveryPoint
     from simulator.virtual.search.world_scenario import WorldScenario
     from simulator.virtual.worlds.outcome import Run
 
 _LIMITS: Final = {"scenarios": (1, 100_000_000), "hosts": (1, 50), "jobs": (1, 256), "seed": (0, 2**40)}
+_NOT_OF_POINTS: Final = {
+    "app": "--app",
+    "messages": "--messages",
+    "faults": "--faults",
+    "scenarios": "--scenarios",
+    "hosts": "--hosts",
+    "sdk": "--through-sdk",
+}
 _BETWEEN_LINES: Final = 5.0
 """Seconds between two lines of progress, if there is no terminal."""
 _APP: Final = click.Path(path_type=Path, file_okay=False)
@@ -78,6 +89,20 @@ _REPORT: Final = click.option(
     help="The folder of an app whose functions the hosts run. Default: built-in workloads.",
 )
 @click.option("--messages", type=_FILE, metavar="FILE", help="A JSON file with your own queue messages for this app.")
+@click.option(
+    "--all",
+    "every_point",
+    is_flag=True,
+    help="Strike every point of the small worlds once, in place of drawing worlds: each request with every fate it may "
+    "meet, each step with a cancellation, a kill, a pause, a closing. --workload names some of the small worlds.",
+)
+@click.option(
+    "--progress",
+    type=_FILE,
+    default=Path("singleton-points.json"),
+    metavar="FILE",
+    help="With --all: where is written how far it came. It goes on from there.",
+)
 @click.option("--through-sdk", "sdk", is_flag=True, help="Send all requests through the real Azure SDK. Slower.")
 @click.option(
     "--story",
@@ -94,6 +119,8 @@ def explore(
     scheduler: str,
     app: Path | None,
     messages: Path | None,
+    every_point: bool,
+    progress: Path,
     story: Path,
     report: Path | None,
     trace: OutFile | None,
@@ -106,10 +133,10 @@ def explore(
     what the service knows. A seed gives the same worlds every time.
     """
     from simulator.virtual.search.app_bodies import remarks
-    from simulator.virtual.search.exploration import find, print_summary, save_story
-    from simulator.virtual.search.story_report import gone, of_exploration, of_story, outcome, tell
+    from simulator.virtual.search.exploration import print_summary
+    from simulator.virtual.search.story_report import of_exploration, outcome
 
-    plan = _planned(faults, workload, scheduler, app, options)
+    plan = _points(workload, progress, options) if every_point else _planned(faults, workload, scheduler, app, options)
     file = story.resolve()  # for the app's folder becomes the working directory
     if not file.parent.is_dir():
         raise click.UsageError(f"--story {story}: there is no such folder")
@@ -135,13 +162,33 @@ def explore(
             page, lambda: of_exploration(plan, summary, [*notes, *remarks(summary.accounts, own=bool(plan.messages))])
         )
         return 0
+    return _tell_finding(
+        console, plan, summary, summary.broken, summary.violation, story=(story, file), page=page, trace=trace
+    )
+
+
+def _tell_finding(
+    console: Console,
+    plan: Exploration,
+    summary: Summary,
+    broken: int,
+    violation: Violation,
+    *,
+    story: tuple[Path, Path],
+    page: OutFile | None,
+    trace: OutFile | None,
+) -> int:
+    """Tell a broken promise as the smallest story, and write it; ``story``: its file as given, and in full."""
+    from simulator.virtual.search.exploration import find, save_story
+    from simulator.virtual.search.story_report import gone, of_exploration, of_story, tell
+
     breaks = "breaks a promise"
-    if summary.violation.of_the_app:
+    if violation.of_the_app:
         breaks = "shows a fault of the app, not of the lock"
-    console.print(f"[bold red]Scenario {summary.broken} {breaks}.[/] Looking for the smallest such story …")
-    scenario, run = find(plan, summary.broken)
+    console.print(f"[bold red]{plan.unit.capitalize()} {broken} {breaks}.[/] Looking for the smallest such story …")
+    scenario, run = find(plan, broken)
     if not run.violations:
-        lines = gone(summary.violation, app=bool(plan.app))
+        lines = gone(violation, app=bool(plan.app))
         for line in lines:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         _write(page, lambda: of_exploration(plan, summary, lines[1:], broken=lines[0].strip()))
@@ -149,8 +196,8 @@ def explore(
     lines = tell(scenario, run)
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    save_story(file, scenario, run)
-    again = _replay(scenario, story)
+    save_story(story[1], scenario, run)
+    again = _replay(scenario, story[0])
     console.print(f"Replay it:  {again}", markup=False, highlight=False, soft_wrap=True)
     _write(page, lambda: of_story(scenario, run, lines, again))
     _write_trace(trace, scenario, run)
@@ -169,9 +216,7 @@ def _planned(faults: str, workload: str, scheduler: str, app: Path | None, optio
     from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
     from simulator.virtual.worlds import registry
 
-    for name, (least, most) in _LIMITS.items():
-        if not least <= options[name] <= most:
-            raise click.UsageError(f"--{name} is {options[name]}: it must be from {least:,} to {most:,}")
+    _within_limits(options)
     known = OF_APPS if app is not None else registry.names(in_all=True)
     more = registry.names(in_all=False)
     plan = Exploration(
@@ -191,6 +236,40 @@ def _planned(faults: str, workload: str, scheduler: str, app: Path | None, optio
         raise click.UsageError(
             "--scheduler can't be used with --app, because its workers don't have the app's folder: use --jobs"
         )
+    return plan
+
+
+def _within_limits(options: dict[str, Any]) -> None:
+    for name, (least, most) in _LIMITS.items():
+        if not least <= options[name] <= most:
+            raise click.UsageError(f"--{name} is {options[name]}: it must be from {least:,} to {most:,}")
+
+
+def _points(workload: str, progress: Path, options: dict[str, Any]) -> EveryPoint:
+    """Return the plan to strike every point of small worlds, from where an earlier run has come to.
+
+    Raises:
+        UsageError: a value is out of range or unknown, or an option means nothing here.
+    """
+    from simulator.virtual.search.exploration import kinds_named
+    from simulator.virtual.search.points import every_point
+    from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
+    from simulator.virtual.worlds import registry
+    from simulator.virtual.worlds.runtime import prepare_process
+
+    _within_limits(options)
+    context = click.get_current_context()
+    for name, option in _NOT_OF_POINTS.items():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--all can't be used with {option}: its worlds are fixed, and leave it out")
+    names = _named("--workload", lambda: kinds_named(_names(workload), registry.small()))
+    if not names:
+        raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(registry.small())}")
+    prepare_process()
+    click.echo("Counting the points …")
+    plan = every_point(names, seed=options["seed"], jobs=options["jobs"]).taken_up(progress.resolve())
+    if plan.start:
+        click.echo(f"Taken up at {plan.start:,} of {plan.scenarios:,} points, as {progress} says")
     return plan
 
 
@@ -319,9 +398,9 @@ def _show_progress(console: Console, plan: Exploration, scheduler: str) -> Summa
         nonlocal last
         if summary.elapsed - last >= _BETWEEN_LINES:
             last = summary.elapsed
-            rate = summary.scenarios / summary.elapsed
-            left = (plan.scenarios - summary.scenarios) / rate
-            click.echo(f"{summary.scenarios:,} of {plan.scenarios:,} scenarios, {rate:.0f} a second, {left:.0f} s left")
+            rate = (summary.scenarios - plan.start) / summary.elapsed
+            left, of_all = (plan.scenarios - summary.scenarios) / rate, f"of {plan.scenarios:,} {plan.unit}s"
+            click.echo(f"{summary.scenarios:,} {of_all}, {rate:.0f} a second, {left:.0f} s left")
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     try:

@@ -147,8 +147,8 @@ def scenario(faults: list[WorldFault], *, seed: int = 1, workload: str = "mutex"
     return WorldScenario(seed=seed, hosts=HOSTS, workload=workload, faults=ordered)
 
 
-def test_every_kind_of_fault_is_drawn() -> None:
-    assert set(BY_KIND) == set(KINDS.values())
+def test_every_kind_of_fault_is_drawn_but_those_that_come_to_a_point() -> None:
+    assert set(BY_KIND) == {kind for kind in KINDS.values() if not kind.comes_to_a_point}
 
 
 @settings(max_examples=40, phases=[Phase.generate, Phase.shrink], **SETTINGS)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pytest
 
 from simulator.host.triggers.queue import QueueMessage, encode
+from simulator.virtual.faults.point_faults import NumberedRequest
 from simulator.virtual.hosts.jobs import Job
 from simulator.virtual.hosts.queue_host import Feed, QueueWorld
 from simulator.virtual.oracle.evidence import RunningBody
@@ -413,7 +414,7 @@ async def _(host: Host) -> None:
 
 @of("too many inside")
 async def _(host: Host) -> None:
-    pool = semaphores._Pool(host.scene.world, 1)
+    pool = semaphores.Pool(host.scene.world, 1)
     for number in range(2):
         hold = Hold(f"reports/slot-{number}", lease=Belief(IDS[number], host.now() + 14.0))
         pool._enter(RunningBody(hold.lock, host.machine, hold, sync=False, since=0.0))
@@ -423,7 +424,7 @@ def test_a_slot_may_not_stay_free_while_a_process_waits_that_has_another() -> No
     scene = Scene()
 
     async def part(host: Host) -> None:
-        pool = semaphores._Pool(scene.world, 2)
+        pool = semaphores.Pool(scene.world, 2)
         pool._visits += [semaphores._SlotVisit(host.machine, "inside", 0.0, company=False, waits=False)]
         await host.until(30.0)
         pool.must_find_takers()
@@ -928,6 +929,11 @@ def _(scene: Scene) -> None:
 @of("verdict")
 async def _(host: Host) -> None:
     host.leave(host.enter(await host.take()))  # and nothing ever told of the lock itself
+
+
+@situation("point not reached")
+def _(scene: Scene) -> None:
+    scene.world.expect(NumberedRequest(at=0.0, host=0, number=9))
 
 
 SITUATIONS.update(MISDELIVERIES)

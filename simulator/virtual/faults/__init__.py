@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from simulator.virtual.faults import host_faults, network_faults, request_faults, store_faults
+from simulator.virtual.faults import host_faults, network_faults, point_faults, request_faults, store_faults
 from simulator.virtual.faults.world_fault import KINDS, Lasting, WorldFault, fault_from
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "fault_from",
     "host_faults",
     "network_faults",
+    "point_faults",
     "request_faults",
     "store_faults",
 ]
@@ -28,7 +29,7 @@ ORDER: Final = (
     *("queue request", "strange error", "failing credentials", "blocked log"),
     *("silenced", "holder dies", "breaks in vain", "short pause"),
     *("state disturbed", "logs disturbed", "log request"),
-    *("forgotten connections",),
+    *("forgotten connections", "numbered request", "numbered step"),
 )
 """The order of `KINDS`: it decides the meaning of a seed."""
 

@@ -84,7 +84,7 @@ _OF_HOSTS: Final = {
 }
 """Fates of a request that are fates of its host, too."""
 _QUEUE_FATES: Final = (*FATES, *_OF_HOSTS)
-_ANSWERS: Final = {
+QUEUE_ANSWERS: Final = {
     "403": (403, "AuthorizationFailure"),
     "500": (500, "InternalError"),
     "503": (503, "ServerBusy"),
@@ -96,6 +96,13 @@ _ANSWERS: Final = {
 }
 OF_MESSAGES: Final = frozenset({"no message", "another receipt"})
 _ON_MESSAGES: Final = frozenset({"queue update", "queue delete"})
+
+
+def queue_answers(call: str) -> list[str]:
+    """Return the errors with which a request of this kind may be answered."""
+    return [answer for answer in QUEUE_ANSWERS if answer not in OF_MESSAGES or call in _ON_MESSAGES]
+
+
 _BY_LOCKS: Final = 0.7
 """The share of faults that concern only requests by which a lock puts a message back."""
 _HALF: Final = 0.5
@@ -111,7 +118,7 @@ class OneQueueRequest(WorldFault, kind="queue request"):
     """
 
     of: ClassVar[tuple[str, ...]] = ("queue", "defer")
-    allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": _OF_QUEUES, "fate": (*_QUEUE_FATES, *_ANSWERS)}
+    allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": _OF_QUEUES, "fate": (*_QUEUE_FATES, *QUEUE_ANSWERS)}
     call: str = "queue send"
     fate: str = "reply lost"
     seconds: float = 1.0
@@ -122,8 +129,7 @@ class OneQueueRequest(WorldFault, kind="queue request"):
     def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
         at, host = place_and_time(rng, hosts, until)
         call = rng.choice(_OF_QUEUES)
-        answers = [answer for answer in _ANSWERS if answer not in OF_MESSAGES or call in _ON_MESSAGES]
-        fate = rng.choice([*_QUEUE_FATES, *_QUEUE_FATES, *answers])
+        fate = rng.choice([*_QUEUE_FATES, *_QUEUE_FATES, *queue_answers(call)])
         seconds = round(rng.choice([0.5, 2, 4, 12, 35, 50]) * rng.uniform(0.9, 1.1), 3)
         times, by_locks = rng.choice([1, 1, 1, 2, 4, 9]), rng.random() < _BY_LOCKS
         return cls(at=at, host=host, call=call, fate=fate, seconds=seconds, times=times, by_locks=by_locks)
@@ -162,7 +168,7 @@ class OneQueueRequest(WorldFault, kind="queue request"):
             case "host is told to stop":
                 world.shut_down(self.host)
             case answer:
-                status, code = _ANSWERS[answer]
+                status, code = QUEUE_ANSWERS[answer]
                 passage.answer = StoreFailure(status, code, "simulated", at=world.loop.now)
 
     def words(self) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 from simulator.faults.fault_record import JSON_TYPES, Fault, drawn
 
 if TYPE_CHECKING:
+    import asyncio
     import random
     from collections.abc import Mapping, Sequence
 
@@ -37,6 +38,9 @@ class Target(Protocol):
     def crash(self, index: int, /) -> None: ...
     def shut_down(self, index: int, /) -> None: ...
     def operate(self, action: str, number: int, /) -> None: ...
+    def operate_on(self, action: str, lock: str, /) -> None: ...
+    def cancel(self, call: asyncio.Task[Any], /) -> None: ...
+    def struck(self, fault: WorldFault, /) -> None: ...
     def forget_connections(self, index: int, /) -> None: ...
     def spoil_log(self, index: int, seconds: float, /, *, raises: bool) -> None: ...
 
@@ -60,6 +64,8 @@ class WorldFault(Fault):
     """The sentence for it, without its end; ``{0}`` is the fault."""
     from_start: ClassVar[bool] = False
     """Whether it strikes before anything else, with any ``at``."""
+    comes_to_a_point: ClassVar[bool] = False
+    """Whether it is set up before anything else, strikes when its point comes, and then says so."""
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {}
     """The values that a field may have, if they are few."""
     of: ClassVar[tuple[str, ...]] = ()

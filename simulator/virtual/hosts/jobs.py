@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simulator.virtual.oracle.evidence import RunningBody
-from simulator.virtual.time.machine import Baton
+from simulator.virtual.time.machine import Baton, here
 from singleton import AsyncLockClient, SingletonOptions, current_hold, singleton
 
 if TYPE_CHECKING:
@@ -205,11 +205,23 @@ async def ended(use: Coroutine[Any, Any, _T], name: str, *, cancel_after: float 
     Raises what the use raises, but for its cancellation.
     """
     task = asyncio.create_task(use, name=name)
-    await asyncio.wait({task}, timeout=cancel_after)
-    if not task.done():
-        task.cancel()
-        await asyncio.wait({task})
+    with under_way(task):
+        await asyncio.wait({task}, timeout=cancel_after)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
     return None if task.cancelled() else task.result()
+
+
+@contextmanager
+def under_way(call: asyncio.Task[Any]) -> Iterator[None]:
+    """Enter a call of a user among those of this host, which a fault may cancel at any step."""
+    calls = here().calls
+    calls.append(call)
+    try:
+        yield
+    finally:
+        calls.remove(call)
 
 
 def able(world: World, machine: Machine, seconds: float) -> bool:

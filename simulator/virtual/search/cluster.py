@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.search import cluster_worker
-from simulator.virtual.search.exploration import Exploration, Summary, chunks
+from simulator.virtual.search.exploration import Exploration, Summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +111,7 @@ class _SentChunk:
 
 
 def _in_order(client: Any, plan: Exploration, threads: int) -> Iterator[Summary]:
-    left = iter(chunks(plan))
+    left = iter(plan.chunks())
     under_way: deque[_SentChunk] = deque()
     while True:
         for chunk in islice(left, max(0, _AHEAD * threads - len(under_way))):

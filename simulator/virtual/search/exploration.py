@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from simulator.virtual.faults import Lasting
 from simulator.virtual.oracle.evidence import MOMENTS
@@ -42,9 +42,11 @@ FORMAT: Final = 1
 class Exploration:
     """The plan of an exploration: scenario ``i`` of seed ``s`` is the same in every run.
 
-    ``modules`` register the workloads: a process that runs scenarios imports the modules first.
+    ``modules`` register the workloads: a process that runs scenarios imports the modules first. ``start``: how many
+    scenarios have been run before, in so many ``virtual_seconds``.
     """
 
+    unit: ClassVar[str] = "scenario"
     scenarios: int
     hosts: int
     kinds: tuple[str, ...]
@@ -54,6 +56,8 @@ class Exploration:
     app: str = ""
     messages: tuple[tuple[str, str], ...] = ()
     sdk: bool = False
+    start: int = 0
+    virtual_seconds: float = 0.0
     modules: tuple[str, ...] = field(default_factory=registry.modules)
 
     def scenario(self, index: int) -> WorldScenario:
@@ -61,6 +65,18 @@ class Exploration:
         seed = self.seed * _SEEDS + index
         drawn = WorldScenario.draw(seed, hosts=self.hosts, kinds=self.kinds, workloads=self.workloads, app=self.app)
         return replace(drawn, messages=self.messages, sdk=self.sdk)
+
+    def chunks(self) -> Iterator[tuple[Exploration, int, int]]:
+        """Yield the pieces that are handed out: scenarios from one number to before another."""
+        for start in range(self.start, self.scenarios, _CHUNK):
+            yield self, start, min(start + _CHUNK, self.scenarios)
+
+    def size(self, summary: Summary) -> str:
+        """Say in words how much was explored."""
+        return f"{summary.scenarios:,} scenarios of seed {self.seed}"
+
+    def keep(self, summary: Summary) -> None:
+        """Write down how far it has come."""
 
 
 @dataclass(slots=True)
@@ -85,7 +101,7 @@ def explore(
 
     ``parts`` runs them chunk by chunk; by default processes of this machine do, ``plan.jobs`` of them.
     """
-    summary = Summary()
+    summary = Summary(scenarios=plan.start, virtual_seconds=plan.virtual_seconds)
     started = time.monotonic()
     for part in (parts or _parts)(plan):
         summary.scenarios += part.scenarios
@@ -94,6 +110,7 @@ def explore(
         summary.elapsed = time.monotonic() - started
         merge(summary.accounts, part.accounts)
         summary.broken, summary.violation = part.broken, part.violation
+        plan.keep(summary)
         progress(summary)
         if part.broken is not None:
             break
@@ -107,18 +124,13 @@ def find(plan: Exploration, index: int) -> tuple[WorldScenario, Run]:
     return shrink(scenario, scenario.run())
 
 
-def chunks(plan: Exploration) -> list[tuple[Exploration, int, int]]:
-    """Return the pieces that are handed out: scenarios from one number to before another."""
-    return [(plan, start, min(start + _CHUNK, plan.scenarios)) for start in range(0, plan.scenarios, _CHUNK)]
-
-
 def _parts(plan: Exploration) -> Iterator[Summary]:
     if plan.jobs == 1:
-        yield from map(run_chunk, chunks(plan))
+        yield from map(run_chunk, plan.chunks())
         return
     deaf = (signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     with multiprocessing.get_context("spawn").Pool(plan.jobs, signal.signal, deaf) as pool:
-        yield from pool.imap(run_chunk, chunks(plan))
+        yield from pool.imap(run_chunk, plan.chunks())
 
 
 def run_chunk(chunk: tuple[Exploration, int, int]) -> Summary:
@@ -227,10 +239,9 @@ STATES: Final = (
 def print_summary(console: Console, plan: Exploration, summary: Summary) -> None:
     """Print the size, faults, invocations and reached states of an exploration."""
     hours = summary.virtual_seconds / 3600
-    rate = summary.scenarios / max(summary.elapsed, 1e-9)
+    rate = (summary.scenarios - plan.start) / max(summary.elapsed, 1e-9)
     console.print(
-        f"{summary.scenarios:,} scenarios of seed {plan.seed}, {hours:,.1f} virtual hours, in {summary.elapsed:.1f} s "
-        f"({rate:.0f} a second)",
+        f"{plan.size(summary)}, {hours:,.1f} virtual hours, in {summary.elapsed:.1f} s ({rate:.0f} a second)",
         highlight=False,
     )
     for title, prefix in (("Faults", "fault: "), ("Invocations", "invocation: ")):
@@ -275,6 +286,8 @@ def _simpler(scenario: WorldScenario) -> list[WorldScenario]:
     """Return the scenarios one step simpler, the boldest steps first."""
     steps = [replace(scenario, faults=())] if len(scenario.faults) > 1 else []
     steps += [scenario.without(index) for index in range(len(scenario.faults))]
+    if any(fault.comes_to_a_point for fault in scenario.faults):
+        return steps  # in another world the numbers mean other points
     if scenario.hosts > 1 and all(fault.host < scenario.hosts - 1 for fault in scenario.faults):
         steps.append(replace(scenario, hosts=scenario.hosts - 1))
     for index, fault in enumerate(scenario.faults):

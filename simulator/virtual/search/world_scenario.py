@@ -79,15 +79,20 @@ class WorldScenario:
 
     def run(self) -> Run:
         """Let the world happen."""
-        world = World(self.seed, self.hosts, self.faults, sdk=self.sdk)
         if self.app:
             from simulator.virtual.search.user_app import start_app
 
             with _temporary_folder():
+                world = World(self.seed, self.hosts, self.faults, sdk=self.sdk)
                 start_app(self.app, world, self.messages)
                 return world.run()
+        return self.begun().run()
+
+    def begun(self) -> World:
+        """Return the world of a workload, with all its work, before its time begins."""
+        world = World(self.seed, self.hosts, self.faults, sdk=self.sdk)
         workload(self.workload).start(world)
-        return world.run()
+        return world
 
     def without(self, index: int, *instead: WorldFault) -> WorldScenario:
         """Return the scenario without one of its faults, or with another in its place."""

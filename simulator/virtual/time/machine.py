@@ -108,6 +108,9 @@ class Machine:
         """It was told to stop, or is gone."""
         self.tell: Callable[..., None] = lambda _, **__: None
         """Told ``pause`` when anything of it stands still, and ``resume`` when all of it goes on."""
+        self.calls: list[asyncio.Task[Any]] = []
+        """The calls of users that are under way, each in a task of its own."""
+        self._before_step: Callable[[], object] | None = None
         self.steady = True
         """Nothing stops the machine's callbacks, now or at a step: the loop need not ask before a callback."""
         self._steps = 0
@@ -147,13 +150,16 @@ class Machine:
             if self._at_step and self._steps >= self._at_step[0][0]:
                 self._at_step.pop(0)[2]()
                 self._look_whether_steady()
-            if not self._stopped_until:
-                return True
-            part: Part = handle.context.get(PART, "user")
-            if part not in self._stopped_until:
+            if self._before_step is not None and self.calls and _is_step(handle) and self._goes_on_with(handle):
+                self._before_step()
+            if self._goes_on_with(handle):
                 return True
         self._kept.append(handle)
         return False
+
+    def _goes_on_with(self, handle: Callback) -> bool:
+        stopped = self._stopped_until
+        return not self.crashed and not (stopped and handle.context.get(PART, "user") in stopped)
 
     # --- for faults ---------------------------------------------------------------------------------------------------
 
@@ -187,6 +193,10 @@ class Machine:
         self._at_step = sorted([*self._at_step, (self._steps + steps_from_now, number, act)], key=lambda each: each[:2])
         self.steady = False
 
+    def watch_steps(self, before: Callable[[], object]) -> None:
+        """Call this before each step of a task, if a call is under way; it may cancel, stop or crash."""
+        self._before_step, self.steady = before, False
+
     def stop_at_step(self, steps_from_now: int, seconds: float) -> None:
         """Stop the process between two of its callbacks: the pause that no timer can be set for."""
         self._stops_armed = True
@@ -205,6 +215,7 @@ class Machine:
         self.crashed = False
         self._stopped_until.clear()
         self._at_step.clear()
+        self._before_step = None
         self.steady = True
         kept, self._kept = self._kept, []
         self._loop.requeue(kept)
@@ -234,7 +245,7 @@ class Machine:
             self._loop.requeue(kept)
 
     def _look_whether_steady(self) -> None:
-        self.steady = not (self.crashed or self._stopped_until or self._at_step)
+        self.steady = not (self.crashed or self._stopped_until or self._at_step or self._before_step)
 
     def context(self, part: Part = "user") -> contextvars.Context:
         """Return a context in which all code belongs to this machine."""
@@ -242,6 +253,11 @@ class Machine:
         context.run(HOST.set, self)
         context.run(PART.set, part)
         return context
+
+
+def _is_step(handle: Callback) -> bool:
+    """Tell whether a callback begins a task, or goes on with a task."""
+    return isinstance(getattr(handle.call[0], "__self__", None), asyncio.Task)
 
 
 _T = TypeVar("_T")

@@ -9,6 +9,7 @@ from simulator.virtual.workloads.deferrals import start_deferrals
 from simulator.virtual.workloads.guarded_calls import start_queue, start_workers, with_jobs
 from simulator.virtual.workloads.leaders import start_leader
 from simulator.virtual.workloads.semaphores import start_semaphore
+from simulator.virtual.workloads.small import SMALL
 from simulator.virtual.worlds.registry import Workload, register
 
 _HERE: Final = "simulator.virtual.workloads"
@@ -25,4 +26,4 @@ BUILT_IN: Final = {
     "defer": Workload(start=start_deferrals, checks=(f"{_HERE}.ledger",)),
 }
 
-register(__name__, BUILT_IN)
+register(__name__, BUILT_IN | SMALL)

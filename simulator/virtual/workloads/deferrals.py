@@ -27,7 +27,7 @@ from simulator.host.app.app_model import Parameter
 from simulator.host.app.hostjson import QueueOptions
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queue import decode, encode
-from simulator.virtual.hosts.jobs import InvocationContext, Job, some_jobs, without_options
+from simulator.virtual.hosts.jobs import InvocationContext, Job, some_jobs, under_way, without_options
 from simulator.virtual.hosts.queue_host import Feed, QueueWorld, cancel, declare, invoke, run_function
 from simulator.virtual.hosts.queue_service import WEEK
 from simulator.virtual.storage.network import both
@@ -192,14 +192,11 @@ def start_deferrals(world: World) -> None:
     kinds = rng.sample(KINDS, rng.choice([1, 1, 2, 3]))
     if BYTES in kinds:  # functions of one queue must agree on the names of a message: its failures are counted by them
         kinds = [BYTES]
-    hosting = QueueWorld(world, app.options)
-    ledger = Ledger(world, delay=app.delay, most=app.options.max_dequeue_count)
-    hosting.queues.watcher = ledger
+    hosting, ledger = queues_of(world, app)
     jobs = some_jobs(world, rng.randint(2, 7))
-    orders = [_Order(number, job, rng.choice(_FAILURES)) for number, job in enumerate(jobs)]
-    hosting.on_feed = lambda feed, stored: ledger.fed(_number(feed), feed.queue, stored)
+    orders = [Order(number, job, rng.choice(_FAILURES)) for number, job in enumerate(jobs)]
     tries = app.options.max_dequeue_count
-    runner = _DeferralRunner(world, ledger, orders, tries, rng.choice([0.0, 0.0, 0.2, 0.5]), rng.random())
+    runner = DeferralRunner(world, ledger, orders, tries, rng.choice([0.0, 0.0, 0.2, 0.5]), rng.random())
     for queue in queues:
         declare(world, {name_of(kind, queue): shapes(app, queue)[kind].run for kind in kinds}, queue=queue)
         for machine in world.machines:
@@ -212,8 +209,17 @@ def start_deferrals(world: World) -> None:
     hosting.feed(feeds, seconds=work + 300.0)
 
 
+def queues_of(world: World, app: DeferApp) -> tuple[QueueWorld, Ledger]:
+    """Return the queues of an app, and the ledger that watches them."""
+    hosting = QueueWorld(world, app.options)
+    ledger = Ledger(world, delay=app.delay, most=app.options.max_dequeue_count)
+    hosting.queues.watcher = ledger
+    hosting.on_feed = lambda feed, stored: ledger.fed(_number(feed), feed.queue, stored)
+    return hosting, ledger
+
+
 @dataclass(slots=True)
-class _Order:
+class Order:
     """What a message asks for: the job of its number, which fails so many times before it works."""
 
     number: int
@@ -222,7 +228,7 @@ class _Order:
     runs: int = 0
 
 
-def _feed(rng: random.Random, app: DeferApp, queues: tuple[str, ...], order: _Order) -> Feed:
+def _feed(rng: random.Random, app: DeferApp, queues: tuple[str, ...], order: Order) -> Feed:
     body = {"Order": {"Id": f"key-{rng.randrange(2)}"}, "Number": order.number} | rng.choice(_HIDING)
     text = encode(json.dumps(body, ensure_ascii=False).encode(), app.options.message_encoding)
     life = rng.choice([*[float(WEEK)] * 6, None, rng.uniform(5.0, 120.0)])
@@ -234,12 +240,12 @@ def _number(feed: Feed) -> int:
 
 
 @dataclass(slots=True)
-class _DeferralRunner:
+class DeferralRunner:
     """Runs deliveries as the worker does, so many ``tries`` a message; ``cancels`` is the share that is cancelled."""
 
     world: World
     ledger: Ledger
-    orders: list[_Order]
+    orders: list[Order]
     tries: int
     cancels: float
     salt: float
@@ -254,9 +260,10 @@ class _DeferralRunner:
         invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
         rng = random.Random(f"{self.salt}/{invocation}")
         invoked = asyncio.create_task(self._invoke(machine, name, shape, invocation, received), name=invocation)
-        if shape.is_async and rng.random() < self.cancels:
-            await self._cancel(machine, invoked, invocation, rng)
-        await asyncio.wait({invoked})
+        with under_way(invoked):
+            if shape.is_async and rng.random() < self.cancels:
+                await self._cancel(machine, invoked, invocation, rng)
+            await asyncio.wait({invoked})
         if invoked.cancelled():
             hidden = "DequeueCount" in json.loads(received.body)
             self.ledger.cancelled(received.id, last=self._is_last(received), hidden=hidden)

@@ -36,7 +36,7 @@ _LONGEST: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SlotPlan:
+class SlotPlan:
     """One visit: after a ``pause``, wait for a slot and work for so many ``steps`` of so many ``seconds``."""
 
     pause: float
@@ -59,13 +59,13 @@ class _SlotVisit:
 def start_semaphore(world: World) -> None:
     """Start workers on each machine for few slots. Workers may give up or be cancelled."""
     rng = world.rng_work
-    pool = _Pool(world, rng.choice([1, 2, 2, 3, 5]))
+    pool = Pool(world, rng.choice([1, 2, 2, 3, 5]))
     for machine in world.machines:
         for worker in range(rng.randint(1, 3)):
             plans = []
             for _ in range(rng.randint(1, 2)):
                 steps = rng.randint(1, 3)
-                plan = _SlotPlan(
+                plan = SlotPlan(
                     pause=rng.uniform(0, 5.0),
                     timeout=rng.choice([None, None, None, 20.0, 0.0]),
                     steps=steps,
@@ -79,7 +79,7 @@ def start_semaphore(world: World) -> None:
 
 
 @dataclass(slots=True)
-class _Pool(Judge):
+class Pool(Judge):
     """The semaphore as its users see it."""
 
     limit: int
@@ -87,14 +87,15 @@ class _Pool(Judge):
     _inside: list[RunningBody] = field(default_factory=list)
     _left: dict[Machine, float] = field(default_factory=dict)
 
-    async def visits(self, machine: Machine, worker: int, plans: list[_SlotPlan]) -> None:
+    async def visits(self, machine: Machine, worker: int, plans: list[SlotPlan]) -> None:
+        """Make one visit after the other."""
         client = lock_client()
         for number, plan in enumerate(plans):
             await asyncio.sleep(plan.pause)
             visit = self._begin(machine, f"{machine.name}/{worker}/{number}", plan)
             await ended(self._make(visit, plan, client), visit.owner, cancel_after=plan.cancel_after)
 
-    def _begin(self, machine: Machine, owner: str, plan: _SlotPlan) -> _SlotVisit:
+    def _begin(self, machine: Machine, owner: str, plan: SlotPlan) -> _SlotVisit:
         world = self.world
         company = any(other.machine is machine for other in self._visits)
         company |= world.loop.now - self._left.get(machine, -STALE) < STALE
@@ -106,7 +107,7 @@ class _Pool(Judge):
             world.oracle.later(asking * world.oracle.bounds.drift + AT_ONCE, self._must_be_answered, visit)
         return visit
 
-    async def _make(self, visit: _SlotVisit, plan: _SlotPlan, client: AsyncLockClient) -> None:
+    async def _make(self, visit: _SlotVisit, plan: SlotPlan, client: AsyncLockClient) -> None:
         world, machine = self.world, visit.machine
         outcome = "cancelled"
         try:

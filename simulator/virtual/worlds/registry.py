@@ -23,6 +23,8 @@ class Workload:
     checks: tuple[str, ...] = ()  # modules whose docstrings explain the checks of this workload
     in_all: bool = True  # whether ``all`` includes the workload
     through_sdk: bool = True  # whether ``--through-sdk`` can carry every request of the workload
+    small: int = 0
+    """How many hosts the worlds have, if they are small: they are not drawn, but struck at every point."""
     replay: str = ""
     """The command to replay a story, with ``{file}`` for its path. Default: ``singleton-sim replay``."""
 
@@ -50,7 +52,13 @@ def modules() -> tuple[str, ...]:
 
 def names(*, in_all: bool | None = None) -> tuple[str, ...]:
     """Return the names of the workloads: of every workload, of those in ``all``, or of those outside ``all``."""
-    return tuple(name for name, each in _workloads.items() if in_all in (None, each.in_all))
+    drawn = {name: each for name, each in _workloads.items() if not each.small}
+    return tuple(name for name, each in drawn.items() if in_all in (None, each.in_all))
+
+
+def small() -> tuple[str, ...]:
+    """Return the names of the workloads with small worlds."""
+    return tuple(name for name, each in _workloads.items() if each.small)
 
 
 def workload(name: str) -> Workload:

@@ -13,6 +13,7 @@ broken                   a job raised what no function of it raises
 cancellation swallowed   an invocation was cancelled, and went on to its end
 cancelled by nobody      an invocation ended with a cancellation that nobody had asked for
 message lost             a message was deleted from its queue, and no invocation of it succeeded
+point not reached        a fault was for the request or the step of a number, and that never came
 verdict                  the verdict on real hosts' journals, given on what these hosts wrote, is that it does not hold
 """
 
@@ -99,6 +100,7 @@ class World:
         self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
         self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
         self.cancelled: set[str] = set()
+        self._awaited: dict[WorldFault, None] = {}
         self.over = False
         """Whether all has been judged: what happens now is only clearing up."""
         self._given_up = False
@@ -107,6 +109,8 @@ class World:
         for fault in faults:
             if fault.from_start:
                 self._strike(fault)
+            elif fault.comes_to_a_point:
+                self.expect(fault)
 
     def _runtime(self, machine: Machine, seed: int) -> VirtualRuntime:
         registry = Registry(
@@ -176,9 +180,22 @@ class World:
         if action == "label":
             names = sorted(self.service.free())
         if names:
-            lock = names[number % len(names)]
-            self.note("world", "operator", action=action, lock=lock)
-            self.service.operate(action, lock)
+            self.operate_on(action, names[number % len(names)])
+
+    def operate_on(self, action: str, lock: str) -> None:
+        """Do to this lock what operators do."""
+        self.note("world", "operator", action=action, lock=lock)
+        self.service.operate(action, lock)
+
+    def cancel(self, call: asyncio.Task[Any]) -> None:
+        """Cancel a call of a user, which may not end as if nobody had asked."""
+        self.cancelled.add(call.get_name())
+        call.cancel()
+        call.add_done_callback(self._must_be_cancelled)
+
+    def _must_be_cancelled(self, call: asyncio.Task[Any]) -> None:
+        if not self.over and not call.cancelled():
+            self.oracle.blame("cancellation swallowed", f"{call.get_name()} was cancelled, and went on to its end")
 
     def forget_connections(self, index: int) -> None:
         """Have the network forget the idle connections of a host."""
@@ -225,7 +242,7 @@ class World:
 
     async def _live(self) -> None:
         for fault in self.faults:
-            if not fault.from_start:
+            if not (fault.from_start or fault.comes_to_a_point):
                 self.later(fault.at, self._strike, fault)
         healed = max((fault.ends for fault in self.faults), default=0.0)
         await self._sleep(healed)
@@ -273,8 +290,18 @@ class World:
             self.oracle.blame("does not close", f"{len(pending)} hosts could not close their locks")
 
     def _strike(self, fault: WorldFault) -> None:
-        self.note("world", "fault", kind=fault.kind, words=fault.words())
+        self.struck(fault)
         fault.strike(self)
+
+    def expect(self, fault: WorldFault) -> None:
+        """Set up a fault that strikes when its point comes, and must come to its point."""
+        self._awaited[fault] = None
+        fault.strike(self)
+
+    def struck(self, fault: WorldFault) -> None:
+        """Write down that a fault strikes now."""
+        self._awaited.pop(fault, None)
+        self.note("world", "fault", kind=fault.kind, words=fault.words())
         self.oracle.reached[f"fault: {fault.kind}"] += 1
 
     def _hear(self, event: LockEvent) -> None:
@@ -312,6 +339,8 @@ class World:
             self.oracle.blame("label wiped", f"what an operator wrote on {lock} is gone")
         for report in self.loop.errors:
             self.oracle.blame("unhandled error", f"{report.get('message')}: {report.get('exception')!r}")
+        for fault in self._awaited:
+            self.oracle.blame("point not reached", f"it never came to this: {fault.words()}")
         for reason in broken_promises(self.records):
             self.oracle.blame("verdict", reason)
 

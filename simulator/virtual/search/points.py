@@ -1,0 +1,183 @@
+"""Every point once: the points of small worlds, counted in a world without faults, and the worlds that strike them.
+
+A point is a request or a step. The fates of a request are in ``fates``, what may happen at a step in ``ACTS``. Each
+world strikes one point in one way, or two requests (``pairs``). These are not all orders of events: each world has the
+orders of a few seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+
+from simulator.checks.findings import count
+from simulator.virtual.faults.point_faults import PAST_THE_LEASE, NumberedRequest, NumberedStep, fates, watch_steps
+from simulator.virtual.search.cluster_worker import version
+from simulator.virtual.search.exploration import Exploration
+from simulator.virtual.search.world_scenario import WorldScenario
+from simulator.virtual.worlds.registry import workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from simulator.virtual.faults import WorldFault
+    from simulator.virtual.search.exploration import Summary
+    from simulator.virtual.storage.network import NetworkRequest, Passage
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.outcome import Run
+
+Look: TypeAlias = Literal["calm", "fates", "cancel", "kill", "pause", "close", "pairs"]
+LOOKS: Final[tuple[Look, ...]] = ("calm", "fates", "cancel", "kill", "pause", "close", "pairs")
+"""What is done to the points: nothing; each fate to each request; each act at each step; two fates to two requests."""
+ORDERS: Final = 3
+"""Seeds, and so orders of events, for each world."""
+MOST_PAIRED: Final = 12
+"""Requests of the worlds whose requests are struck in pairs."""
+_CHUNK: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The points of a world: all fates of all requests, and its steps, each with the calls under way on its host."""
+
+    requests: tuple[NumberedRequest, ...]
+    many_requests: int
+    steps: tuple[tuple[NumberedStep, tuple[str, ...]], ...]
+    run: Run
+
+
+@lru_cache(maxsize=4)
+def census(scenario: WorldScenario) -> Census:
+    """Run a world, and count its points."""
+    requests: list[NumberedRequest] = []
+    steps: list[tuple[NumberedStep, tuple[str, ...]]] = []
+    world = scenario.begun()
+    sent = 0
+
+    def send(request: NetworkRequest, _: Passage) -> None:
+        nonlocal sent
+        sent += 1
+        of_a_lock = request.name in world.service.names()
+        asked = NumberedRequest(at=world.loop.now, host=request.machine.index, number=sent, call=request.call)
+        met = fates(request.call, of_a_lock=of_a_lock)
+        requests.extend(replace(asked, fate=fate, seconds=seconds) for fate, seconds in met)
+
+    def step(machine: Machine, number: int) -> None:
+        calls = tuple(each.get_name() for each in machine.calls if not each.done())
+        if calls:
+            steps.append((NumberedStep(at=world.loop.now, host=machine.index, number=number), calls))
+
+    world.network.rules.append(send)
+    watch_steps(world.machines, step)
+    run = world.run()
+    return Census(tuple(requests), sent, tuple(steps), run)
+
+
+@lru_cache(maxsize=4)
+def struck(scenario: WorldScenario, look: Look) -> tuple[WorldScenario, ...]:
+    """Return the worlds in which each point of a world is struck once, in one way."""
+    if look == "calm":
+        return (scenario,)
+    counted = census(scenario)
+    faults: list[WorldFault] = []
+    match look:
+        case "fates" | "pairs":
+            before = max((fault.number for fault in scenario.faults if isinstance(fault, NumberedRequest)), default=0)
+            faults += [fault for fault in counted.requests if fault.number > before]
+        case "cancel":
+            faults += [replace(step, act=look, call=call) for step, calls in counted.steps for call in calls]
+        case _:
+            seconds = PAST_THE_LEASE if look == "pause" else 0.0
+            faults += [replace(step, act=look, seconds=seconds) for step, _ in counted.steps]
+    return tuple(replace(scenario, faults=(*scenario.faults, fault)) for fault in faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The worlds with numbers from ``first`` on: those that strike the points of one world in one way."""
+
+    scenario: WorldScenario
+    look: Look
+    first: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EveryPoint(Exploration):
+    """The plan to strike every point of small worlds once; ``file`` says how far it has come."""
+
+    unit: ClassVar[str] = "point"
+    blocks: tuple[Block, ...]
+    file: Path | None = None
+
+    def scenario(self, index: int) -> WorldScenario:
+        """Return the world with this number."""
+        block = next(each for each in self.blocks if each.first <= index < each.first + each.size)
+        return struck(block.scenario, block.look)[index - block.first]
+
+    def chunks(self) -> Iterator[tuple[Exploration, int, int]]:
+        """Yield the pieces that are handed out, each with its own block only."""
+        for block in self.blocks:
+            end = block.first + block.size
+            for start in range(max(self.start, block.first), end, _CHUNK):
+                yield replace(self, blocks=(block,)), start, min(start + _CHUNK, end)
+
+    def size(self, summary: Summary) -> str:
+        """Say in words how many points were struck."""
+        findings = count(int(summary.broken is not None), "finding")
+        return f"{summary.scenarios:,} of {self.scenarios:,} points, {findings}"
+
+    def keep(self, summary: Summary) -> None:
+        """Write down how far it has come; a point with a finding is struck again."""
+        if self.file is not None:
+            done = summary.scenarios if summary.broken is None else summary.broken
+            kept = {"plan": self._name, "done": done, "virtual_seconds": summary.virtual_seconds}
+            self.file.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+
+    def taken_up(self, file: Path) -> EveryPoint:
+        """Return the plan without the points that are done, if the file is about this plan and this code."""
+        plan = replace(self, file=file)
+        try:
+            kept: Any = json.loads(file.read_text(encoding="utf-8"))
+            if kept["plan"] != self._name:
+                return plan
+            return replace(plan, start=int(kept["done"]), virtual_seconds=float(kept["virtual_seconds"]))
+        except (OSError, ValueError, TypeError, KeyError):
+            return plan
+
+    @property
+    def _name(self) -> list[object]:
+        return [version(self.modules), self.seed, self.scenarios, *self.workloads]
+
+
+def every_point(
+    names: Sequence[str], *, looks: Sequence[Look] | None = None, orders: int = ORDERS, seed: int = 1, jobs: int = 1
+) -> EveryPoint:
+    """Count the points of these small worlds, and return the plan to strike them."""
+    blocks: list[Block] = []
+    total = 0
+    for scenario, look in _looks(names, LOOKS if looks is None else looks, range(seed, seed + orders)):
+        size = len(struck(scenario, look))
+        blocks.append(Block(scenario, look, total, size))
+        total += size
+    kinds = (NumberedRequest.kind, NumberedStep.kind)
+    hosts = max(workload(name).small for name in names)
+    return EveryPoint(
+        scenarios=total, hosts=hosts, kinds=kinds, workloads=tuple(names), seed=seed, jobs=jobs, blocks=tuple(blocks)
+    )
+
+
+def _looks(names: Sequence[str], looks: Sequence[Look], seeds: range) -> Iterator[tuple[WorldScenario, Look]]:
+    """Yield the worlds whose points are struck, and how; for pairs of requests, worlds in which the first is struck."""
+    for seed in seeds:
+        for name in names:
+            scenario = WorldScenario(seed=seed, hosts=workload(name).small, workload=name)
+            yield from ((scenario, look) for look in looks if look != "pairs")
+    for seed in seeds if "pairs" in looks else ():
+        for name in names:
+            scenario = WorldScenario(seed=seed, hosts=workload(name).small, workload=name)
+            if census(scenario).many_requests <= MOST_PAIRED:
+                yield from ((first, "pairs") for first in struck(scenario, "fates"))
