@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.deadlines import SLACK, slack, timing, too_slow
@@ -21,7 +21,7 @@ from simulator.checks.exclusion import most_at_once
 from simulator.checks.excuses import CALL, TRY_ONCE, broken_by, by_when, disturbed
 from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
-from simulator.history.deeds import is_refused, outside
+from simulator.history.deeds import is_refused, may_be_repeated, outside
 from simulator.history.leases import DEADLINE
 from simulator.history.outages import covered
 from simulator.history.slowness import STORAGE
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from simulator.checks.deadlines import Timing
     from simulator.checks.endings import TakenSpan
-    from simulator.history.facts import Acquisition, Deed, History, Wait
+    from simulator.history.facts import Acquisition, Deed, History, LeaseRequest, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +305,29 @@ def _given_back(history: History) -> dict[tuple[str, str], list[tuple[float, str
     return sent
 
 
+def _retries(history: History) -> Iterator[Measured]:
+    """A release that failed is tried again, for as long as its process lives and tries releases."""
+    holds = {(got.host, got.worker, got.lease): got for got in history.acquisitions if got.lease}
+    tries: dict[tuple[str, int, str], list[LeaseRequest]] = defaultdict(list)
+    for request in history.requests:
+        if request.action == "release" and request.timed:
+            tries[request.host, request.worker, request.lease].append(request)
+    for whose in tries.keys() & holds.keys():
+        host, worker, _ = whose
+        gone = [end.t for end in history.worker_ends if (end.host, end.worker) == (host, worker)]
+        gone += [ends[host] for ends in (history.stopping, history.deaths, history.exits) if host in ends]
+        several = tries[whose]
+        last = min(history.end, several[0].sent + _RELEASE, *(t for t in gone if t >= several[0].sent))
+        for each, later in zip_longest(several, several[1:]):
+            if may_be_repeated(each):
+                end = last if later is None else min(last, later.sent)
+                yield Measured(deed=holds[whose], start=each.t, end=end, bound=_AGAIN, most=_AGAIN, polls=False)
+
+
+_AGAIN: Final = 2.5
+"""Seconds from the answer to a release that failed until the release is tried again."""
+
+
 def _entries(history: History) -> Iterator[Measured]:
     """A body begins when its process has its lock, and nobody else there has it, if its guard is right around it."""
     asked = {(wait.host, wait.lock, wait.owner, wait.end): wait.start for wait in history.waits}
@@ -429,6 +452,11 @@ _ROWS: Final = (
         clocks=_releases,
         says="{lock} was kept by {host} for {seconds:.1f} s after its body had ended",
         rule="a request is allowed; 5 s while the storage does not answer",
+    ),
+    Row(
+        clocks=_retries,
+        says="{host} did not try again to release {lock} for {seconds:.1f} s after a try had failed",
+        rule=f"{_AGAIN} s and a request are allowed, while the {_RELEASE:g} s of a release last",
     ),
     Row(
         clocks=_entries,

@@ -113,6 +113,8 @@ def strike_of(record: Record) -> Strike:
 
 _ENDING: Final = frozenset({"release", "break", "change", "delete"})
 _GONE: Final = frozenset({404, 409, 412})
+_THROTTLED: Final = 429
+_FAILED: Final = 500
 GONE_CODES: Final = frozenset(
     {
         "BlobNotFound",
@@ -157,6 +159,11 @@ def bodies_of(history: History) -> list[Section]:
 def may_have_ended(request: LeaseRequest) -> bool:
     """Tell whether a request may have ended a lease: without an answer it may have been carried out."""
     return request.action in _ENDING and request.status in {200, 202, None}
+
+
+def may_be_repeated(request: LeaseRequest) -> bool:
+    """Tell whether a request failed for the moment: without an answer, throttled, or by an error of the storage."""
+    return request.status is None or request.status == _THROTTLED or request.status >= _FAILED
 
 
 def is_refused(request: LeaseRequest) -> bool:

@@ -24,6 +24,7 @@ _OPTIONS: Final = {
     "": "--kill 1",
     "longest": "",
     "dozes": "--duration 25",
+    "throttled": "",
     "blocks": "",
     "refuses": "",
     "renames": "",

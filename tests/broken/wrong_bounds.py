@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import LockNotAcquired
@@ -131,6 +132,17 @@ def waits_end_after_a_quarter_of_their_time(patch: Patch) -> None:
 @broken("after its body had ended", app="many", options=f"{_CUT_OFF} --seed 2")
 def releases_are_tried_for_a_minute(patch: Patch) -> None:
     patch.setattr(acquisition, "_RELEASE", 60.0)
+
+
+@broken("did not try again to release", app="throttled")
+def a_release_that_failed_is_not_tried_again(patch: Patch) -> None:
+    async def release(self: Any, lease_id: str) -> bool:
+        with suppress(Exception):
+            await self._store.release(self._name, lease_id)
+            return True
+        return False
+
+    patch.setattr(acquisition.Acquisition, "_release", release)
 
 
 @broken("after another that had asked", app="turns", options="--same-app")

@@ -438,6 +438,37 @@ def test_a_lock_is_kept_until_its_release_is_sent(
     assert told == ([] if kept is None else [f"ship.a was kept by host-1 for {kept} s after its body had ended"])
 
 
+def given_back(*tries: tuple[float, int | None], **told: float) -> list[str]:
+    """A body ends at second 2; each try of the release is answered at the second it is sent, with this status."""
+    story = Story(faults=["throttle"])
+    story.fault(1.5, 20.0, "throttle", "host-1")
+    story.lease(0.9, "host-1", "acquire", A, status=201, lease="1", took=0.0)
+    story.body("host-1", 1, 2, A)
+    for t, status in tries:
+        story.lease(t, "host-1", "release", A, status=status, lease="1", took=0.0)
+    for event, t in told.items():
+        story.add(t, "host-1", event, expected=True)
+    story.fleet(59, "healed")
+    return [text for text in said(story, 60) if "did not try again" in text]
+
+
+def test_a_release_that_failed_is_tried_again() -> None:
+    told = "host-1 did not try again to release ship.a for {} s after a try had failed"
+    for status in (503, 429, 500, None):
+        assert given_back((2.0, status)) == [told.format("5.0")]
+        assert given_back((2.0, status), (6.5, 200)) == [told.format("4.5")]
+        # As the product does: after 0.1, 0.2, 0.4, 0.8 and 1.6 seconds, and for five seconds.
+        assert given_back(*((2.0 + after, status) for after in (0, 0.1, 0.3, 0.7, 1.5, 3.1))) == []
+    for status in (200, 403, 404, 409, 412):
+        assert given_back((2.0, status)) == []
+
+
+@pytest.mark.parametrize("event", ["host_stopping", "host_exited", "pause"])
+def test_a_process_that_ends_or_stands_still_tries_no_release_again(event: str) -> None:
+    assert given_back((2.0, 503), **{event: 2.2}) == []
+    assert len(given_back((2.0, 503), **{event: 9.0})) == 1
+
+
 # --- failover ---------------------------------------------------------------------------------------------------------
 
 
