@@ -1,7 +1,8 @@
 """The messages of a key run in the order sent, one at a time, and none is lost or handled again: inboxes, outboxes.
 
 A message of an inbox is known by its id, and belongs to a send by its digest. A crash, a lost lease or a failure
-repeats the message in hand. A failure may end a message's turn, as the inbox may put the message aside.
+repeats the message in hand. A message that has failed holds back its key until the message was tried as often as the
+app lets it be tried (``attempts``). Where something struck the run meanwhile, attempts may have no runs.
 
 The database of an outbox is not read: the relay is judged by the messages that the relay sends and notes.
 """
@@ -12,6 +13,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import zip_longest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.checks.excuses import hindering
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from simulator.history.facts import History, PatternUse, Sight
 
 _IN_VAIN: Final = 2
-"""Attempts without an end after which a message may be put aside."""
+"""Attempts without an end after which a message may be put aside, at least."""
 _LEASE: Final = 15.0
 
 Wrong: TypeAlias = "tuple[str, Sight | PatternUse]"
@@ -38,11 +40,21 @@ class MessageRuns:
     runs: list[Sight]
 
     @property
-    def over(self) -> float:
-        """When the next message of its key may begin; infinity: never."""
-        ends = [run.end for run in self.runs if run.ending in {"ok", "error"}]
-        cut = [run.end for run in self.runs if run.ending not in {"ok", "error"}][_IN_VAIN - 1 :]
-        return min([*ends, *cut], default=math.inf)
+    def attempts(self) -> int:
+        """How often the message is tried before its key goes on, at least; 1 if the app's word is not known."""
+        return min((run.item.attempts or 1 for run in self.runs if run.item), default=1)
+
+    def over(self, history: History) -> float:
+        """Return when the next message of its key may begin; infinity: never."""
+        ends = self._over(self.attempts)
+        struck = bool(self.runs) and _is_struck(history, self.runs, ends)
+        return self._over(1) if struck else ends
+
+    def _over(self, attempts: int) -> float:
+        done = [run.end for run in self.runs if run.ending == "ok"]
+        failed = [run.end for run in self.runs if run.ending == "error"][attempts - 1 :]
+        vain = [run.end for run in self.runs if attempts > 1 or run.ending not in {"ok", "error"}]
+        return min([*done, *failed, *vain[max(attempts, _IN_VAIN) - 1 :]], default=math.inf)
 
 
 def judge_ordered(history: History) -> Iterator[Finding]:
@@ -55,11 +67,16 @@ def judge_ordered(history: History) -> Iterator[Finding]:
     for (inbox, _), messages in _inboxes(history).items():
         for what, shown in _wrong_in(history, messages):
             wrong[f"inbox {inbox!r}", what].append(shown)
-        for send in (each.send for each in messages if not each.runs and inbox in handled):
-            if send is not None and send.ok and _is_quiet(history, send):
+        for each in messages if inbox in handled else ():
+            send = each.send
+            if send is None or not send.ok or each.over(history) < math.inf:
+                continue
+            if not _is_quiet(history, send):
+                left[inbox] += not each.runs
+            elif each.runs and each.runs[-1].ending == "error":
+                wrong[f"inbox {inbox!r}", "failed, and was never tried again"].append(each.runs[-1])
+            elif not each.runs:
                 wrong[f"inbox {inbox!r}", "was sent, and never handled"].append(send)
-            else:
-                left[inbox] += send is not None and send.ok
     for name, uses in _outboxes(history).items():
         for what, shown in _wrong_of(uses):
             wrong[f"outbox {name!r}", what].append(shown)
@@ -104,13 +121,18 @@ def _inboxes(history: History) -> dict[tuple[str, str], list[MessageRuns]]:
 
 def _wrong_in(history: History, messages: list[MessageRuns]) -> Iterator[Wrong]:
     """Yield what is wrong with the messages of one key of an inbox."""
-    returned = sorted(((each.send.end, each.over) for each in messages if each.send and each.send.ok), reverse=True)
+    sent = [(each.send.end, each.over(history), each) for each in messages if each.send and each.send.ok]
+    returned = sorted(sent, key=itemgetter(0), reverse=True)
     latest = -math.inf  # when the messages whose sends had returned were over
+    most = 0  # how often the last of these is tried, if it failed
     for each in messages:
         while each.send and returned and returned[-1][0] <= each.send.start:
-            latest = max(latest, returned.pop()[1])
+            _, over, earlier = returned.pop()
+            if over > latest:
+                latest, most = over, earlier.attempts * any(run.ending == "error" for run in earlier.runs)
         if each.send and each.runs and each.runs[0].start < latest:
-            yield "ran before an earlier one of its key was over", each.runs[0]
+            failed = f", which failed and is tried {most} times," if most > 1 else ""
+            yield f"ran before an earlier one of its key{failed} was over", each.runs[0]
     known = {each.send.digest for each in messages if each.send}
     yield from (
         ("ran more often than sent", each.runs[0])
@@ -149,6 +171,17 @@ def _troubled(history: History, run: Sight, until: float) -> bool:
     troubled = run.host in ended or history.paused(run.host, run.start, until)
     stood = history.stood(run.host, run.worker, since, until) >= _LEASE / 3
     return troubled or stood or bool(hindering(history, run.host, since, until))
+
+
+def _is_struck(history: History, runs: list[Sight], until: float) -> bool:
+    """Tell whether something from outside came between the first run of a message and this time."""
+    since = runs[0].start - _LEASE
+    at = [*history.deaths.values(), *(t for t, _ in history.operated)]
+    at += [each.t for each in history.worker_ends] + [each.t for each in history.drains]
+    spans = [(t, t) for t in at] + [(pause.start, pause.end) for pause in history.pauses]
+    spans += [(fault.start, fault.end) for fault in (*history.faults, *history.outside)]
+    came = any(start <= until and end >= since for start, end in spans)
+    return came or any(_troubled(history, run, until) for run in runs)
 
 
 def _is_quiet(history: History, send: PatternUse) -> bool:

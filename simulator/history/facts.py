@@ -211,6 +211,7 @@ class InboxItem:
     key: str
     id: str
     digest: str
+    attempts: int | None = None  # how often the app lets it be tried; None: not known
 
 
 @dataclass(slots=True, kw_only=True)

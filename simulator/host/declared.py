@@ -1,6 +1,7 @@
-"""What the app of this process declares: arguments of ``@singleton`` and ``@once`` as written, with options in force.
+"""What the app of this process declares: the arguments of its decorators as written, with options in force.
 
-The arguments are copied before the product sees them. So what a guard must do need not be asked of the guard.
+The arguments of ``@singleton``, ``@once`` and ``@ordered`` are copied before the product sees them. So what a guard
+must do need not be asked of the guard.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import singleton
 from simulator.expected.declaration import Declaration, options_in_force
+from simulator.witness.witness import ATTEMPTS, MOST_ATTEMPTS
 from singleton.settings.hostjson import read_object
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     Arguments = Mapping[str, Any]
 
-_known: Final[dict[str, list[tuple[Any, tuple[Arguments, ...]]]]] = {"singleton": [], "once": []}
+_known: Final[dict[str, list[tuple[Any, tuple[Arguments, ...]]]]] = {"singleton": [], "once": [], "ordered": []}
 """By decorator each decorated function, with the arguments of all its declarations, the outermost first."""
 _options: Final[dict[str, Any]] = {}
 
@@ -60,8 +62,8 @@ def _copying(name: str) -> Callable[..., Any]:
     @functools.wraps(decorator)
     def copying(target: Any = None, /, *more: Any, **given: Any) -> Any:
         copy = dict(given)
-        if target is None or isinstance(target, str):
-            decorate = decorator(target, *more, **given)
+        if target is None or isinstance(target, str) or name == "ordered":
+            decorate = decorator(*() if target is None else (target,), *more, **given)
             return lambda function: _decorated(name, function, decorate, copy)
         if not (callable(target) or hasattr(target, "_function")):  # a lock client: a block declares nothing
             return decorator(target, *more, **given)
@@ -75,6 +77,8 @@ def _decorated(name: str, target: Any, decorate: Callable[[Any], Any], given: Ar
     below = _arguments_on(_function_of(target), name)
     made = decorate(target)
     _known[name].append((_function_of(made), (given, *below)))
+    if name == "ordered":
+        setattr(_function_of(made), ATTEMPTS, given.get("attempts", MOST_ATTEMPTS))
     return made
 
 

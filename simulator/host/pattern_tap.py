@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
-from simulator.witness.witness import inbox_name, invoked
+from simulator.witness.witness import MOST_ATTEMPTS, inbox_name, invoked
 from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
@@ -47,10 +47,10 @@ def tap_patterns(write: Write, witness: Witness) -> None:
     tap.methods(Inbox, _inbox_send, "send", "asend")
     tap.methods(Inbox, _inbox_resend, "resend", "aresend")
 
-    def watched(inbox: Inbox, *given: Any, handler: Any = None, **_: Any) -> None:
+    def watched(inbox: Inbox, *given: Any, handler: Any = None, attempts: int = MOST_ATTEMPTS, **_: Any) -> None:
         """Watch a handler that is passed to an inbox; functions of ``@ordered`` are watched anyway."""
         for each in [each for each in (handler, *given) if callable(each)][:1]:
-            witness.watch_handler(each, inbox_name(inbox))
+            witness.watch_handler(each, inbox_name(inbox), attempts)
 
     tap.methods(Inbox, watched, "worker", "handle", "ahandle")
     _tap_relays(tap)

@@ -204,6 +204,10 @@ class _Called:
 _ONCE: Final = "__once__"
 _ORDERED: Final = "__ordered__"
 """The marks of a function with `@once` or `@ordered`."""
+ATTEMPTS: Final = "__attempts__"
+"""The mark of a function with `@ordered` that says how often a message is tried, as the app wrote it."""
+MOST_ATTEMPTS: Final = 5
+"""How often an inbox tries a message, unless the app says more (docs/how-to/in-order.md)."""
 _DEFAULT: Final = "AzureWebJobsStorage"
 
 
@@ -231,7 +235,7 @@ class Witness:
         self._strays = itertools.count(1)
         self._turn = threading.Lock()
         self._once: set[tuple[int, str]] = set()  # with the id of the code: worlds of one process share names
-        self._inboxes: dict[int, str] = {}
+        self._inboxes: dict[int, dict[str, object]] = {}  # by the id of the code, what is told of its inbox
 
     def watch(self, functions: Iterable[tuple[str, Callable[..., Any]]]) -> None:
         """Watch the innermost function of each from now on, under its name in the host; several may have one name."""
@@ -243,16 +247,16 @@ class Witness:
                 code = id(self._watched[innermost])
                 self._names.setdefault(code, []).append(name)
                 if (inbox := getattr(function, _ORDERED, None)) is not None:
-                    self._inboxes[code] = inbox_name(inbox)
+                    self._inboxes[code] = {"inbox": inbox_name(inbox), "attempts": getattr(function, ATTEMPTS, None)}
             if hasattr(function, _ONCE):
                 self._once.add((code, name))
 
-    def watch_handler(self, handler: Callable[..., Any], inbox: str) -> None:
+    def watch_handler(self, handler: Callable[..., Any], inbox: str, attempts: int) -> None:
         """Watch a function that handles messages of an inbox outside of the functions of the host."""
         function = inspect.unwrap(getattr(handler, "__func__", handler))
         if isinstance(function, FunctionType) and function not in self._watched:
             self.watch([(function.__name__, function)])
-            self._inboxes[id(self._watched[function])] = inbox
+            self._inboxes[id(self._watched[function])] = {"inbox": inbox, "attempts": attempts}
 
     def watch_guards(self, guards: Iterable[GuardedFunction]) -> None:
         """Compare each guard with the function below from now on. Call after `watch`."""
@@ -299,7 +303,7 @@ class Witness:
         for message in arguments.values():
             if type(message).__name__ == "InboxMessage":
                 item = {"key": message.key, "id": message.id, "digest": digest(message.body)}
-                told["item"] = {"inbox": self._inboxes.get(id(code), ""), **item}
+                told["item"] = {**self._inboxes.get(id(code), {"inbox": ""}), **item}
         self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())
         self._guards.entered(code, run, arguments)
 

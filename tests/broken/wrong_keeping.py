@@ -110,6 +110,11 @@ def an_inbox_drops_a_message(patch: Patch) -> None:
     around(patch, Visit, "_tried", made)
 
 
+@broken("which failed and is tried 5 times, was over", app="inboxes", options="--duration 14")
+def an_inbox_passes_over_a_message_that_failed_once(patch: Patch) -> None:
+    patch.setattr(Visit, "_is_spent", lambda _, position: position.failures > 0)
+
+
 @broken("a message ran again after it was done", app="inboxes")
 def an_inbox_gives_a_message_to_its_handler_twice(patch: Patch) -> None:
     now = Now(6)

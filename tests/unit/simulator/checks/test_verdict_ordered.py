@@ -41,15 +41,20 @@ def handle(
     error: str = "",
     outcome: str = "ok",
     invocation: str | None = None,
+    attempts: int | None = None,
 ) -> None:
-    """Tell of an invocation that handles messages, one after the other; ``error``: of the handler of the last."""
+    """Tell of an invocation that handles messages, one after the other; ``error``: of the handler of the last.
+
+    ``attempts``: how often the app lets a message be tried; None: as in an older journal.
+    """
     name = f"{host} {start}" if invocation is None else invocation
     until = start + 1 if end is None else end
     each = (until - start) / len(bodies)
     if name:
         story.add(start, host, "invocation_started", function="take", invocation=name)
     for at, body in enumerate(bodies):
-        item = {"inbox": "orders", "key": key, "id": f"sender-{body}", "digest": body.partition("#")[0]}
+        item: dict[str, Any] = {"inbox": "orders", "key": key, "id": f"sender-{body}", "digest": body.partition("#")[0]}
+        item |= {} if attempts is None else {"attempts": attempts}
         last = at == len(bodies) - 1
         left = {"error": error} if error and last else {}
         begin, over = start + at * each, None if end is None and last else start + (at + 0.9) * each
@@ -161,6 +166,77 @@ def test_a_message_that_failed_may_be_put_aside() -> None:
     handle(story, "host-1", 4, 5, "one", error="ValueError", outcome="error")
     handle(story, "host-2", 6, 7, "two")
     assert told(story) == ()
+
+
+def failing(story: Story, *starts: float, attempts: int | None = 3, host: str = "host-1") -> Story:
+    """Tell of attempts at the first message, each of which fails."""
+    for start in starts:
+        handle(story, host, start, start + 0.5, "one", error="ValueError", outcome="error", attempts=attempts)
+    return story
+
+
+def test_a_message_that_failed_holds_back_its_key_until_it_was_tried_as_often_as_the_app_says() -> None:
+    early = failing(two_sent(), 4, 5)
+    handle(early, "host-2", 8, 9, "two", attempts=3)
+    handle(early, "host-2", 10, 11, "one", attempts=3)
+    assert told(early) == (
+        (
+            "inbox 'orders': a message ran before an earlier one of its key, which failed and is tried 3 times, was "
+            "over: 1 time, the first on host-2 at 8.0 s, of key 'c1'"
+        ),
+    )
+    aside = failing(two_sent(), 4, 5, 7)
+    handle(aside, "host-2", 8, 9, "two", attempts=3)
+    assert told(aside) == ()
+
+
+def test_a_message_that_is_passed_over_after_its_failure_is_found_though_it_never_runs_again() -> None:
+    story = failing(two_sent(), 4)
+    handle(story, "host-2", 8, 9, "two", attempts=3)
+    assert any("which failed and is tried 3 times, was over" in text for text in told(story))
+
+
+def test_a_message_that_fails_and_is_tried_again_in_its_turn_is_right() -> None:
+    story = failing(two_sent(), 4, 6)
+    handle(story, "host-2", 9, 11, "one", "two", attempts=3)
+    verdict = judge(story.end(60))
+    assert verdict.violations == ()
+    assert not any("inbox" in text for text in verdict.untried)
+
+
+@pytest.mark.parametrize("attempts", [None, 1])
+def test_one_failure_ends_a_turn_where_the_app_says_so_or_its_word_is_not_known(attempts: int | None) -> None:
+    story = failing(two_sent(), 4, attempts=attempts)
+    handle(story, "host-2", 8, 9, "two", attempts=attempts)
+    assert told(story) == ()
+
+
+@pytest.mark.parametrize("cause", ["kill", "pause", "operator", "fault"])
+def test_attempts_may_have_no_runs_where_something_struck_the_run_meanwhile(cause: str) -> None:
+    story = failing(two_sent(), 4)
+    if cause == "kill":
+        story.kill(6, "host-3")
+    elif cause == "pause":
+        story.add(5, "host-3", "pause")
+        story.add(7, "host-3", "resume")
+    elif cause == "operator":
+        story.fleet(6, "operator", action="break", lock="inbox/orders/keys/c1")
+    else:
+        story.fault(5, 7, "partition", "host-3")
+    handle(story, "host-2", 28, 29, "two", attempts=3)
+    assert told(story) == ()
+
+
+def test_the_last_message_that_failed_must_be_tried_again() -> None:
+    def of(attempts: int, left: int = 0) -> tuple[str, ...]:
+        story = failing(two_sent(), 4, attempts=attempts)
+        story.fleet(58, "queue_left", queue="orders", ready=0, invisible=left, ids=[])
+        return told(story)
+
+    lost = "inbox 'orders': a message failed, and was never tried again: 1 time, the first on host-1 at 4.0 s"
+    assert any(lost in text for text in of(3))
+    assert not any(lost in text for text in of(3, left=1))
+    assert not any(lost in text for text in of(1))
 
 
 @pytest.mark.parametrize("paused", [False, True])

@@ -17,6 +17,7 @@ from simulator.expected.blob import expected_blob
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration, options_in_force
 from simulator.expected.key import Declared, Delivered, expected_key
 from simulator.host.declared import declarations_copied, declared_around, declared_on
+from simulator.witness.witness import ATTEMPTS
 from singleton import OldLock, SingletonOptions
 from singleton import singleton as original
 from singleton.decorator import DEFAULTS, guards_of
@@ -208,6 +209,16 @@ def test_once_is_judged_by_its_own_arguments_as_written(app: Path, given: dict[s
     assert found.facts() == told | {"merges": False}  # the names of operations keep all keys apart
     assert found.keep == guard.keep
     assert declared_on(guarded) == ()
+
+
+@pytest.mark.parametrize("given", [{}, {"attempts": 3}, {"attempts": 1, "on_poison": "stop"}])
+def test_how_often_an_inbox_tries_a_message_is_read_from_what_the_app_wrote(app: Path, given: dict[str, Any]) -> None:
+    def ship(message: product.InboxMessage) -> None: ...
+
+    inbox = product.Inbox("orders")
+    with declarations_copied(app, os.environ):
+        both = product.ordered(inbox, **given)(ship), product.ordered(inbox=inbox, **given)(ship)
+    assert [getattr(each, ATTEMPTS) for each in both] == [given.get("attempts", 5)] * 2
 
 
 def test_a_function_with_singleton_below_once_has_both_declarations(app: Path) -> None:

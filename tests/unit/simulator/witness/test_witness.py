@@ -88,11 +88,11 @@ def test_handlers_that_one_factory_has_made_belong_to_the_inbox_of_each(seen: Se
 
     handlers = {"orders": handler(), "returns": handler()}
     for inbox, each in handlers.items():
-        seen.witness.watch_handler(each, inbox)
+        seen.witness.watch_handler(each, inbox, len(inbox))
     for each in handlers.values():
         each(InboxMessage(key="k", body="x", id="m1"))
-    inboxes = [fields["item"]["inbox"] for event, fields in seen.records if event == "body_entered"]
-    assert inboxes == ["orders", "returns"]
+    items = [fields["item"] for event, fields in seen.records if event == "body_entered"]
+    assert [(item["inbox"], item["attempts"]) for item in items] == [("orders", 6), ("returns", 7)]
 
 
 def test_a_body_with_a_value_that_others_have_too_is_known_by_its_context(seen: Seen) -> None:
