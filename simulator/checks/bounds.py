@@ -21,7 +21,7 @@ from simulator.checks.exclusion import most_at_once
 from simulator.checks.excuses import CALL, TRY_ONCE, broken_by, by_when, disturbed
 from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
-from simulator.history.deeds import is_refused, may_be_repeated, outside
+from simulator.history.deeds import may_be_repeated, outside
 from simulator.history.leases import DEADLINE
 from simulator.history.outages import covered
 from simulator.history.slowness import STORAGE
@@ -277,32 +277,13 @@ def _releases(history: History) -> Iterator[Measured]:
         for call in history.invocations
         if call.ending in {"ok", "error", "deferred"} and call.error != "CancelledError"
     }
-    ended, given_back = _ended(history), _given_back(history)
+    ended, asked = _ended(history), [each for each in history.requests if each.action == "release" and each.granted]
+    sent = {(each.host, each.lease): each.sent for each in asked if each.lease}  # the answer may come late
     for got in history.acquisitions:
         end = ended.get((got.host, got.lock, got.owner))
         if end is not None and got.ending in {"ok", "open"} and (got.host, got.owner) in answered:
-            sent = (
-                t for t, blob in given_back.get((got.host, got.lease), ()) if blob.endswith(f"/{got.blob or got.lock}")
-            )
-            until = min(got.until, history.end, *sent)
+            until = min(got.until, history.end, sent.get((got.host, got.lease), math.inf))
             yield Measured(deed=got, start=end, end=until, bound=0.0, slack=2 * SLACK, most=_RELEASE)
-
-
-def _given_back(history: History) -> dict[tuple[str, str], list[tuple[float, str]]]:
-    """Return when releases that were carried out were sent, and the blob, by host and lease: answers may come late.
-
-    A release that finds its lease gone shows that the release before it was carried out, whose answer was lost.
-    """
-    sent: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
-    lost: dict[tuple[str, str, str], float] = {}
-    for each in history.requests:
-        if each.action == "release" and each.lease:
-            key = each.host, each.lease, each.blob
-            if each.status is None:
-                lost[key] = each.sent
-            elif each.granted or (is_refused(each) and key in lost):
-                sent[key[:2]].append((each.sent if each.granted else lost[key], each.blob))
-    return sent
 
 
 def _retries(history: History) -> Iterator[Measured]:

@@ -17,7 +17,7 @@ from simulator.history.journal import Record, in_order
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from simulator.history.facts import Acquisition, History
+    from simulator.history.facts import Acquisition, History, LeaseRequest
 
 
 LeaseEnd = Literal["released", "expired", "broken", "taken", "open"]
@@ -202,25 +202,20 @@ def unheld(history: History) -> Iterator[tuple[str, str, float, float]]:
     """
     locks = {wait.lock for wait in history.waits}
     held = {(got.host, got.lease) for got in history.acquisitions}
-    found: dict[tuple[str, str, str], tuple[float, float, float]] = {}
-    tried = set[tuple[str, str, str]]()
+    asked: dict[tuple[str, str, str], list[LeaseRequest]] = defaultdict(list)
     for each in history.requests:
-        key = each.host, each.blob, each.lease
-        if not each.lease or key[::2] in held:
-            continue
-        since, until, period = found.get(key, (each.sent, -math.inf, float(each.period or _PERIOD)))
-        if each.action == "release":
-            tried.add(key)
-            until = min(until, each.t) if each.granted or is_refused(each) else until
-        elif each.granted or each.status is None:
-            until = each.t + period
-        found[key] = since, until, period
-    for key, (since, until, _) in found.items():
-        lock, blob = semaphore_of(key[1]), key[1]
+        if each.lease and (each.host, each.lease) not in held:
+            asked[each.host, each.blob, each.lease].append(each)
+    for (_, blob, _), several in asked.items():
+        had = [each for each in several if each.action != "release" and (each.granted or each.status is None)]
+        releases = [each for each in several if each.action == "release"]
+        ended = [each.t for each in releases if each.granted or is_refused(each)]
+        lock = semaphore_of(blob)
         while lock and lock not in locks:
             _, _, lock = lock.partition("/")
-        if lock and until > since and (key in tried or lock in history.client_locks):
-            yield lock, lock + blob.removeprefix(semaphore_of(blob)), since, until
+        if lock and had and (releases or lock in history.client_locks):
+            until = min([had[-1].t + (had[0].period or _PERIOD), *ended])
+            yield lock, lock + blob.removeprefix(semaphore_of(blob)), had[0].sent, until
 
 
 def _releases(history: History) -> Iterator[Record]:

@@ -417,7 +417,6 @@ def test_a_release_takes_five_seconds_though_the_storage_does_not_answer(seconds
     ("requests", "kept"),
     [
         ([(2.1, 6.9, 200)], None),  # answered late
-        ([(2.1, 6.5, None), (6.6, 6.9, 409)], None),  # its answer was lost
         ([(5.8, 5.9, 200)], 3.8),
         ([(2.1, 2.2, 503), (5.7, 5.9, 200)], 3.7),
         ([(2.1, 2.2, 409)], 7.0),  # nothing was carried out
