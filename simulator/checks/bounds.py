@@ -379,7 +379,10 @@ def _renewals(history: History) -> Iterator[Measured]:
     for got in history.acquisitions:
         if got.seen and got.function in history.functions and (got.owner or got.mode == "listener"):
             due = history.function(got.function).renewal_in(got.mode)
-            for start, end in pairwise((got.t, *got.asked, min(got.until, history.end))):
+            until = (
+                history.stopping.get(got.host, math.inf) if got.ending == "open" else got.until
+            )  # nobody told the end
+            for start, end in pairwise((got.t, *got.asked, min(got.until, until, history.end))):
                 yield Measured(deed=got, start=start, end=end, bound=due, slack=_LATE_RENEWAL, polls=False)
 
 

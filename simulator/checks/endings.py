@@ -30,7 +30,7 @@ from simulator.checks.findings import Finding, by_function, count, note, violati
 from simulator.checks.losses import is_full
 from simulator.history.deeds import outside
 from simulator.history.journal import PANIC
-from simulator.history.leases import unheld
+from simulator.history.leases import left_leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -257,7 +257,7 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
             spans[wait.lock].append((wait.start, wait.end + history.lease_of(wait), ""))
         if (until := leased_until(history, wait, wait.start, wait.end)) > wait.start:
             spans[wait.lock].append((wait.start, until, ""))
-    for lock, blob, since, until in unheld(history):
+    for lock, blob, since, until in left_leases(history):
         spans[lock].append((since, until, blob))
     return {lock: sorted(several) for lock, several in spans.items()}
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.faults.effects import effects_of
 from simulator.history.deeds import outside, semaphore_of
 from simulator.history.facts import Acquisition, Section, Wait
-from simulator.history.leases import DEADLINE, unheld
+from simulator.history.leases import DEADLINE, left_leases
 from simulator.history.outages import covered
 from simulator.history.slowness import STORAGE
 
@@ -80,7 +80,7 @@ def free_later(history: History, lock: str, start: float, end: float) -> float:
         (wait, wait.start, wait.end) for wait in history.waits if wait.lock == lock and wait.start <= end
     ]
     asked += [(got, got.t, got.until) for got in history.acquisitions if got.lock == lock and got.t <= end]
-    lapsed = [until for name, _, since, until in unheld(history) if name == lock and since <= end]
+    lapsed = [until for name, _, since, until in left_leases(history) if name == lock and since <= end]
     lapsed += [
         leased_until(history, deed, max(since, start), min(until + ASKED, end))
         for deed, since, until in asked

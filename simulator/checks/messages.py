@@ -16,8 +16,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.endings import refused_early
-from simulator.checks.excuses import behind_failure, behind_return, disturbed, is_slowed
+from simulator.checks.excuses import OUTAGE, behind_failure, behind_return, disturbed, is_slowed
 from simulator.checks.findings import Finding, count, note, unproven, violation
+from simulator.history.slowness import STORAGE
 from singleton.defer.trigger_queue import poison_queue
 
 if TYPE_CHECKING:
@@ -177,10 +178,13 @@ def _given_up(message: Message) -> bool:
 
 
 def _troubles(history: History, message: Message, state: MessageState, ran: list[Invocation]) -> Iterator[str]:
-    if len(ran) > 1 and not _excused(history, message, ran):
-        yield "ran twice without a kill"
-    if _at_once(history, message):
-        yield "ran twice at once"
+    twice = len(ran) > 1 and not _excused(history, message, ran)
+    at_once = _at_once(history, message)
+    if (twice or at_once) and _came_back(history, message):
+        yield "ran twice on a slow machine"
+    else:
+        yield from ["ran twice without a kill"] * twice
+        yield from ["ran twice at once"] * at_once
     if state not in {"completed", "skipped", "open"}:
         yield _why(history, message, state)
 
@@ -248,6 +252,14 @@ def _at_once(history: History, message: Message) -> bool:
     )
 
 
+def _came_back(history: History, message: Message) -> bool:
+    """Tell whether the machine was too slow to keep a received message hidden, or to delete it: it may be doubled."""
+    return any(
+        again > since and history.slowness.late(host, STORAGE, start=since, end=again) >= OUTAGE * (again - since)
+        for (since, host), (again, _) in pairwise(sorted(message.receipts))
+    )
+
+
 def _judge(messages: Messages) -> Iterator[Finding]:
     if messages.lost:
         yield violation(f"{count(messages.lost, 'message')} lost: gone from the queue, never processed")
@@ -258,6 +270,10 @@ def _judge(messages: Messages) -> Iterator[Finding]:
         yield violation(f"{count(twice, 'message')} ran twice although nobody had been killed")
     if at_once := what["ran twice at once"]:
         yield violation(f"{count(at_once, 'message')} ran in two invocations at the same time")
+    if slowed := what["ran twice on a slow machine"]:
+        yield unproven(
+            f"{count(slowed, 'message')} ran twice: not judged, as this machine was too slow to keep them hidden"
+        )
     if messages.open:
         yield unproven(f"{count(messages.open, 'message')} not through when the run ended")
 

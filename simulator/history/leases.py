@@ -27,6 +27,8 @@ DEADLINE: Final = 14 / 15
 _GRANTED: Final = frozenset({200, 201, 202})
 _GONE: Final = frozenset({404, 409, 412})
 """Answers to a release of a lease that has ended already."""
+_THROTTLED: Final = 429
+"""From this status on it is the storage that refuses a request."""
 _PERIOD: Final = 15.0
 _NOTICE: Final = 10.0
 """Seconds from an operator's slow break to the lease's end."""
@@ -195,25 +197,30 @@ def leases_of(history: History, records: Iterable[Record]) -> list[Lease]:
     return sorted([*reader.leases, *concluded], key=lambda lease: lease.start)
 
 
-def unheld(history: History) -> Iterator[tuple[str, str, float, float]]:
-    """Yield the leases without a hold that their hosts gave back, or tried to: lock, blob, begin and end of each.
+def left_leases(history: History) -> Iterator[tuple[str, str, float, float]]:
+    """Yield the leases that no hold tells of: lock, blob, begin and end of each.
 
-    A request without an answer may have been carried out. A release that failed leaves the lease to expire by itself.
+    Their hosts gave them back, or tried to, before a hold began. So are those of holds whose release failed. Without an
+    answer a request may have been carried out.
     """
     locks = {wait.lock for wait in history.waits}
     held = {(got.host, got.lease) for got in history.acquisitions}
     asked: dict[tuple[str, str, str], list[LeaseRequest]] = defaultdict(list)
     for each in history.requests:
-        if each.lease and (each.host, each.lease) not in held:
+        if each.lease:
             asked[each.host, each.blob, each.lease].append(each)
-    for (_, blob, _), several in asked.items():
+    for (host, blob, lease), several in asked.items():
         had = [each for each in several if each.action != "release" and (each.granted or each.status is None)]
         releases = [each for each in several if each.action == "release"]
         ended = [each.t for each in releases if each.granted or is_refused(each)]
         lock = semaphore_of(blob)
         while lock and lock not in locks:
             _, _, lock = lock.partition("/")
-        if lock and had and (releases or lock in history.client_locks):
+        if (host, lease) in held:
+            left = not ended and any((each.status or _THROTTLED) >= _THROTTLED for each in releases)
+        else:
+            left = bool(releases) or lock in history.client_locks
+        if lock and had and left:
             until = min([had[-1].t + (had[0].period or _PERIOD), *ended])
             yield lock, lock + blob.removeprefix(semaphore_of(blob)), had[0].sent, until
 

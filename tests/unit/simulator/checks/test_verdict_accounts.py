@@ -99,6 +99,28 @@ def test_a_lease_that_was_granted_for_no_hold_accounts_for_refusals_while_it_las
     assert violations(story) == accused
 
 
+@pytest.mark.parametrize(
+    ("released", "at", "accused"),
+    [
+        ((None, None), 15, []),
+        ((503,), 15, []),
+        ((None, None), 20, [NOBODY]),  # the lease has expired
+        ((None, 200), 15, [NOBODY]),
+        ((400,), 15, [NOBODY]),  # no trouble of the storage's
+    ],
+)
+def test_a_hold_whose_release_failed_accounts_for_refusals_until_its_lease_ends(
+    released: tuple[int | None, ...], at: float, accused: list[str]
+) -> None:
+    story = Story(policy="skip")
+    story.lease(0.9, "host-1", "acquire", A, status=201, lease="held", period=15)
+    for number, status in enumerate(released):
+        story.lease(1.8 + number / 10, "host-1", "release", A, status=status, lease="held")
+    story.body("host-1", 1, 2, A)
+    story.skip("host-2", at, A)
+    assert violations(story) == accused
+
+
 @pytest.mark.parametrize("slots", [1, 2])
 def test_a_lease_that_was_granted_for_no_hold_is_not_free_for_a_waiter(slots: int) -> None:
     blob, several = (f"{A}/slot-0", {"at_once": slots, "several": True}) if slots > 1 else (A, {})

@@ -56,6 +56,16 @@ def test_a_host_that_stood_still_could_not_renew() -> None:
     assert violations(stood) == []
 
 
+@pytest.mark.parametrize(("stopping", "found"), [(8.0, []), (10.6, [FOUND])])
+def test_a_host_that_is_told_to_end_tells_no_end_of_its_holds(stopping: float, found: list[str]) -> None:
+    ending = story(14)
+    released = next(record for record in ending.records if record.get("kind") == "released")
+    ending.records.remove(released)
+    ending.add(stopping, "host-1", "host_stopping")
+    ending.add(14, "host-1", "host_exited", expected=True)
+    assert violations(ending) == found
+
+
 def test_nothing_is_said_of_leases_that_never_came_over_the_network() -> None:
     elsewhere = Story()
     elsewhere.lease(0.9, "host-1", "acquire", status=409)

@@ -206,3 +206,15 @@ def test_of_many_that_were_not_judged_the_first_are_told_and_the_rest_is_counted
     assert sum("late" in text for _, text in lines) == UNJUDGED_SHOWN
     assert all(mark == "open" for mark, text in lines if "not judged" in text)
     assert ("open", "and 65 more not judged: this machine was too slow") in lines
+
+
+@pytest.mark.parametrize(("late", "verdict"), [(0.1, "violated"), (0.4, "unproven")])
+def test_a_message_that_the_machine_was_too_slow_to_keep_hidden_is_not_judged(late: float, verdict: str) -> None:
+    made = story()
+    made.message("m", "host-1", 5, 20)
+    made.received(15, "host-2", "m")
+    made.body("host-2", 21, 22, A, message="m", asked=15.1)
+    told = judged(slow(made, STORAGE, 5, 15, late))
+    assert told.verdict == verdict
+    unjudged = "1 message ran twice: not judged, as this machine was too slow to keep them hidden"
+    assert (unjudged in [each.text for check in told.checks for each in check.findings]) == (verdict == "unproven")
