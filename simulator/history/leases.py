@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.history.deeds import is_refused, semaphore_of
+from simulator.history.deeds import is_refused, may_be_repeated, semaphore_of
 from simulator.history.journal import Record, in_order
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ DEADLINE: Final = 14 / 15
 _GRANTED: Final = frozenset({200, 201, 202})
 _GONE: Final = frozenset({404, 409, 412})
 """Answers to a release of a lease that has ended already."""
-_THROTTLED: Final = 429
-"""From this status on it is the storage that refuses a request."""
 _PERIOD: Final = 15.0
 _NOTICE: Final = 10.0
 """Seconds from an operator's slow break to the lease's end."""
@@ -217,7 +215,7 @@ def left_leases(history: History) -> Iterator[tuple[str, str, float, float]]:
         while lock and lock not in locks:
             _, _, lock = lock.partition("/")
         if (host, lease) in held:
-            left = not ended and any((each.status or _THROTTLED) >= _THROTTLED for each in releases)
+            left = not ended and any(map(may_be_repeated, releases))
         else:
             left = bool(releases) or lock in history.client_locks
         if lock and had and left:
