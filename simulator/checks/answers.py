@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import Finding, count, unproven, violation
+from simulator.history.deeds import outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ _WRONG: Final = {
     "result": "returned something else than its body",
     "output": "handed on another value of its output {!r} than its body had set",
     "answer": "returned a value though no body of it had run",
+    "refusal": "met on_contention='conflict' without an answer of 409 and Retry-After",
     "refused": "failed with ConfigurationError, though nothing in what its body had returned runs later",
     "failed": "failed with {} though its body had succeeded",
     "swallowed": "succeeded although its body had failed with {}",
@@ -35,13 +37,14 @@ _BESIDE: Final = frozenset({"failed", "swallowed"})
 def judge_answers(history: History) -> Iterator[Finding]:
     """Find guards that changed values on the way, or ended before the function below."""
     called = {(call.host, call.id): call.function for call in history.invocations}
+    busy = {(each.host, outside(each.owner)) for each in history.refusals if each.reason == "conflict"}
     found: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
     for record in history.altered:
         whose = record.host, record.text("invocation")
         name, kind = record.text("function") or called.get(whose, ""), record.text("kind") or "result"
         function = history.function(name)
         if record.event == "altered":
-            skipped = kind in _BESIDE and not function.decorated
+            skipped = (kind in _BESIDE and not function.decorated) or (kind == "refusal" and whose not in busy)
         else:  # a journal of before told of the outermost function, whose decorators may change the result
             skipped = function.decorated or not function.guarded
         if not skipped and not (kind == "swallowed" and whose in history.struck):

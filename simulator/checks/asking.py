@@ -31,6 +31,9 @@ _TOUCHES: Final = 3
 _CONTENT: Final = ("read a blob", "write content under a lease")
 """Requests for what the app keeps in a lock's blob."""
 
+_ASKS: Final = 2.5
+"""Seconds in which a caller sends its first request, on a busy machine."""
+
 Where: TypeAlias = tuple[str, int, str]
 """Host, worker, and container and name of a blob."""
 
@@ -42,6 +45,7 @@ def judge_asking(history: History) -> Iterator[Finding]:
     yield from _periods(history, asking)
     if not (history.rough or history.faults):
         yield from _unasked(history, asking)
+        yield from _asked_late(history, asking)
         yield from _too_often(history, asking)
 
 
@@ -76,12 +80,9 @@ class _BlobRequests:
 def _elsewhere(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     """The lease is asked for on the blob that the declaration names, whatever the lock says."""
     wrong: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for (function, _, _), pair in history.elsewhere.items():
-        wrong[function].append(pair)
-    told = frozenset(wrong)
     for got in history.acquisitions:
         where = asking.where(got)
-        if where is None or got.function in told or _leased(history, asking.requests[where], got):
+        if where is None or _leased(history, asking.requests[where], got):
             continue
         theirs = [each for each in history.requests if (each.host, each.worker) == where[:2] and each.t <= got.t]
         others = [each.blob.lstrip("/") for each in theirs if each.granted and each.action == "acquire"]
@@ -110,11 +111,9 @@ def _leased(history: History, requests: list[LeaseRequest], got: Acquisition) ->
 def _periods(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     """A lease is asked for as long as declared; functions that share a lock may have different periods."""
     wrong = Counter[tuple[str, int, float]]()
-    renaming = {period for periods in asking.periods.values() for period in periods}
     for request in history.requests:
         declared = asking.periods.get(asking.place(request.blob), {})
-        known = renaming if history.renamed else declared
-        if declared and request.period is not None and request.period not in known:
+        if declared and request.period is not None and request.period not in declared:
             lease, function = next(iter(declared.items()))
             wrong[function, request.period, lease] += 1
     for (name, period, lease), number in sorted(wrong.items()):
@@ -147,6 +146,33 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         kept = any(got.t <= refusal.t + SLACK and _kept_until(history, got) >= since for got in held[where])
         unasked[refusal.function] += not (refused or kept or disturbed(history, refusal.host, since, refusal.t))
     yield from by_function(unasked, "met a refusal, though nobody had asked the storage for the lock")
+
+
+def _asked_late(history: History, asking: _BlobRequests) -> Iterator[Finding]:
+    """Who is alone in its process asks at once: nobody there waits for the lock, has it, or had it two polls ago."""
+    beside: dict[Where, list[tuple[float, float, str]]] = defaultdict(list)
+    spans: list[tuple[Acquisition | Wait, float, float]] = [(wait, wait.start, wait.end) for wait in history.waits]
+    spans += [(got, got.t, _kept_until(history, got)) for got in history.acquisitions]
+    for deed, start, end in spans:
+        if (place := asking.where(deed)) is not None:
+            beside[place].append((start, end, deed.owner))
+    worst: dict[str, tuple[float, str, float]] = {}
+    for wait in history.waits:
+        function, where = history.function(wait.function), asking.where(wait)
+        if where is None or wait.mode == "listener" or function.several or wait.lock in history.twofold:
+            continue
+        since = wait.start - 2 * function.poll - SLACK
+        if any(start <= wait.start and end >= since and owner != wait.owner for start, end, owner in beside[where]):
+            continue
+        sent = min((each.sent for each in asking.requests[where] if each.sent >= wait.start), default=math.inf)
+        took = history.worked(wait.host, wait.worker or 1, wait.start, min(sent, wait.end, history.end))
+        if took > _ASKS:
+            worst[wait.function] = max(worst.get(wait.function, (0.0, "", 0.0)), (took, wait.host, wait.start))
+    for name, (took, host, start) in sorted(worst.items()):
+        yield violation(
+            f"an invocation of {name!r} on {host} asked for its lock {took:.1f} s late (from second "
+            f"{start - history.start:.1f} on), though nobody there had the lock"
+        )
 
 
 def _kept_until(history: History, got: Acquisition) -> float:

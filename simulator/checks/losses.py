@@ -16,14 +16,17 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.deadlines import too_slow
+from simulator.checks.deadlines import slack, too_slow
 from simulator.checks.excuses import broken_by, disturbed, ended_at, is_long
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
+from simulator.history.deeds import outside
+from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simulator.history.facts import Acquisition, History, Sight, Wait
+    from simulator.history.journal import Record
 
 
 _SOON: Final = 1.0
@@ -157,6 +160,8 @@ _SLACK: Final = 1.0
 """The greatest difference, in seconds, between the delays of two hosts' reports of a lock."""
 _TOLD: Final = 2.0
 """Seconds after max_hold within which a hold is lost, on a busy machine."""
+_LEFT: Final = 0.5
+"""Seconds after which somebody who waits is told that the wait is over, at the latest."""
 _ASKS: Final = 3.0
 """Seconds for which a caller may ask for a lock before its host knows whether the caller must wait."""
 
@@ -166,6 +171,7 @@ def judge_spans(history: History) -> Iterator[Finding]:
     if not history.rough:
         yield from _kept_at_least(history)
         yield from _waiting(history)
+        yield from _miscounted(history)
     yield from _held_at_most(history)
 
 
@@ -217,21 +223,38 @@ def _held_at_most(history: History) -> Iterator[Finding]:
         )
 
 
+def _lines(history: History) -> Iterator[list[tuple[Wait, float]]]:
+    """Yield the callers of each lock in one process, and from when on each surely stands in line there.
+
+    Its first attempt is over by then, and a policy of the app's own has answered "wait".
+    """
+    answered = {
+        (each.host, each.text("invocation")): each.t for each in history.answers if each.get("answer") == "wait"
+    }
+    lines: dict[tuple[str, int, str], list[tuple[Wait, float]]] = defaultdict(list)
+    for wait in history.waits:
+        custom = history.function(wait.function).on_contention == "custom"
+        since = answered.get((wait.host, outside(wait.owner)), math.inf) if custom else wait.start
+        asks, until = _ASKS, since + _ASKS
+        if history.slowness.measured and since < math.inf:
+            asks = slack(history) + history.slowness.late(wait.host, STORAGE, start=since, end=until)
+            asks += history.stood(wait.host, wait.worker or 1, since, until)
+        if wait.mode == "function":
+            lines[wait.host, wait.worker, wait.lock].append((wait, since + asks))
+    yield from lines.values()
+
+
 def _waiting(history: History) -> Iterator[Finding]:
     """No more wait for a lock in one process than max_waiting."""
-    waits: dict[tuple[str, int, str], list[Wait]] = defaultdict(list)
-    for wait in history.waits:
-        if wait.mode == "function" and min(wait.end, history.end) - wait.start > _ASKS:
-            waits[wait.host, wait.worker, wait.lock].append(wait)
     worst: dict[str, tuple[int, int]] = {}
-    for (_, _, lock), several in waits.items():
+    for line in _lines(history):
+        several, lock = [wait for wait, since in line if since < wait.end], line[0][0].lock
         most = max(
             (m for each in several if (m := history.function(each.function).max_waiting) is not None), default=None
         )
         if most is None or any(history.function(each.function).max_waiting is None for each in several):
             continue
-        begun = [each.start + _ASKS for each in several]
-        number = max(sum(since <= t < wait.end for since, wait in zip(begun, several, strict=True)) for t in begun)
+        number = max(sum(since <= t < wait.end for wait, since in line) for _, t in line)
         if number > most and not any(disturbed(history, each.host, each.start, each.end) for each in several):
             worst[lock] = max(worst.get(lock, (0, 0)), (number, most))
     for lock, (number, most) in sorted(worst.items()):
@@ -239,6 +262,25 @@ def _waiting(history: History) -> Iterator[Finding]:
             f"{count(number, 'invocation')} of one process waited for {label(lock)} at a time, though max_waiting is "
             f"{most}"
         )
+
+
+def _miscounted(history: History) -> Iterator[Finding]:
+    """A policy of the app's own is told how many others wait in its process: not fewer than do so all the time."""
+    answers: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for answer in history.answers:
+        answers[answer.host, answer.text("invocation")].append(answer)
+    wrong: dict[str, list[str]] = defaultdict(list)
+    for line in _lines(history):
+        for mine, _ in line:
+            for answer in answers[mine.host, outside(mine.owner)]:
+                others = (each for each, since in line if each is not mine and since <= mine.start)
+                least = sum(history.worked(mine.host, mine.worker or 1, answer.t, each.end) > _LEFT for each in others)
+                if mine.start <= answer.t <= mine.end and answer.get("waiting", least) < least:
+                    where = f"on {mine.host} at {answer.t - history.start:.1f} s"
+                    wrong[mine.function].append(f"{answer.get('waiting')} {where}, where {least} waited")
+    for name, (first, *more) in sorted(wrong.items()):
+        times = count(1 + len(more), "time")
+        yield violation(f"the policy of {name!r} was told {times} that fewer others wait than did: the first {first}")
 
 
 def is_full(history: History, refused: Wait | None, t: float) -> bool:

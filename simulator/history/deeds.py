@@ -220,8 +220,6 @@ def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
         caller = of_listeners.get(deed.function) if listens else calls.get((deed.host, deed.owner))
         key = caller.keys.get(deed.mode) if caller is not None else None
         if caller is not None and key:
-            if (blob := caller.blobs.get(deed.mode)) is not None and not blob.endswith(f"/{deed.lock}"):
-                history.elsewhere.setdefault((deed.function, deed.host, deed.owner), (blob, deed.lock))
             names[key][deed.lock] = None
             keys[deed.lock][key] = None
             known.append((deed, key))

@@ -425,8 +425,6 @@ class History:
     requests: list[LeaseRequest] = field(default_factory=list)
     # How many requests of each kind a process of a worker sent for a leased blob: by host, worker, process, blob.
     blob_calls: dict[tuple[str, int, int, str], dict[str, int]] = field(default_factory=dict)
-    elsewhere: dict[tuple[str, str, str], tuple[str, str]] = field(default_factory=dict)
-    """By function, host and owner: the expected container and blob, and the other blob that the lock told."""
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
     client_locks: dict[str, None] = field(default_factory=dict)  # that lock clients of the app had
     altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was

@@ -319,7 +319,7 @@ class Historian:
         key = (record.host, about["lock"], about["owner"] or (listener if led else ""))
         match record.get("kind"):
             case "waiting":
-                wait = Wait(start=record.t, **about)
+                wait = Wait(start=record.t - (record.get("late") or 0.0), **about)
                 self.history.waits.append(wait)
                 self.waits[key].append(wait)
             case "acquired":

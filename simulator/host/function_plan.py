@@ -232,7 +232,8 @@ def tell_policies(guards: Iterable[Guard], write: Write) -> None:
             def asked(contention: Any, guard: Guard = guard, policy: Any = policy) -> Any:
                 answer = policy(contention)
                 if isinstance(answer, str):
-                    write("policy_answered", invocation=invoked.get(), function=guard.function, answer=answer)
+                    about = {"function": guard.function, "waiting": getattr(contention, "waiting", 0)}
+                    write("policy_answered", invocation=invoked.get(), answer=answer, **about)
                 return answer
 
             vars(guard)["on_contention"] = wraps(policy)(asked)  # a guard is frozen

@@ -22,6 +22,7 @@ from multiprocessing import Pipe, get_context
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.history.deeds import ONCE
 from simulator.history.journal import Journal
 from simulator.host.app.app_model import HostError
 from simulator.host.expected_keys import expected_blobs, expected_keys
@@ -96,7 +97,8 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
         return
 
     def on_lock_event(event: LockEvent) -> None:
-        write("lock", worker=number, **asdict(event))
+        asks = event.kind == "waiting" and not event.lock.startswith(ONCE)  # a guard of `@once` looks first
+        write("lock", worker=number, **asdict(event), **({"late": witness.guards.asks_late()} if asks else {}))
 
     subscribe(on_lock_event)
     inner = inner_guards(prepared.plans)

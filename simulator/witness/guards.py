@@ -7,6 +7,7 @@ makes lies between other functions, and is not compared. A difference is written
 from __future__ import annotations
 
 import inspect
+import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -53,11 +54,14 @@ class _GuardRun:
     result: _Given | None = None
     error: BaseException | None = None  # of the function below
     ran: bool = False
+    began: float = field(default_factory=time.monotonic)
     running: int = 0  # how often the function below runs now
     over: bool = False
 
 
 _NOTHING: Final = Form("nothing", "at all", plain=True)
+_FIRST: Final = 1.0
+"""Seconds in which a first call may import what a guard needs."""
 _BUSY: Final = 409
 _around: ContextVar[_GuardRun | None] = ContextVar("simulated_guard", default=None)
 """The guard whose function below runs next; None inside that function."""
@@ -75,6 +79,11 @@ class GuardWatcher:
         self._below_runs: dict[object, _GuardRun] = {}
         self._running: set[object] = set()  # all code of the app's that is watched
         self._turn = 0
+
+    def asks_late(self) -> float:
+        """Return for how many seconds the guard that runs here has not asked for its lock, beyond the first second."""
+        around = _around.get()
+        return 0.0 if around is None else round(max(time.monotonic() - around.began - _FIRST, 0.0), 3)
 
     def add(self, guards: Iterable[GuardedFunction], codes: Mapping[Any, CodeType]) -> None:
         """Know these guards. ``codes``: what stands for a watched function in reports."""
@@ -136,8 +145,17 @@ class GuardWatcher:
                 self._compare(run, "result", "", run.result, value)
             elif value is not None and getattr(value, "status_code", None) != _BUSY:
                 self._tell(run, "answer", "", form_of(value))
+            elif value is not None:
+                self._refuse(run, value)
             for name, output in run.outputs.items():
                 self._compare(run, "output", name, output, run.given[name].get())
+        elif hasattr(value, "status_code"):  # or it is a kept answer
+            self._refuse(run, value)
+
+    def _refuse(self, run: _GuardRun, answer: Any) -> None:
+        """Tell of an answer that does not send its caller away for a while."""
+        if answer.status_code != _BUSY or "Retry-After" not in answer.headers:
+            self._tell(run, "refusal", "", form_of(answer))
 
     def _end_badly(self, run: _GuardRun, error: BaseException | None) -> None:
         given = run.result

@@ -225,7 +225,7 @@ class Witness:
 
     def __init__(self, write: Write, hold: Callable[[], Any] | None = None) -> None:
         self.leftovers = Leftovers(self._asked)
-        self._guards = GuardWatcher(write, invoked.get, self.leftovers.remain)
+        self.guards = GuardWatcher(write, invoked.get, self.leftovers.remain)
         self._write = write
         self._hold = hold
         self._watched: dict[FunctionType, CodeType] = {}
@@ -263,8 +263,8 @@ class Witness:
         guards = [*guards]
         for function in (function for each in guards for function in (each.guard, each.below)):
             if function not in self._watched:
-                self._watched[function] = watch(function, self._guards)
-        self._guards.add(guards, self._watched)
+                self._watched[function] = watch(function, self.guards)
+        self.guards.add(guards, self._watched)
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Follow what runs on a loop: the tasks that bodies start, requests to end, and times when none is possible."""
@@ -305,11 +305,11 @@ class Witness:
                 item = {"key": message.key, "id": message.id, "digest": digest(message.body)}
                 told["item"] = {**self._inboxes.get(id(code), {"inbox": ""}), **item}
         self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())
-        self._guards.entered(code, run, arguments)
+        self.guards.entered(code, run, arguments)
 
     def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
         """A body has ended."""
-        self._guards.left(code, run, value, error)
+        self.guards.left(code, run, value, error)
         with self._turn:
             label, function, invocation, around = self._runs.pop(run, ("", code.co_name, "", ""))
         inside.set(around)

@@ -37,6 +37,7 @@ _OPTIONS: Final = {
     "again": "--pause 2 --duration 25",
     "buses": "--faults error,throttle,break,pause,kill --duration 25",
     "expiries": "",
+    "lines": "",
     "states": "--faults break --fault-every 2 --duration 25",
     "patient": "--pause 1",
     "stubborn": "--pause 1",

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from singleton import decorator
-from singleton.functions import acquirers, arguments
+import azure.functions as func
+
+from singleton import Contention, decorator
+from singleton.functions import acquirers, arguments, http_answers
+from singleton.functions.guard import Guard
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.phase import Timing
 from singleton.patterns.once import entry_point, results
 from singleton.patterns.once.keys import Key
 from singleton.runtime import address
+from singleton.runtime.registry import Registry
+from singleton.runtime.waiter_count import WaiterCount
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.protocol import StoreFailure
 from tests.broken.breaking import around, broken
@@ -176,3 +182,46 @@ def the_older_name_of_a_lock_is_not_asked_for(patch: Patch) -> None:
         return await registry.acquire(new, **more)
 
     patch.setattr(acquirers, "acquire_both", acquire_new)
+
+
+@broken("that fewer others wait than did", app="lines")
+def policies_are_told_that_nobody_waits(patch: Patch) -> None:
+    real = Contention.over
+    patch.setattr(Contention, "over", lambda call, trigger, *_: real(call, trigger, 0))
+
+
+@broken("of one process waited for bill at a time, though max_waiting is 2", app="lines")
+def one_more_waits_than_max_waiting(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda self, blob, who, owner, most: real(self, blob, who, owner, None if most is None else most + 1)
+
+    around(patch, WaiterCount, "come", made)
+
+
+@broken("without an answer of 409 and Retry-After", app="lines")
+def conflicts_are_answered_without_retry_after(patch: Patch) -> None:
+    patch.setattr(http_answers, "conflict_answer", lambda *_: func.HttpResponse(status_code=409))
+
+
+@broken("asked for its lock", app="lines")
+def guards_sleep_before_their_wait_begins(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def run(self: Any, *args: Any, **more: Any) -> Any:
+            await asyncio.sleep(4)
+            return await real(self, *args, **more)
+
+        return run
+
+    around(patch, Guard, "run_async", made)
+
+
+@broken("asked for its lock", app="lines")
+def waits_begin_with_a_sleep(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def acquire(self: Any, address: Any, **more: Any) -> Any:
+            await asyncio.sleep(4)
+            return await real(self, address, **more)
+
+        return acquire
+
+    around(patch, Registry, "acquire", made)

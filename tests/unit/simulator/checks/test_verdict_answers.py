@@ -39,6 +39,18 @@ def test_what_a_guard_changed_is_told_with_both_forms(kind: str, what: str, word
     assert told(kind=kind, what=what, **fields).violations == (text,)
 
 
+@pytest.mark.parametrize("reason", ["conflict", "raise", ""])
+def test_who_meets_a_conflict_is_answered_with_409_and_when_to_come_back(reason: str) -> None:
+    story = Story(policy="conflict")
+    owner = story.skip("host-1", 2, A, reason=reason) if reason else "x"
+    story.add(2.1, "host-1", "altered", invocation=owner, function="ship", kind="refusal", given="HttpResponse 409")
+    text = (
+        "1 invocation of 'ship' met on_contention='conflict' without an answer of 409 and Retry-After (first on "
+        "host-1, 2.1 s after the start: HttpResponse 409)"
+    )
+    assert (text in judge(story.end(40)).violations) is (reason == "conflict")
+
+
 def test_an_answer_before_the_end_of_the_body_is_told() -> None:
     text = "1 invocation of 'ship' ended while its body still ran (first on host-1, 1.9 s after the start)"
     assert told(kind="early").violations == (text,)

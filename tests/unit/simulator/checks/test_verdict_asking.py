@@ -71,8 +71,8 @@ def test_another_lock_than_the_declared_one_is_told_with_both_blobs() -> None:
     body(story, "host-1", 1, 2, told="locks/shared/ship")
     (text,) = violations(story)
     assert text == (
-        "another blob was asked for, 1 time for 'ship': the first time locks/shared/ship, where the declaration names "
-        "container/locks/shared/ship.a"
+        "another blob was asked for, 1 time for 'ship': the first time account/container/locks/shared/ship, where the "
+        "declaration names container/locks/shared/ship.a"
     )
 
 
@@ -316,6 +316,44 @@ def test_who_waits_with_also_may_wait_for_the_other_lock_and_other_locks_are_jud
         ["import_eligibility"] if known else []
     )
     assert ("also= of 'ship' was not judged" in verdict.untried) is not known
+
+
+LATE = "an invocation of 'ship' on host-1 asked for its lock"
+
+
+@pytest.mark.parametrize(("after", "found"), [(1.0, False), (4.0, True)])
+@pytest.mark.parametrize("within", ["the guard", "the wait"])
+def test_who_is_alone_in_its_process_asks_at_once(after: float, within: str, *, found: bool) -> None:
+    story = Story()
+    start = 10 - after if within == "the wait" else 10
+    story.add(10 - after, "host-1", "invocation_started", function="ship", invocation="one")
+    expecting(story, 10 - after, "host-1", "one")
+    story.lock(start, "host-1", "waiting", A, "one", late=0.0 if within == "the wait" else max(after - 1, 0.0))
+    ask(story, 10.1, "host-1", took=0.1)
+    story.lock(10.2, "host-1", "acquired", A, "one")
+    assert any(LATE in text for text in violations(story)) is found
+
+
+@pytest.mark.parametrize("who", ["a holder", "a holder before", "a waiter", "a host that stood still", "another host"])
+def test_who_is_not_alone_or_stands_still_need_not_ask(who: str) -> None:
+    story = Story()
+    if who in {"a holder", "a holder before", "another host"}:
+        host = "host-2" if who == "another host" else "host-1"
+        ask(story, 0.9, host)
+        body(story, host, 1, 9 if who == "a holder" else 3)
+    elif who == "a waiter":
+        story.add(4, "host-1", "invocation_started", function="ship", invocation="first")
+        expecting(story, 4, "host-1", "first")
+        story.lock(4, "host-1", "waiting", A, "first")
+        ask(story, 4.1, "host-1", status=409, took=0.1)
+    else:
+        story.add(9.8, "host-1", "loop_stood", worker=1, seconds=4)
+    story.add(5, "host-1", "invocation_started", function="ship", invocation="one")
+    expecting(story, 5, "host-1", "one")
+    story.lock(5, "host-1", "waiting", A, "one")
+    ask(story, 10, "host-1")
+    story.lock(10.1, "host-1", "acquired", A, "one")
+    assert any(LATE in text for text in violations(story)) is (who == "another host")
 
 
 def test_requests_of_two_processes_of_a_worker_are_counted_together() -> None:

@@ -186,6 +186,52 @@ def test_no_more_wait_than_may() -> None:
     assert has(verdict_of(story), "3 invocations of one process waited for ship.a at a time, though max_waiting is 2")
 
 
+def test_in_a_run_that_measures_the_machine_a_short_wait_counts_unless_the_machine_was_slow() -> None:
+    for measured, slow, found in ((False, False, False), (True, False, True), (True, True, False)):
+        story = a_story(max_waiting=2)
+        story.add(0.1, "host-2", "host_started", measures=measured)
+        some_wait(story, 3, until=8)
+        if slow:
+            story.add(8, "host-2", "machine_slow", measures=[(1, 0.9), (1, 0.9)])
+        assert has(verdict_of(story), "though max_waiting is 2") is found
+
+
+# --- what a policy is told --------------------------------------------------------------------------------------------
+
+
+def a_policy(told: int | None, *, waiter: str = "host-2", until: float = 20.0, **known: Any) -> Verdict:
+    """One caller waits from second 7 on; the policy of another is asked at second 12."""
+    story = a_story(on_contention="custom", **known)
+    story.add(0.1, "host-2", "host_started", measures=True)
+    story.body("host-1", 5, until, LOCK)
+    for owner, t, host, waiting in (("first", 6.0, waiter, 0), ("second", 12.0, "host-2", told)):
+        about = {"invocation": owner, "function": "ship"}
+        story.add(t, host, "invocation_started", **about)
+        story.lock(t, host, "waiting", LOCK, owner, worker=1)
+        more = {} if waiting is None else {"waiting": waiting}
+        story.add(t + 0.1, host, "policy_answered", answer="wait", **about, **more)
+        end = until + 0.1 if owner == "first" else until + 2
+        story.lock(end, host, "acquired", LOCK, owner, worker=1)
+        story.lock(end + 0.1, host, "released", LOCK, owner, worker=1)
+        story.add(end + 0.2, host, "invocation_ended", outcome="ok", **about)
+    return verdict_of(story)
+
+
+def test_a_policy_is_told_of_those_who_wait_in_its_process() -> None:
+    text = (
+        "the policy of 'ship' was told 1 time that fewer others wait than did: the first 0 on host-2 at 12.1 s, where "
+        "1 waited"
+    )
+    assert text in a_policy(0).violations
+    assert not has(a_policy(1), "the policy of")
+    assert not has(a_policy(None), "the policy of")
+    assert not has(a_policy(0, waiter="host-3"), "the policy of")
+
+
+def test_who_got_the_lock_meanwhile_perhaps_waited_no_more() -> None:
+    assert not has(a_policy(0, until=12.2), "the policy of")
+
+
 def test_none_may_wait_where_the_number_is_nought() -> None:
     story = a_story(max_waiting=0)
     some_wait(story, 1)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from copy import copy
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
 import pytest
 
 from simulator.host.triggers.bindings import Out
+from simulator.witness import guards as witness_guards
 from simulator.witness.guards import GuardedFunction
 from simulator.witness.value_form import form_of
 from simulator.witness.witness import Witness
@@ -325,9 +328,41 @@ def test_what_once_keeps_may_come_back_as_json_does(guards: Guards) -> None:
 
 
 def test_without_its_body_a_guard_answers_nothing_or_that_it_is_busy(guards: Guards) -> None:
-    for answer in (None, func.HttpResponse(status_code=409)):
+    busy = func.HttpResponse(status_code=409, headers={"Retry-After": "1"})
+    for answer in (None, busy):
         assert answered(guards, str, lambda *_, answer=answer, **__: answer) == []
     assert answered(guards, str, lambda *_, **__: "skipped") == [("answer", "")]
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_conflict_is_answered_with_when_to_come_back_and_a_kept_answer_may_be_one(
+    guards: Guards, *, keeps: bool
+) -> None:
+    bare, busy = func.HttpResponse(status_code=409), func.HttpResponse(status_code=409, headers={"retry-after": "1"})
+    assert answered(guards, str, lambda *_, **__: busy, keeps=keeps) == []
+    assert answered(guards, str, lambda *_, **__: bare, keeps=keeps) == [("refusal", "")]
+    unavailable = func.HttpResponse(status_code=503)
+    kind = "refusal" if keeps else "answer"
+    assert answered(guards, str, lambda *_, **__: unavailable, keeps=keeps)[-1] == (kind, "")
+
+
+def test_how_late_a_guard_asks_counts_from_its_call_and_not_in_its_body(
+    guards: Guards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, told = [0.0], list[float]()
+    monkeypatch.setattr(witness_guards, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead[0]))
+    late = guards._witness.guards.asks_late
+
+    def guard(function: Any, **named: Any) -> None:
+        for seconds in (0.5, 3.0):
+            ahead[0] = seconds
+            told.append(late())
+        function(**named)
+
+    guards.call(guards.around(lambda **_: told.append(late()), guard), msg="x")
+    first, second, inside = told
+    assert (first, inside, late()) == (0.0, 0.0, 0.0)
+    assert 2.0 <= second < 3.0
 
 
 class ConfigurationError(Exception):
