@@ -228,7 +228,11 @@ def _notes(history: History) -> Iterator[Finding]:
     failed = [call for call in history.invocations if call.ending == "error"]
     why = Counter((call.function, call.blames or error_name(call) or "an error", bool(call.blames)) for call in failed)
     for (function, name, of_lock), number in sorted(why.items()):
-        by = "the lock" if of_lock else "its own code"
+        narrow = history.function(function).narrow if name == "TypeError" else ""
+        own = (
+            f"its decorator {narrow}, which takes no argument 'context': give it **kwargs" if narrow else "its own code"
+        )
+        by = "the lock" if of_lock else own
         by = "its policy" if of_lock and name == "LockNotAcquired" else by
         yield note(f"{count(number, 'invocation')} of {function!r} failed with {name} ({by})")
     for reason, number in sorted(history.losses.items()):

@@ -26,7 +26,7 @@ from simulator.checks.excuses import (
     sections_of,
     troubled_since,
 )
-from simulator.checks.findings import Finding, by_function, count, note, violation
+from simulator.checks.findings import Finding, by_function, count, note, unproven, violation
 from simulator.checks.losses import is_full
 from simulator.history.deeds import outside
 from simulator.history.journal import PANIC
@@ -159,11 +159,14 @@ def _errors(history: History) -> Iterator[Finding]:
 
 def _failures(history: History) -> Iterator[Finding]:
     """The lock fails no invocation, unless something was done to it."""
-    failed = Counter[tuple[str, str]]()
+    failed, unclear = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     slowed: dict[tuple[str, str], Invocation] = {}
+    declared = _declared_well(history)
     for call, ran in tries(history):
         if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call, ran):
-            if is_slowed(history, call):
+            if call.blames == "ConfigurationError" and call.function not in declared:
+                unclear[call.function, call.error] += 1
+            elif is_slowed(history, call):
                 slowed[call.function, call.blames] = call
             else:
                 failed[call.function, call.blames] += 1
@@ -176,13 +179,30 @@ def _failures(history: History) -> Iterator[Finding]:
             f"{count(number, 'invocation')} of {function!r} failed with {name}, which nothing in this run caused"
         )
 
+    for (function, error), number in sorted(unclear.items()):
+        yield unproven(f"{count(number, 'invocation')} of {function!r} failed, perhaps by the app's own fault: {error}")
+
+
+def _declared_well(history: History) -> set[str]:
+    """Return the functions whose declarations a right lock accepts in each call, as it did so in one.
+
+    Nothing follows where the app's own code, a message or a kind of output decides whether a policy is accepted.
+    """
+    plain = {
+        name
+        for name, function in history.functions.items()
+        if function.on_contention in {"wait", "raise"} and function.max_waiting is None and function.mode == "function"
+        if not (function.decorated or function.once)
+    }
+    return plain & {sight.function for sight in history.sights}
+
 
 def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
     """Tell whether the run did something to the host or the lock, or whether the app itself is the cause.
 
     A body may raise an error of a lock, for example of another lock, while its own lock is not lost.
     """
-    own = call.blames in {"ScopeError", "ConfigurationError"}
+    own = call.blames == "ScopeError" or (call.blames == "ConfigurationError" and bool(ran))
     told = [each for each in sections_of(history, call) if each.told is not None]
     if any(body.error == call.blames for body in ran):
         own |= not any(each.owner == call.id for each in told)

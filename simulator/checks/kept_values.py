@@ -10,12 +10,12 @@ of the body; a success without a body has read that result. So a second body aft
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.checks.endings import tries
-from simulator.checks.findings import Finding, count, label, note, violation
+from simulator.checks.findings import Finding, count, label, note, unproven, violation
 from simulator.history.deeds import once_of, outside
 from simulator.history.facts import PatternUse
 from simulator.history.value_digest import NOTHING, UNREADABLE
@@ -58,6 +58,7 @@ def judge_kept(history: History) -> Iterator[Finding]:
     if history.rough:
         return
     yield from _ends(history)
+    yield from _of_others(history)
     kept = accesses(history)
     writers = {
         (place[0], each.digest): place for place, several in kept.items() for each in several if each.what == "write"
@@ -84,6 +85,21 @@ def judge_kept(history: History) -> Iterator[Finding]:
         yield note(
             f"{count(unknown, 'value was', 'values were')} in the storage before this run, as it seems: whether the "
             "first reads were right was not judged"
+        )
+
+
+def _of_others(history: History) -> Iterator[Finding]:
+    """A body uses the state that is kept with its own lock, unless the app hands a hold on."""
+    others = Counter(
+        use.caller
+        for use in history.uses
+        if use.of == "hold.state" and use.ok and use.invocation and use.hold and use.hold.owner
+        if outside(use.hold.owner) != use.invocation
+    )
+    for name, number in sorted(others.items()):
+        yield unproven(
+            f"{count(number, 'use')} of hold.state by {name!r} went to the lock of another invocation: not judged, as "
+            "the app may hand a hold on"
         )
 
 

@@ -59,6 +59,7 @@ class Function:
     when_full: str = "raise"  # the policy for an invocation beyond ``max_waiting``
     # By the app itself, too: that may run the body again or not, and make of errors what it likes.
     decorated: bool = False
+    narrow: str = ""  # its decorator that takes no ``context``, though the guard below asks for it
     direct: bool = False  # whether nothing is between its guard and its body
     declared: tuple[str, ...] = ()  # the names of its guards, if the worker calls the function by another name
     once: bool = False  # whether `@once` may answer in place of its body

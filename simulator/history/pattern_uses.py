@@ -45,6 +45,8 @@ class PatternUses:
 
 
 def _hold(record: Record, blob: str, holds: Iterable[Acquisition]) -> Acquisition | None:
-    """Return the hold of a worker under which something is done with this blob."""
+    """Return the hold of a worker under which something is done with this blob: the invocation's own, if it has one."""
     worker = record.host, int(record.get("worker") or 0)
-    return next((got for got in holds if (got.host, got.worker) == worker and blob.endswith(f"/{got.lock}")), None)
+    theirs = [got for got in holds if (got.host, got.worker) == worker and blob.endswith(f"/{got.lock}")]
+    mine = [got for got in theirs if outside(got.owner) == record.text("invocation")]
+    return next(iter(mine or theirs), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import wraps
-from inspect import isfunction
+from inspect import CO_VARKEYWORDS, isfunction
 from typing import TYPE_CHECKING, Any, Final, Never
 
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration
@@ -109,6 +109,7 @@ class Plan:
             "async": self.function.is_async,
             "place": self.function.place,
             "idle": self.idle,
+            "narrow": _narrow(self.function),
         }
         if self.idle is not None and (wanted := _declared_queue(self.function.trigger)):
             told["wanted"] = wanted
@@ -192,6 +193,18 @@ def _is_decorated(function: Callable[..., Any]) -> bool:
             return True
         function = inner
     return False
+
+
+def _narrow(function: IndexedFunction) -> str:
+    """Name the decorator around a guard that takes no ``context``, which the worker passes as the guard asks for it."""
+    call: Any = function.call
+    while function.wants_context and isfunction(call) and not is_wrapper(call):
+        code = call.__code__
+        takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if not code.co_flags & CO_VARKEYWORDS and "context" not in takes:
+            return f"{code.co_qualname.partition('.')[0]} (line {code.co_firstlineno})"
+        call = getattr(call, "__wrapped__", None)
+    return ""
 
 
 def _is_direct(guard: Guard) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
 
-from singleton import Contention, decorator
+from singleton import ConfigurationError, Contention, decorator
 from singleton.functions import acquirers, arguments, http_answers
 from singleton.functions.guard import Guard
 from singleton.locking.acquisition import Acquisition
@@ -21,7 +21,7 @@ from singleton.runtime.registry import Registry
 from singleton.runtime.waiter_count import WaiterCount
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.protocol import StoreFailure
-from tests.broken.breaking import around, broken
+from tests.broken.breaking import Now, around, broken, entries
 from tests.broken.wrong_turns import all_hosts_listen
 
 if TYPE_CHECKING:
@@ -225,3 +225,18 @@ def waits_begin_with_a_sleep(patch: Patch) -> None:
         return acquire
 
     around(patch, Registry, "acquire", made)
+
+
+@broken("failed with ConfigurationError, which nothing in this run caused")
+def every_tenth_declaration_is_refused(patch: Patch) -> None:
+    now = Now(10)
+
+    def made(real: Any) -> Any:
+        async def enter(self: Any, *args: Any) -> Any:
+            if now():
+                raise ConfigurationError("scope is no scope")
+            return await real(self, *args)
+
+        return enter
+
+    entries(patch, made)

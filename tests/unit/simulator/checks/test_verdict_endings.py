@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulator.checks.verdict import judge
+from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import PANIC
 from tests.support.journals import Story, key_lock, plain
 
@@ -230,3 +230,66 @@ def test_the_answer_of_a_policy_to_a_guard_that_knows_no_invocation_is_not_judge
     story.lock(3, "host-1", "waiting", A, "")
     story.add(3, "host-1", "policy_answered", invocation=owner, function="ship", answer="skip")
     assert not any("did not count" in text for text in violations(story))
+
+
+def a_refused_declaration(story: Story, *, well: bool = True, inside: bool = False) -> Verdict:
+    """Tell of an invocation that ended with a ConfigurationError, beside one that ran its body, if all went well."""
+    if well:
+        story.body("host-1", 1, 2, A, seen=(1, 2))
+    about = {"function": "ship", "invocation": "refused"}
+    story.add(5, "host-1", "invocation_started", **about)
+    if inside:
+        story.sight("host-1", 5.1, 5.2, invocation="refused", error="ConfigurationError")
+    error = {"error": "ConfigurationError: no scope", "blames": "ConfigurationError"}
+    story.add(5.3, "host-1", "invocation_ended", outcome="error", **about, **error)
+    return judge(story.end(40))
+
+
+CONFIGURATION = "1 invocation of 'ship' failed with ConfigurationError, which nothing in this run caused"
+PERHAPS = "1 invocation of 'ship' failed, perhaps by the app's own fault: ConfigurationError: no scope"
+
+
+@pytest.mark.parametrize("policy", ["wait", "raise"])
+def test_a_declaration_that_was_accepted_is_refused_in_no_call(policy: str) -> None:
+    assert CONFIGURATION in a_refused_declaration(Story(policy=policy)).violations
+
+
+@pytest.mark.parametrize(
+    ("policy", "known"),
+    [
+        ("skip", {}),
+        ("defer", {}),
+        ("custom", {}),
+        ("wait", {"decorated": True}),
+        ("wait", {"once": True}),
+        ("wait", {"max_waiting": 2}),
+    ],
+)
+def test_where_the_app_may_be_to_blame_for_a_refused_declaration_nothing_is_shown(
+    policy: str, known: dict[str, Any]
+) -> None:
+    verdict = a_refused_declaration(Story(policy=policy).know(**known))
+    assert PERHAPS in verdict.reasons
+    assert CONFIGURATION not in verdict.violations
+
+
+def test_a_declaration_that_is_refused_in_each_call_is_the_apps_own_fault_perhaps() -> None:
+    assert PERHAPS in a_refused_declaration(Story(), well=False).reasons
+
+
+def test_a_configuration_error_in_a_body_is_the_bodys_own() -> None:
+    verdict = a_refused_declaration(Story(), inside=True)
+    assert PERHAPS not in verdict.reasons
+    assert CONFIGURATION not in verdict.violations
+
+
+def test_a_decorator_that_takes_no_context_is_named() -> None:
+    story = Story().know(narrow="logged (line 9)")
+    about = {"function": "ship", "invocation": "one"}
+    story.add(5, "host-1", "invocation_started", **about)
+    story.add(5.3, "host-1", "invocation_ended", outcome="error", error="TypeError: ship() got an unexpected", **about)
+    note = (
+        "1 invocation of 'ship' failed with TypeError (its decorator logged (line 9), which takes no argument "
+        "'context': give it **kwargs)"
+    )
+    assert note in judge(story.end(40)).notes

@@ -140,6 +140,25 @@ def test_a_lock_with_two_names_keeps_one_state() -> None:
     assert any("hold.state of 'ship': a value that was kept is gone" in text for text in violations(story))
 
 
+@pytest.mark.parametrize(("lock", "invocation", "told"), [(A, "one", 0), (B, "one", 1), (B, "", 0), (B, "two", 0)])
+def test_the_state_of_another_invocations_lock_is_told(lock: str, invocation: str, told: int) -> None:
+    story = fresh()
+    for owner, own in (("one", A), ("two", B)):
+        story.body("host-1", 3, 8, own, owner=owner)
+    about = {"of": "hold.state", "what": "read", "name": lock, "digest": "none", "default": "none"}
+    use(story, "host-1", 4, 5, invocation=invocation, **about)
+    text = "1 use of hold.state by 'ship' went to the lock of another invocation: not judged, as the app may hand"
+    assert sum(text in reason for reason in judge(story.end(60)).reasons) == told
+
+
+def test_a_hold_that_is_handed_on_in_its_process_is_that_of_the_invocation_that_asks() -> None:
+    story = fresh()
+    story.body("host-1", 3, 8, A, owner="one")
+    story.body("host-1", 7.9, 9, A, owner="two")  # told before the release of the hold before it
+    use(story, "host-1", 7.95, 8.5, of="hold.state", what="write", name=A, digest="x", invocation="two")
+    assert not any("another invocation" in text for text in judge(story.end(60)).reasons)
+
+
 def test_state_that_nobody_reads_again_is_said_to_be_unjudged() -> None:
     story = fresh()
     read(story, "host-1", 2, "none")

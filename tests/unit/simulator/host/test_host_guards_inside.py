@@ -184,6 +184,44 @@ def test_the_older_name_in_another_layout_is_not_read(tmp_path: Path) -> None:
     assert [*expected_keys(plans["deliver"], None, {}, "id")] == ["function"]
 
 
+NARROW = """
+import functools
+
+def logged(function):
+    @functools.wraps(function)
+    def inner(PARAMETERS):
+        return function(msg)
+
+    return inner
+
+@app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+@logged
+GUARD
+def deliver(msg: func.QueueMessage) -> None: ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "guard", "named"),
+    [
+        ("msg", "@singleton", "logged (line"),
+        ("msg", "@once(key='Id')", "logged (line"),
+        ("msg, context", "@singleton", ""),
+        ("msg, *, context", "@singleton", ""),
+        ("msg, **more", "@singleton", ""),
+        ("msg", "", ""),
+    ],
+)
+def test_a_decorator_around_a_guard_that_takes_no_context_is_named(
+    tmp_path: Path, parameters: str, guard: str, named: str
+) -> None:
+    more = NARROW.replace("PARAMETERS", parameters).replace("GUARD", guard)
+    plans = {plan.function.name: plan for plan in prepared(tmp_path, more=more).plans}
+    narrow = plans["deliver"].to_json()["narrow"]
+    assert narrow.startswith(named)
+    assert bool(narrow) is bool(named)
+
+
 def test_once_is_judged_by_the_arguments_as_the_app_wrote_them_whatever_its_guard_says(tmp_path: Path) -> None:
     charge = plans_of(tmp_path, "'{Id}-{Number}', keep=60")["charge"]
     before = charge.to_json()
