@@ -18,6 +18,7 @@ from simulator.checks.endings import tries
 from simulator.checks.findings import Finding, count, label, note, unproven, violation
 from simulator.history.deeds import once_of, outside
 from simulator.history.facts import PatternUse
+from simulator.history.journal import UNSEEN
 from simulator.history.value_digest import NOTHING, UNREADABLE
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _STOOD: Final = 0.5
 """Seconds for which a host must stand still for its look at what is kept to count as old."""
+_STRANGE: Final = "a value was read that nobody had written"
 _ROUNDED: Final = 1.0
 """Seconds by which the service's clock may end a result sooner."""
 _ENDS: Final = 3.0
@@ -80,7 +82,9 @@ def judge_kept(history: History) -> Iterator[Finding]:
             wrong[_named(place, several), said[0]].append(said[1])
     for (name, what), examples in sorted(wrong.items()):
         times = f"{count(len(examples), 'time')}, the first: " if len(examples) > 1 else ""
-        yield violation(f"{name}: {what}: {times}{examples[0]}")
+        text = f"{name}: {what}: {times}{examples[0]}"
+        unseen = what == _STRANGE and UNSEEN in history.notes
+        yield unproven(f"{text}: not judged, as {UNSEEN}") if unseen else violation(text)
     if unknown:
         yield note(
             f"{count(unknown, 'value was', 'values were')} in the storage before this run, as it seems: whether the "
@@ -218,7 +222,7 @@ def _wrong(
         )
     if elsewhere is not None:
         return "a value of another key was read", f"{now} read, for {_key(place)}, what was kept for {_key(elsewhere)}"
-    return "a value was read that nobody had written", f"{now}, for {_key(place)}{then}"
+    return _STRANGE, f"{now}, for {_key(place)}{then}"
 
 
 def _named(place: Register, several: Iterable[PatternUse]) -> str:

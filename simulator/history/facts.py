@@ -412,6 +412,7 @@ class History:
     invisible_left: dict[str, int] = field(default_factory=dict)
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
     deleted: list[tuple[float, str]] = field(default_factory=list)  # when operators deleted a blob, and of which lock
+    made: list[tuple[float, str]] = field(default_factory=list)  # when a host asked for a blob that it made; its path
     traffic: Traffic = field(default_factory=Traffic)
     slowness: Slowness = field(default_factory=Slowness)
     faults: list[Strike] = field(default_factory=list)  # of a nemesis, in the order of their beginnings

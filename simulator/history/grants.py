@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from simulator.faults.real import short
 from simulator.history.deeds import GONE_CODES, is_refused, may_have_ended
@@ -70,6 +71,26 @@ def broken_outside(history: History) -> Iterator[Strike]:
         if not ours and not any(lock == got.lock for _, lock in history.operated):
             what = f"somebody outside this run ended the lease of {short(blob)}, which {got.host} had"
             yield Strike(id=0, kind="break", hosts=(got.host,), lock=blob, what=what, start=start, end=start)
+
+
+def deleted_outside(history: History) -> Iterator[Strike]:
+    """Yield when a host made a blob anew that had been leased: nobody in this run had deleted the blob."""
+    locks = {use.lock for use in history.uses} | {wait.lock for wait in history.waits}
+    locks -= {lock for _, lock in history.deleted}
+    leased: dict[str, float] = {}
+    ours = {each.blob for each in history.requests if each.action == "delete" and each.lease != _NO_LEASE}
+    for each in history.requests:
+        if each.granted:
+            leased.setdefault(each.blob, each.t)
+    for t, blob in history.made:
+        if leased.get(blob, t) < t and blob not in ours:
+            for lock in (lock for lock in locks if _is_of(blob, lock)):
+                what = f"somebody deleted the blob of {short(lock)}"
+                yield Strike(id=0, kind="delete", lock=lock, what=what, start=t, end=t)
+
+
+_NO_LEASE: Final = f"{crc32(b''):08x}"
+"""The lease of a request without a lease id."""
 
 
 def _is_of(blob: str, lock: str) -> bool:

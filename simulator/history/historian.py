@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.history.deeds import (
     OF_PATTERNS,
@@ -44,7 +44,7 @@ from simulator.history.facts import (
     Wait,
     WorkerEnd,
 )
-from simulator.history.grants import Grants, broken_outside
+from simulator.history.grants import Grants, broken_outside, deleted_outside
 from simulator.history.journal import Record, in_order
 from simulator.history.outages import PauseSpan, standstill
 from simulator.history.pattern_uses import PatternUses
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
+_MADE: Final = 201
 Key: TypeAlias = tuple[str, str, str]
 """Which host, which lock, and for whom: an invocation's id, or for a listener the worker."""
 
@@ -67,7 +68,7 @@ def read_history(records: Iterable[Record]) -> History:
         historian.take(record)
     for thing in historian.unended():
         thing.end = historian.history.end
-    historian.history.outside.extend(broken_outside(historian.history))
+    historian.history.outside.extend([*broken_outside(historian.history), *deleted_outside(historian.history)])
     historian.history.altered = [record for record in ordered if record.event in {"altered", "result_replaced"}]
     historian.history.answers = [record for record in ordered if record.event == "policy_answered"]
     bear_witness(historian.history)
@@ -165,6 +166,8 @@ class Historian:
             case "lease_request":
                 history.requests.append(lease_request(record))
                 self.grants.take(history.requests[-1], self.held.values())
+            case "blob_made" if record.get("status") == _MADE:
+                history.made.append((record.t - float(record.get("took") or 0.0), record.text("blob")))
             case "storage_calls":
                 whose = (host, int(record.get("worker") or 0), int(record.get("pid") or 0))
                 history.blob_calls |= {(*whose, blob): calls for blob, calls in (record.get("blobs") or {}).items()}

@@ -26,6 +26,8 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC",
 
 PANIC: Final = "BaseException"
 """The name in the journal of a body's error that is neither an ``Exception`` nor one of Python's own exits."""
+UNSEEN: Final = "the app starts processes of its own: what these do to the blobs of locks is not seen"
+"""The note of a host about such an app."""
 
 
 class JournalError(Exception):

@@ -52,7 +52,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
     It is written when the request is answered. ``blob`` is the path, with the account of an emulator. ``status`` is
     None if no answer came. ``code``: the error code of a refusal, if the answer has one. ``took``: seconds from the
     sending. Now and then ``storage_calls`` says how many requests of each kind were sent so far, in all and for each
-    leased blob with new requests. ``result_kept`` tells for how many seconds a result of ``once`` is written.
+    leased blob with new requests. ``blob_made`` is written of a request to make a blob, ``result_kept`` tells for
+    how many seconds a result of ``once`` is written.
     ``clients``: HTTP clients beside aiohttp.
     """
     calls = _Calls(write)
@@ -67,7 +68,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
             return response
         finally:
             took = round(clock() - sent, 4)
-            write("lease_request", action=action, blob=path, status=status, took=took, **about)
+            event = "blob_made" if action == "make" else "lease_request"
+            write(event, action=action, blob=path, status=status, took=took, **about)
 
     def seen(method: str, url: str, headers: Mapping[str, str], answering: Awaitable[Any]) -> Awaitable[Any]:
         action = headers.get("x-ms-lease-action")
@@ -77,6 +79,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
             write("result_kept", blob=unquote(urlsplit(url).path), seconds=round(float(end) - time.time(), 1))
         if method == "DELETE" and "x-ms-version" in headers and "/messages" not in url:
             action, leasing = "delete", True
+        if method == "PUT" and headers.get("If-None-Match") == "*":
+            action, leasing = "make", True
         if not leasing or action is None:
             return answering
         lease = headers.get("x-ms-proposed-lease-id" if action == "acquire" else "x-ms-lease-id") or ""

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.history.journal import PANIC
+from simulator.history.journal import PANIC, UNSEEN
 from simulator.history.value_digest import digest
 from simulator.witness.code_watch import watch
 from simulator.witness.guards import GuardWatcher
@@ -77,10 +77,14 @@ The starting module counts: a thread that a body starts may run a function of an
 
 
 class Leftovers:
-    """Follows what bodies start: tasks, threads, processes. ``asked`` is told of a cancelled task of no body."""
+    """Follows what bodies start: tasks, threads, processes. ``asked`` is told of a cancelled task of no body.
 
-    def __init__(self, asked: Callable[[str], None]) -> None:
+    ``launched`` is called when the app starts a process.
+    """
+
+    def __init__(self, asked: Callable[[str], None], launched: Callable[[], None]) -> None:
         self._asked = asked
+        self._launched = launched
         self._started: dict[str, dict[object, str]] = defaultdict(dict)
         self._turn = threading.Lock()
 
@@ -130,10 +134,13 @@ class Leftovers:
             return submit(pool, work, *args, **kwargs)
 
         def followed_launch(process: subprocess.Popen[Any], args: Any, *more: Any, **options: Any) -> None:
+            given = args if isinstance(args, str | bytes | os.PathLike) else next(iter(args), "")
+            name = Path(os.fsdecode(given)).name
+            if name != "uname":  # of Python's own platform module
+                self._launched()
             launch(process, args, *more, **options)
             if invocation := inside.get():
-                name = args if isinstance(args, str | bytes | os.PathLike) else next(iter(args), "")
-                self._begin(invocation, process, f"process {Path(os.fsdecode(name)).name}")
+                self._begin(invocation, process, f"process {name}")
 
         threading.Thread.start = followed_start  # type: ignore[method-assign, assignment]
         ThreadPoolExecutor.submit = followed_submit  # type: ignore[assignment]
@@ -224,7 +231,7 @@ class Witness:
     """
 
     def __init__(self, write: Write, hold: Callable[[], Any] | None = None) -> None:
-        self.leftovers = Leftovers(self._asked)
+        self.leftovers = Leftovers(self._asked, lambda: write("note", message=UNSEEN))
         self.guards = GuardWatcher(write, invoked.get, self.leftovers.remain)
         self._write = write
         self._hold = hold

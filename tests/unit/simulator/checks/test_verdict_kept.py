@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from simulator.checks.verdict import judge
+from simulator.history.journal import UNSEEN
 from tests.support.journals import Story, key_lock
 
 A, B = key_lock("a"), key_lock("b")
@@ -343,6 +344,36 @@ def test_after_an_operator_has_deleted_the_blob_nothing_is_there_until_the_next_
     write(story, "host-1", 6, "two")
     read(story, "host-2", 7, "none")
     assert any("a value that was kept is gone" in text for text in violations(story))
+
+
+@pytest.mark.parametrize(("lease", "accused"), [("00000000", False), ("mine", True)])
+def test_after_the_app_has_deleted_the_blob_nothing_is_there_and_the_verdict_says_so(
+    lease: str, *, accused: bool
+) -> None:
+    story = fresh()
+    story.lease(2.5, "host-1", "acquire", NUMBERS, status=201, lease="one", period=15)
+    write(story, "host-1", 3, "one")
+    story.lease(4, "host-1", "delete", NUMBERS, status=202, lease=lease)
+    story.add(4.9, "host-2", "blob_made", blob=f"/account/container/{NUMBERS}", status=201, took=0.1)
+    read(story, "host-2", 5, "none")
+    verdict = judge(story.end(60))
+    assert any("a value that was kept is gone" in text for text in verdict.violations) == accused
+    notes = [each.text for check in verdict.checks for each in check.findings if each.kind == "note"]
+    said = "somebody deleted the blob of numbers, after second 4.8: that is not judged"
+    assert (said in notes) != accused
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_what_a_process_of_the_app_may_have_written_is_not_judged(*, starts: bool) -> None:
+    story = fresh()
+    if starts:
+        story.add(2.5, "host-1", "note", message=UNSEEN)
+    write(story, "host-1", 3, "one")
+    read(story, "host-2", 5, "strange")
+    findings = [each for check in judge(story.end(60)).checks for each in check.findings]
+    (found,) = (each for each in findings if "a value was read that nobody had written" in each.text)
+    assert found.kind == ("unproven" if starts else "violation")
+    assert (UNSEEN in found.text) == starts
 
 
 def test_an_accusation_names_a_write_that_was_over_before_the_read() -> None:

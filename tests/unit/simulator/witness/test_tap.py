@@ -189,3 +189,17 @@ async def test_the_error_code_of_a_refusal_is_told(monkeypatch: pytest.MonkeyPat
     request: Any = ClientSession._request
     await request(SimpleNamespace(), "PUT", URL, headers={"x-ms-lease-action": "renew", "x-ms-lease-id": "secret"})
     assert (told[0]["status"], told[0]["code"]) == (409, "LeaseIdMismatchWithLeaseOperation")
+
+
+async def test_a_request_to_make_a_blob_is_told_with_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(*_: object, **__: object) -> Any:
+        return SimpleNamespace(status=201, headers={})
+
+    monkeypatch.setattr(ClientSession, "_request", answer)
+    told: list[tuple[str, object, object]] = []
+    tap_leases(lambda event, /, **fields: told.append((event, fields.get("blob"), fields.get("status"))))
+    request: Any = ClientSession._request
+    for condition in ({"If-None-Match": "*"}, {"If-Match": "etag"}):
+        headers = {"x-ms-version": "1", **condition}
+        await request(SimpleNamespace(), "PUT", "http://h/account/locks/name", headers=headers)
+    assert [each for each in told if each[0] != "storage_calls"] == [("blob_made", "/account/locks/name", 201)]

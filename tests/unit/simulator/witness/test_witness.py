@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
+from simulator.history.journal import UNSEEN
 from simulator.host.app.function_index import index_function
 from simulator.witness.witness import Witness, invoked
 from singleton.patterns.ordered.visit import InboxMessage
@@ -256,6 +257,7 @@ def test_a_process_that_a_body_leaves_running_is_told_and_one_that_has_ended_is_
     run(seen, host)
     told = [fields.get("left_running") for event, fields in seen.records if event == "body_left"]
     assert told == [["process cat"], None]
+    assert [fields["message"] for event, fields in seen.records if event == "note"] == [UNSEEN] * 3
 
 
 def test_two_functions_with_one_body_are_told_apart_by_their_invocations(seen: Seen) -> None:
