@@ -190,12 +190,8 @@ def _work(history: History, messages: Messages) -> Iterator[Finding]:
     if messages.sent and not done and not history.interrupted:
         hint = ". Perhaps they need other bodies: --messages FILE" if _failed_by_bodies(history) else ""
         yield unproven(f"none of the {count(messages.sent, 'message')} sent was processed{hint}")
-    ran = {section.function for section in history.sections}
-    idle = sorted({name for name in guarded if not history.functions[name].idle} - ran)
-    if idle and history.sections:
-        yield note(f"never ran: {', '.join(idle)}")
-    met = ran | {each.function for each in history.refusals} | {each.function for each in history.sights}
-    met |= {*map(once_of, history.functions)}
+    met = {each.function for each in history.sections} | {each.function for each in history.refusals}
+    met |= {each.function for each in history.sights} | {*map(once_of, history.functions)}
     for name in sorted(history.inner.keys() - met if history.invocations else ()):
         yield note(
             f"@singleton on {name!r}: the host sees no such function, and no function called it in this run. Has it a "

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simulator.checks.exclusion import Overlap
-    from simulator.history.facts import History, Invocation, Message
+    from simulator.history.facts import History, Message
     from simulator.history.outages import Strike
 
 
@@ -47,20 +47,15 @@ def judge_sessions(history: History) -> Iterator[Finding]:
         whose = (sight.host, sight.invocation)
         ends[whose] = max(ends[whose], sight.end)
     for (queue, _), messages in sessions_of(history).items():
-        calls = [(call, place) for place, message in enumerate(messages) for call in message.invocations]
-        furthest = -1
-        under_way: list[tuple[Invocation, int]] = []
-        for call, place in sorted(calls, key=lambda each: each[0].start):
-            woke = stood_still(history, messages[place], call)
-            late[queue] += place < furthest and not woke
-            furthest = max(furthest, place)
-            under_way = [
-                (other, at) for other, at in under_way if max(other.end, ends[other.host, other.id]) > call.start
-            ]
-            beside[queue] += not woke and any(
-                at != place and not stood_still(history, messages[at], other) for other, at in under_way
-            )
-            under_way.append((call, place))
+        placed = [(call, place) for place, message in enumerate(messages) for call in message.invocations]
+        calls = sorted(placed, key=lambda each: each[0].start)
+        for number, (call, place) in enumerate(calls):
+            if stood_still(history, messages[place], call):
+                continue
+            others = [(other, at) for other, at in calls[:number] if at != place]
+            late[queue] += any(at > place for _, at in others)
+            runs = [each for each in others if max(each[0].end, ends[each[0].host, each[0].id]) > call.start]
+            beside[queue] += not all(stood_still(history, messages[at], other) for other, at in runs)
     yield from by_function(late, "ran after a later one of the same session", "message")
     yield from by_function(beside, "ran beside another one of the same session", "message")
 

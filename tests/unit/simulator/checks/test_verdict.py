@@ -10,6 +10,7 @@ import pytest
 
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
+from simulator.report.words import summary
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
 if TYPE_CHECKING:
@@ -45,8 +46,11 @@ def test_a_function_that_never_ran_is_told_once_also_where_its_host_does_not_run
     story = good_story()
     story.add(0.2, "host-1", "function", name="audit", guarded=True)
     story.add(0.2, "host-1", "function", name="export", guarded=True, idle="it is disabled by an app setting")
-    notes = judge(story.end(30)).notes
-    assert "never ran: audit" in notes
+    told = [line.text for line in summary(judge(story.end(30))) if "audit" in line.text or "export" in line.text]
+    assert told == [
+        "not exercised: audit (): nothing triggered it during the run",
+        "not exercised: export (): it is disabled by an app setting",
+    ]
 
 
 def two_hosts_inside(story: Story) -> None:

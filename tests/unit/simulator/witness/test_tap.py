@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
@@ -26,6 +27,18 @@ URL = "http://127.0.0.1:10000/account/container/locks/h/ship.a%252Db?comp=lease&
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """Return what was told of a request without how long it took, and by what leases are told apart."""
     return {name: value for name, value in fields.items() if name not in {"took", "lease"}}
+
+
+def _answered(patch: pytest.MonkeyPatch, write: Callable[..., None], **answer: Any) -> Callable[..., Any]:
+    """Return a tapped way to send requests, each of which gets the same answer: by default a success."""
+
+    async def answered(*_: object, **__: object) -> Any:
+        return SimpleNamespace(**{"status": 200, "headers": {}, **answer})
+
+    patch.setattr(ClientSession, "_request", answered)
+    tap_leases(write)
+    request: Any = ClientSession._request
+    return partial(request, SimpleNamespace())
 
 
 @pytest.fixture
@@ -87,45 +100,30 @@ def test_other_requests_pass_unseen(sent: Callable[..., list[dict[str, Any]]], a
 async def test_how_long_an_answer_took_is_told_and_leases_are_told_apart_by_no_part_of_their_ids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def answer(*_: object, **__: object) -> Any:
-        return SimpleNamespace(status=200, headers={})
-
     times = iter((5.0, 7.25))
     monkeypatch.setattr(tap, "clock", lambda: next(times))
-    monkeypatch.setattr(ClientSession, "_request", answer)
     told: list[dict[str, Any]] = []
-    tap_leases(lambda _, /, **fields: told.append(fields))
-    request: Any = ClientSession._request
-    await request(SimpleNamespace(), "PUT", URL, headers={"x-ms-lease-action": "renew", "x-ms-lease-id": "secret"})
+    request = _answered(monkeypatch, lambda _, /, **fields: told.append(fields))
+    await request("PUT", URL, headers={"x-ms-lease-action": "renew", "x-ms-lease-id": "secret"})
     assert (told[0]["took"], told[0]["lease"]) == (2.25, f"{crc32(b'secret'):08x}")
     assert "secret" not in str(told)
 
 
 async def test_the_end_of_a_kept_result_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def answer(*_: object, **__: object) -> Any:
-        return SimpleNamespace(status=200, headers={})
-
-    monkeypatch.setattr(ClientSession, "_request", answer)
     monkeypatch.setattr(tap, "time", SimpleNamespace(time=lambda: 1000.0))
     told: list[dict[str, Any]] = []
-    tap_leases(lambda event, /, **fields: told.append(fields) if event == "result_kept" else None)
-    request: Any = ClientSession._request
+    request = _answered(monkeypatch, lambda event, /, **fields: told.append(fields) if event == "result_kept" else None)
     for marks in ({"x-ms-meta-SingletonUntil": "1060"}, {}):
-        await request(SimpleNamespace(), "PUT", URL.partition("?")[0], headers={"x-ms-version": "1", **marks})
+        await request("PUT", URL.partition("?")[0], headers={"x-ms-version": "1", **marks})
     assert told == [{"blob": "/account/container/locks/h/ship.a%2Db", "seconds": 60.0}]
 
 
 async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def answer(*_: object, **__: object) -> Any:
-        return SimpleNamespace(status=200, headers={})
-
-    monkeypatch.setattr(ClientSession, "_request", answer)
     monkeypatch.setattr(tap, "_STEP", 0.01)
     told: list[dict[str, Any]] = []
-    tap_leases(lambda event, /, **fields: told.append({"event": event, **fields}))
-    request: Any = ClientSession._request
+    request = _answered(monkeypatch, lambda event, /, **fields: told.append({"event": event, **fields}))
     ours = {"x-ms-version": "2024-08-04"}
     blob, queue = "http://h/account/locks/name", "http://h/account/orders/messages"
     for method, url, headers in (
@@ -141,7 +139,7 @@ async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_secon
         ("POST", queue, ours),
         ("POST", "https://api.example/pay", {}),
     ):
-        await request(SimpleNamespace(), method, url, headers=headers)
+        await request(method, url, headers=headers)
     assert [(each["event"], each["action"]) for each in told] == [
         ("lease_request", "break"),
         ("lease_request", "delete"),
@@ -157,21 +155,18 @@ async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_secon
 async def test_requests_are_told_for_leased_blobs_that_had_some_and_content_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def answer(*_: object, **__: object) -> Any:
-        return SimpleNamespace(status=200, headers={})
-
-    monkeypatch.setattr(ClientSession, "_request", answer)
     monkeypatch.setattr(tap, "_STEP", 0.01)
     told: list[dict[str, Any]] = []
-    tap_leases(lambda event, /, **fields: told.append(fields) if event == "storage_calls" else None)
-    request: Any = ClientSession._request
+    request = _answered(
+        monkeypatch, lambda event, /, **fields: told.append(fields) if event == "storage_calls" else None
+    )
     ours = {"x-ms-version": "2024-08-04"}
     leasing = {**ours, "x-ms-lease-action": "acquire"}
-    await request(SimpleNamespace(), "PUT", "http://h/account/locks/one%20x?comp=lease", headers=leasing)
-    await request(SimpleNamespace(), "PUT", "http://h/account/locks/two?comp=lease", headers=leasing)
-    await request(SimpleNamespace(), "PUT", "http://h/account/other/blob", headers=ours)
+    await request("PUT", "http://h/account/locks/one%20x?comp=lease", headers=leasing)
+    await request("PUT", "http://h/account/locks/two?comp=lease", headers=leasing)
+    await request("PUT", "http://h/account/other/blob", headers=ours)
     await asyncio.sleep(0.05)
-    await request(SimpleNamespace(), "PUT", "http://h/account/locks/two", headers={**ours, "x-ms-lease-id": "secret"})
+    await request("PUT", "http://h/account/locks/two", headers={**ours, "x-ms-lease-id": "secret"})
     await asyncio.sleep(0.05)
     assert [each["blobs"] for each in told] == [
         {"/account/locks/one x": {"acquire a lease": 1}, "/account/locks/two": {"acquire a lease": 1}},
@@ -180,14 +175,10 @@ async def test_requests_are_told_for_leased_blobs_that_had_some_and_content_apar
 
 
 async def test_the_error_code_of_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def answer(*_: object, **__: object) -> Any:
-        return SimpleNamespace(status=409, headers={"x-ms-error-code": "LeaseIdMismatchWithLeaseOperation"})
-
-    monkeypatch.setattr(ClientSession, "_request", answer)
     told: list[dict[str, Any]] = []
-    tap_leases(lambda _, /, **fields: told.append(fields))
-    request: Any = ClientSession._request
-    await request(SimpleNamespace(), "PUT", URL, headers={"x-ms-lease-action": "renew", "x-ms-lease-id": "secret"})
+    refusal = {"x-ms-error-code": "LeaseIdMismatchWithLeaseOperation"}
+    request = _answered(monkeypatch, lambda _, /, **fields: told.append(fields), status=409, headers=refusal)
+    await request("PUT", URL, headers={"x-ms-lease-action": "renew", "x-ms-lease-id": "secret"})
     assert (told[0]["status"], told[0]["code"]) == (409, "LeaseIdMismatchWithLeaseOperation")
 
 
