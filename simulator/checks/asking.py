@@ -161,6 +161,8 @@ def _asked_late(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         function, where = history.function(wait.function), asking.where(wait)
         if where is None or wait.mode == "listener" or function.several or wait.lock in history.twofold:
             continue
+        if min(wait.end, history.end) - wait.start <= _ASKS:
+            continue
         since = wait.start - 2 * function.poll - SLACK
         if any(start <= wait.start and end >= since and owner != wait.owner for start, end, owner in beside[where]):
             continue

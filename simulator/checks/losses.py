@@ -170,8 +170,10 @@ def judge_spans(history: History) -> Iterator[Finding]:
     """Find locks that were kept too short or too long, and processes in which too many waited, in a run with locks."""
     if not history.rough:
         yield from _kept_at_least(history)
-        yield from _waiting(history)
-        yield from _miscounted(history)
+        if history.answers or any(each.max_waiting is not None for each in history.functions.values()):
+            lines = [*_lines(history)]
+            yield from _waiting(history, lines)
+            yield from _miscounted(history, lines)
     yield from _held_at_most(history)
 
 
@@ -244,10 +246,10 @@ def _lines(history: History) -> Iterator[list[tuple[Wait, float]]]:
     yield from lines.values()
 
 
-def _waiting(history: History) -> Iterator[Finding]:
+def _waiting(history: History, lines: list[list[tuple[Wait, float]]]) -> Iterator[Finding]:
     """No more wait for a lock in one process than max_waiting."""
     worst: dict[str, tuple[int, int]] = {}
-    for line in _lines(history):
+    for line in lines:
         several, lock = [wait for wait, since in line if since < wait.end], line[0][0].lock
         most = max(
             (m for each in several if (m := history.function(each.function).max_waiting) is not None), default=None
@@ -264,16 +266,16 @@ def _waiting(history: History) -> Iterator[Finding]:
         )
 
 
-def _miscounted(history: History) -> Iterator[Finding]:
+def _miscounted(history: History, lines: list[list[tuple[Wait, float]]]) -> Iterator[Finding]:
     """A policy of the app's own is told how many others wait in its process: not fewer than do so all the time."""
     answers: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for answer in history.answers:
         answers[answer.host, answer.text("invocation")].append(answer)
     wrong: dict[str, list[str]] = defaultdict(list)
-    for line in _lines(history):
+    for line in lines:
         for mine, _ in line:
             for answer in answers[mine.host, outside(mine.owner)]:
-                others = (each for each, since in line if each is not mine and since <= mine.start)
+                others = (each for each, since in line if since <= mine.start and each.end > answer.t)
                 least = sum(history.worked(mine.host, mine.worker or 1, answer.t, each.end) > _LEFT for each in others)
                 if mine.start <= answer.t <= mine.end and answer.get("waiting", least) < least:
                     where = f"on {mine.host} at {answer.t - history.start:.1f} s"

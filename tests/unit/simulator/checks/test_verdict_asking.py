@@ -235,8 +235,8 @@ def former(story: Story, host: str, start: float, end: float) -> None:
     story.add(end, host, "invocation_ended", function="send", invocation=owner, outcome="ok")
 
 
-def renaming() -> Story:
-    story = Story()
+def renaming(policy: str = "wait") -> Story:
+    story = Story(policy=policy)
     for record in story.records:
         if record.get("name") == "ship":
             record.fields["also"] = True  # type: ignore[index]
@@ -276,6 +276,18 @@ def test_a_body_with_also_that_has_no_lease_of_the_older_name_is_found(*, before
         "another blob was asked for, 1 time for 'ship': the first time account/container/locks/shared/ship.a, where "
         "the declaration names container/locks/shared/send.a"
     )
+
+
+def test_a_holder_of_the_older_name_accounts_for_a_refusal() -> None:
+    story = renaming("skip")
+    for blob in (PLACE, f"container/{OLD}"):
+        ask(story, 0.9, "host-1", blob)
+    with_both(story, "host-1", 1, 3)
+    give_back(story, 3.1, "host-1", f"container/{OLD}")
+    ask(story, 8.9, "host-3", f"container/{OLD}")
+    former(story, "host-3", 9, 12)
+    skipped(story, "host-2", 10)
+    assert violations(story) == []
 
 
 def test_bodies_of_both_versions_at_a_time_are_an_overlap() -> None:

@@ -13,6 +13,7 @@ from simulator.host.expected_keys import expected_blobs, expected_keys
 from simulator.host.function_plan import guarded_functions, inner_guards, inner_records, tell_apart, users_functions
 from simulator.host.startup import describe, prepare_app
 from simulator.host.triggers.queue import QueueMessage
+from singleton.functions.guard import ONCE_MARK
 from singleton.patterns.once.keys import Key
 
 if TYPE_CHECKING:
@@ -230,6 +231,9 @@ def test_once_is_judged_by_the_arguments_as_the_app_wrote_them_whatever_its_guar
     assert charge.operation_key == "{Id}-{Number}"
     assert charge.to_json() == before
     assert before["keep"] == 60
+    del vars(charge.function.call)[ONCE_MARK]  # as of a decorator that does nothing
+    assert charge.operation_key == "{Id}-{Number}"
+    assert charge.to_json() == before
 
 
 def test_the_queue_of_an_inbox_gets_no_made_up_messages_and_the_host_says_that(tmp_path: Path) -> None:
