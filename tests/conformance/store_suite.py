@@ -6,15 +6,15 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simulator.conformance.lease_table import CONTENT, TABLE, LeaseRow, bring_about, check
-from simulator.conformance.scenarios import QUICK, SLOW, Fixture
 from singleton.stores.protocol import ContentStore
+from tests.conformance.lease_table import CONTENT, TABLE, LeaseRow, bring_about, check
+from tests.conformance.scenarios import QUICK, SLOW, Fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
-    from simulator.conformance.scenarios import StoreScenario
     from singleton.stores.protocol import LeaseStore
+    from tests.conformance.scenarios import StoreScenario
 
 
 class StoreConformance:

@@ -11,17 +11,17 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from simulator.conformance.lease_table import A, B, bring_about, content_store, loss, outcome, state_of, written
 from singleton.locking.lock import Lock, release
 from singleton.locking.phase import Timing
 from singleton.stores.log_store import LogStore
 from singleton.stores.protocol import ContentStore, StoreFailure
+from tests.conformance.lease_table import A, B, bring_about, content_store, loss, outcome, state_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from simulator.conformance.lease_table import Start
     from singleton.stores.protocol import LeaseStore
+    from tests.conformance.lease_table import Start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
