@@ -159,13 +159,13 @@ def _errors(history: History) -> Iterator[Finding]:
 
 def _failures(history: History) -> Iterator[Finding]:
     """The lock fails no invocation, unless something was done to it."""
-    failed, unclear = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    failed, unclear = Counter[tuple[str, str]](), defaultdict[str, list[str]](list)
     slowed: dict[tuple[str, str], Invocation] = {}
     declared = _declared_well(history)
     for call, ran in tries(history):
         if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call, ran):
             if call.blames == "ConfigurationError" and call.function not in declared:
-                unclear[call.function, call.error] += 1
+                unclear[call.function].append(call.error)
             elif is_slowed(history, call):
                 slowed[call.function, call.blames] = call
             else:
@@ -179,8 +179,9 @@ def _failures(history: History) -> Iterator[Finding]:
             f"{count(number, 'invocation')} of {function!r} failed with {name}, which nothing in this run caused"
         )
 
-    for (function, error), number in sorted(unclear.items()):
-        yield unproven(f"{count(number, 'invocation')} of {function!r} failed, perhaps by the app's own fault: {error}")
+    for function, (error, *more) in sorted(unclear.items()):
+        calls = count(1 + len(more), "invocation")
+        yield unproven(f"{calls} of {function!r} failed, perhaps by the app's own fault: the first with {error}")
 
 
 def _declared_well(history: History) -> set[str]:
@@ -192,7 +193,7 @@ def _declared_well(history: History) -> set[str]:
         name
         for name, function in history.functions.items()
         if function.on_contention in {"wait", "raise"} and function.max_waiting is None and function.mode == "function"
-        if not (function.decorated or function.once)
+        if function.guarded and not (function.decorated or function.once or function.ordered)
     }
     return plain & {sight.function for sight in history.sights}
 

@@ -246,7 +246,7 @@ def a_refused_declaration(story: Story, *, well: bool = True, inside: bool = Fal
 
 
 CONFIGURATION = "1 invocation of 'ship' failed with ConfigurationError, which nothing in this run caused"
-PERHAPS = "1 invocation of 'ship' failed, perhaps by the app's own fault: ConfigurationError: no scope"
+PERHAPS = "1 invocation of 'ship' failed, perhaps by the app's own fault: the first with ConfigurationError: no scope"
 
 
 @pytest.mark.parametrize("policy", ["wait", "raise"])
@@ -262,6 +262,8 @@ def test_a_declaration_that_was_accepted_is_refused_in_no_call(policy: str) -> N
         ("custom", {}),
         ("wait", {"decorated": True}),
         ("wait", {"once": True}),
+        ("wait", {"ordered": True}),
+        ("wait", {"guarded": False}),
         ("wait", {"max_waiting": 2}),
     ],
 )
