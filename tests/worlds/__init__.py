@@ -44,6 +44,11 @@ def _named(module: str, start: str, *checks: str, **more: Any) -> Workload:
     return replace(_ours(partial(_start_from, module, start), *checks, **more), in_all=False)
 
 
+def _small(module: str, start: str, *checks: str, hosts: int = 2, **more: Any) -> Workload:
+    """Return a workload with small worlds."""
+    return replace(_named(module, start, *checks, **more), small=hosts)
+
+
 register(
     __name__,
     {
@@ -76,6 +81,20 @@ register(
         "wires": _named("wires", "start_wires", through_sdk=False),
         "nested": _named("nested", "start_nested", "nested"),
         "limits": _named("limits", "start_limits"),
+        "small-client": _small("clients.clients", "start_small_client", "clients.book", "clients.uses"),
+        "small-set": _small("clients.clients", "start_small_set", "clients.book", "clients.uses"),
+        "small-failover": _small("failovers", "start_small_failover", hosts=3),
+        "small-touches": _small("failovers", "start_small_touches"),
+        "small-listener": _small("listeners.listeners", "start_small_listener", "listeners.answers"),
+        "small-once": _small("once", "start_small_once", "once"),
+        "small-state": _small("states", "start_small_state", "states"),
+        "small-ordered": _small(
+            "inboxes.hosts",
+            "start_small_ordered",
+            *("inboxes.postbook", "inboxes.bellwatch", "inboxes.hosts"),
+            through_sdk=False,
+        ),
+        "small-outbox": _small("outboxes", "start_small_outbox", "outboxes"),
     },
 )
 

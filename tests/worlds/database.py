@@ -47,6 +47,7 @@ class Database:
     def __init__(self, world: World, tables: MetaData) -> None:
         _clock[:] = [lambda: world.loop.now]
         self.engine = _engine()
+        self.share_of_lost, self.share_of_slow = _LOST, _SLOW
         self._rng = random.Random(world.rng_work.random())
         tables.drop_all(self.engine)
         tables.create_all(self.engine)
@@ -68,9 +69,9 @@ class Database:
         return done
 
     async def _travel(self) -> None:
-        slow = self._rng.random() < _SLOW
+        slow = self._rng.random() < self.share_of_slow
         await asyncio.sleep(self._rng.uniform(0.0, _LONGEST) if slow else self._rng.uniform(0.001, 0.02))
-        if self._rng.random() < _LOST:
+        if self._rng.random() < self.share_of_lost:
             raise OSError("the connection to the database broke")
 
 

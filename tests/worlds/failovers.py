@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.virtual.hosts.jobs import Job, message, without_options
 from simulator.virtual.hosts.queue_host import declare, invoke_one
 from simulator.virtual.workloads.leaders import Election, start_election
+from simulator.virtual.workloads.small import start_calls
 from singleton import singleton
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
@@ -60,6 +61,23 @@ def start_failovers(world: World) -> None:
         else:
             for worker in range(rng.choice((1, 1, 2))):
                 _start_worker(world, machine, worker, failovers[machine], keys)
+
+
+def start_small_failover(world: World) -> None:
+    """Wait, with a failover, for a lock whose owner is killed; then on a third host."""
+    world.oracle.conduct.asked_by = lambda _: _ASKED
+    for machine in world.machines:
+        world.oracle.silence.declared[machine] = {2.0}
+    start_calls(world, failover_functions(), (0, 0.0, 9.0), (1, 1.0, 2.0), (2, 20.0, 1.0), kind=_name("ship", 2.0))
+    world.later(3.0, world.crash, 0)
+
+
+def start_small_touches(world: World) -> None:
+    """Keep a lock with a failover for some touches, while another host waits."""
+    world.oracle.conduct.asked_by = lambda _: _ASKED
+    for machine in world.machines:
+        world.oracle.silence.declared[machine] = {5.0}
+    start_calls(world, failover_functions(), (0, 0.0, 4.0), (1, 1.0, 0.5), kind=_name("ship", 5.0))
 
 
 def _let_clocks_drift(world: World) -> None:

@@ -92,6 +92,27 @@ def start_once(world: World) -> None:
             world.start(machine, _Caller(world, ledger, machine, caller).work(plans), seconds=seconds)
 
 
+def start_small_once(world: World) -> None:
+    """Do one operation on two hosts, by the function and by the block."""
+    ledger = Ledger(world)
+    for machine in world.machines:
+        plans = [
+            _Plan(
+                pause=0.5 * machine.index,
+                key=key,
+                before=0.5,
+                after=0.5,
+                timeout=None,
+                careful=True,
+                fails=False,
+                sync=False,
+                cancel_after=None,
+            )
+            for key in ("key-1", "key-0")
+        ]
+        world.start(machine, _Caller(world, ledger, machine, 0).work(plans), seconds=60.0)
+
+
 def _plan(rng: random.Random, keys: int) -> _Plan:
     return _Plan(
         pause=rng.choice((0.0, 1.0, 10.0)) * rng.random(),

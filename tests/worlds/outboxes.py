@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import MetaData
 
-from simulator.virtual.hosts.jobs import inside, lock_client
+from simulator.virtual.hosts.jobs import ended, inside, lock_client
 from simulator.virtual.worlds.world import Judge, World
 from singleton import LockClosed
 from singleton.patterns.outbox import Message, OutboxRelay, StaleClaim
@@ -66,6 +66,16 @@ def start_outbox(world: World) -> None:
         ]
         world.start(machine, post.adds(machine, plans), seconds=sum(plan.pause for plan in plans))
         world.start(machine, post.relays(machine), seconds=sum(10.0 + 3 * plan.takes for plan in plans) * 4)
+
+
+def start_small_outbox(world: World) -> None:
+    """Add two messages of one key, and relay the messages from two hosts; the database is near."""
+    post = _Post(world, stops=False)
+    post._database.share_of_slow = post._database.share_of_lost = 0.0
+    plan = _Plan(pause=0.2, key="a", fails=0, arrives=True, rolled_back=False, takes=0.5)
+    world.start(world.machines[0], post.adds(world.machines[0], [plan, plan]), seconds=30.0)
+    for machine in world.machines:
+        world.start(machine, ended(post.relays(machine), machine.name, cancel_after=None), seconds=60.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

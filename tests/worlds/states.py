@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.hosts.jobs import able, inside, lock_client
+from simulator.virtual.hosts.jobs import able, ended, inside, lock_client
 from simulator.virtual.oracle.callers import STALE
 from simulator.virtual.storage.network import both
 from simulator.virtual.worlds.outcome import Refused
@@ -58,9 +58,7 @@ def start_states(world: World) -> None:
     """Some workers on each machine, for one or two locks, now and then with failover."""
     rng = world.rng_work
     failover = rng.choice((None, None, 2.0, 5.0))
-    ledger = _Ledger(world)
-    world.network.on_answer = both(world.network.on_answer, ledger.answered)
-    world.service.on_delete = ledger.deleted
+    ledger = _watched(world)
     locks = [f"cursor-{number}" for number in range(rng.choice((1, 1, 2)))]
     for machine in world.machines:
         for worker in range(rng.randint(1, 3)):
@@ -69,7 +67,25 @@ def start_states(world: World) -> None:
             world.start(
                 machine, _work(ledger, machine, f"{machine.name}/{worker}", failover, sections), seconds=seconds
             )
+
+
+def start_small_state(world: World) -> None:
+    """Read, write and read the state of one lock on two hosts."""
+    ledger = _watched(world)
+    step = _Step(wait=0.5, read_within=None, write_within=None, unattended=False)
+    for machine in world.machines:
+        section = _Section(pause=1.0 * machine.index, lock="cursor-0", timeout=None, steps=(step, step))
+        owner = f"{machine.name}/0"
+        work = ended(_work(ledger, machine, owner, None, [section]), owner, cancel_after=None)
+        world.start(machine, work, seconds=60.0)
+
+
+def _watched(world: World) -> _Ledger:
+    ledger = _Ledger(world)
+    world.network.on_answer = both(world.network.on_answer, ledger.answered)
+    world.service.on_delete = ledger.deleted
     world.oracle.last_checks.append(ledger.must_be_there)
+    return ledger
 
 
 def _drawn(world: World, locks: list[str]) -> _Section:

@@ -36,6 +36,8 @@ _WRITES: Final = ("write", "put")
 """Requests that write a stamp, and so a mark."""
 _CALLS: Final = 1.0
 """Seconds for the requests of a takeover, without faults."""
+_PATIENCE: Final = 5.5
+"""Seconds for which a host waits for the answer to one request, before it goes on."""
 
 
 @dataclass(slots=True)
@@ -201,7 +203,9 @@ class TakeoverChecks(Checks):
             bound = (failover * _SILENT + own / 4) * drift + _CALLS
             begun = max(since, written)
             aside = self.conduct.gives_back(machine, lock, now - begun + evidence.bounds.poll * 1.2)
-            able = self.conduct.well(machine, bound + own) and not aside and not evidence.runs(machine, lock)
+            able = (
+                self.conduct.well(machine, bound + own + _PATIENCE) and not aside and not evidence.runs(machine, lock)
+            )
             if now - begun >= bound and able:
                 silent = f"{tenure.machine} is dead, and has been silent for {now - written:.1f} s"
                 self._blame("not taken over", f"{machine.name} waits for {lock}; {silent}")

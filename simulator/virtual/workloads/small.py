@@ -62,7 +62,7 @@ def start_take(world: World) -> None:
 
 def start_hand_over(world: World) -> None:
     """Wait for a lock on another host than its owner's."""
-    start_calls(world, guarded_jobs(), (0, 0.0, 3.0), (1, 1.0, 1.0))
+    start_calls(world, guarded_jobs(), (0, 0.0, 2.0), (1, 1.0, 1.0))
 
 
 def start_hand_over_within(world: World) -> None:
@@ -87,7 +87,7 @@ def start_semaphore_of_one(world: World) -> None:
     declare(world, guarded_jobs())
     pool = Pool(world, 1)
     for machine in world.machines:
-        plan = SlotPlan(pause=1.0 * machine.index, timeout=None, steps=1, seconds=3.0, cancel_after=None)
+        plan = SlotPlan(pause=1.0 * machine.index, timeout=None, steps=1, seconds=2.0, cancel_after=None)
         world.start(machine, pool.visits(machine, 0, [plan]), seconds=30.0)
     world.watch(pool.must_find_takers)
 

@@ -75,6 +75,7 @@ class BaseOperation:
         """Take the content read under the lease; tell whether the operation is to be done."""
         self._outcome = self._look.outcome_in(self.lock, kept)
         if self._outcome is None:
+            hold.raise_if_lost()  # the look may have taken long
             self._hold = hold
         return self._outcome is None
 

@@ -97,6 +97,32 @@ def start_clients(world: World) -> None:
     calls.watch()
 
 
+def start_small_client(world: World) -> None:
+    """Get a lock without a block on one host, and with a block on the other; each by a client of its own."""
+    _start_small(world, ("hold", ("named.key-0",)), ("lock", ("named.key-0",)))
+
+
+def start_small_set(world: World) -> None:
+    """Take a set of two locks on one host, and on the other."""
+    names = ("named.key-0", "named.key-1")
+    _start_small(world, ("set", names), ("set", names))
+
+
+def _start_small(world: World, *ways: tuple[str, tuple[str, ...]]) -> None:
+    tell_of(world, (_BASIC,))
+    book, calls = Book(world, {}), Calls(world)
+    for machine, (way, names) in zip(world.machines, ways, strict=True):
+        plan = Plan(pause=0.0, way=way, names=names, seconds=2.0)
+        pause = 1.0 * machine.index
+        session = Session(
+            pause=pause, place="named", options=_BASIC, sync=False, plans=(plan,), together=False, seconds=None
+        )
+        shop = Shop(world, book, calls, machine)
+        world.start(machine, shop.visit(f"{machine.name}/0", [session]), seconds=60.0)
+    book.watch()
+    calls.watch()
+
+
 def tell_of(world: World, choice: tuple[SingletonOptions, ...]) -> None:
     """Let the oracle know the options that clients may have."""
     periods = {*(options.lock_period for options in choice), *(each.listener_lock_period for each in choice)}

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.hosts.jobs import inside
+from simulator.virtual.hosts.jobs import inside, under_way
 from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.workloads.leaders import LeaderWaiter
@@ -107,7 +107,9 @@ class User:
             else self._work(use, plan, cutter)
         )
         cutter.task = task = asyncio.create_task(work, name=use.owner)
-        error = await _ended(task)
+        with under_way(task):
+            error = await _ended(task)
+        use.cut |= use.owner in self.world.cancelled
         if plan.then == "dropped":
             self.world.loop.leftover_tasks()  # the loop drops tasks that have ended, and the holds that they returned
         kept = use.doing != "waits" or use.kind == "worker"

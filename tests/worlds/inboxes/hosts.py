@@ -24,7 +24,7 @@ from singleton import Inbox, InboxMessage, LockClosed, ordered
 from singleton.base.errors import SingletonError
 from singleton.base.hold import current_hold
 from tests.worlds.inboxes.bellwatch import BellWatch
-from tests.worlds.inboxes.messages import drawn, number_in
+from tests.worlds.inboxes.messages import Plan, drawn, number_in
 from tests.worlds.inboxes.postbook import Postbook
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
     from singleton.patterns.ordered.aside_messages import AsideMessage
-    from tests.worlds.inboxes.messages import Plan, Send
+    from tests.worlds.inboxes.messages import Send
 
 _NAME: Final = "orders"
 _OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
@@ -76,6 +76,32 @@ def start_ordered(world: World) -> None:
     world.oracle.last_checks.append(office.book.must_be_settled)
 
 
+def start_small_ordered(world: World) -> None:
+    """Send two messages of one key, and handle the messages on two hosts."""
+    office = _Office(world, {"attempts": 3, "on_poison": "skip"}, look_every=10.0, apart=True)
+    office.plans = {number: _calm(number) for number in range(2)}
+    sender = world.machines[0]
+    world.start(sender, office.sends(sender, list(office.plans.values())), seconds=60.0)
+    for machine in world.machines:
+        office.listens(machine, is_async=True)
+    world.watch(office.watch.look)
+    world.oracle.last_checks.append(office.book.must_be_settled)
+
+
+def _calm(number: int) -> Plan:
+    return Plan(
+        number=number,
+        pause=4.0 * number,
+        key="customer 0",
+        fails=0,
+        takes=0.5,
+        careful=True,
+        heavy=False,
+        sync=False,
+        cancel_after=None,
+    )
+
+
 @dataclass(slots=True)
 class _Bell:
     """A bell as the worker of a Functions host hands it on."""
@@ -96,6 +122,8 @@ class _Office:
     world: World
     rules: dict[str, Any]
     look_every: float
+    apart: bool = False
+    """Whether each call of a handler is a task of its own, which can be cancelled."""
     plans: dict[int, Plan] = field(default_factory=dict)
     inbox: Inbox = field(init=False)
     book: Postbook = field(init=False)
@@ -177,8 +205,15 @@ class _Office:
         async def run(received: QueueMessage) -> bool:
             bell = _Bell(received.id, received.pop_receipt, received.body)
             outcome = "ok"
-            try:
+
+            async def handle() -> bool:
                 await run_function(function, {"message": bell})
+                return True
+
+            try:
+                called = ended(handle(), f"{machine.name}/{bell.id}", cancel_after=None) if self.apart else handle()
+                if not await called:
+                    outcome = "cancelled"
             except (SingletonError, _Fails, Refused) as error:
                 outcome = type(error).__name__
             self.world.oracle.reached[f"invocation: {outcome}"] += 1

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.bindings import queue_input
-from simulator.virtual.hosts.jobs import InvocationContext, Job, message
-from simulator.virtual.hosts.queue_host import WITNESS, QueueWorld, invoke, orders, run_function, told_of
+from simulator.host.triggers.queue import encode
+from simulator.virtual.hosts.jobs import InvocationContext, Job, message, under_way
+from simulator.virtual.hosts.queue_host import WITNESS, Feed, QueueWorld, invoke, orders, run_function, told_of
 from singleton.decorator import guards_of
 from tests.support.listeners import TICK
 from tests.worlds.listeners.answers import Invoked
@@ -53,6 +54,8 @@ _LEVELS: Final = ("ship", "ship_sync", "ask", "ask_sync", "ask_pull", "limited",
 """Those that share the lock of a customer."""
 _LONG: Final = (0.1, 0.2, 0.7)
 """The share of long bodies that is drawn for a world: with many of them, seats are often taken."""
+_CALM: Final = 0.0
+"""The chance of an app whose invocations end well, and are not cancelled."""
 _MESSAGE: Final = Parameter(name="msg", binding="queueTrigger", converter="queueTrigger")
 
 
@@ -93,6 +96,19 @@ def start_listeners(world: World) -> None:
     if rng.random() < 0.5:
         for _ in range(rng.choice([1, 1, 2])):
             world.later(rng.uniform(5, _SECONDS), world.shut_down, rng.randrange(len(world.machines)))
+    world.watch(world.oracle.listening.look)
+
+
+def start_small_listener(world: World) -> None:
+    """Let one host listen for a message that both can get, and for a second one."""
+    UNDER_WAY.clear()
+    app = _CalmApp(world, VARIANTS[0], _CALM, 0.0)
+    app.declare(["pull"], "pull")
+    hosting = QueueWorld(world)
+    for machine in world.machines:
+        hosting.listen(machine, "pull", QUEUE, partial(app.deliver, machine, "pull"))
+    texts = [encode(message("key-0", number).encode(), "base64") for number in range(2)]
+    hosting.feed([Feed(0.5 + 0.8 * number, QUEUE, text) for number, text in enumerate(texts)], seconds=200.0)
     world.watch(world.oracle.listening.look)
 
 
@@ -194,11 +210,12 @@ class _App:
             keys=_keys(function, kind, key),
             failures=(RuntimeError,),
         )
-        task = asyncio.create_task(invoked, name=f"{kind} {invocation}")
+        task = asyncio.create_task(invoked, name=invocation)
         if inspect.iscoroutinefunction(function) and rng.random() < 0.15:
             steps = int(rng.choice([5, 20, 80]) * rng.random())
             machine.at_step(steps, partial(self._cancel, task, invocation))
-        await asyncio.wait({task})
+        with under_way(task):
+            await asyncio.wait({task})
         UNDER_WAY.pop(invocation, None)
         outcome = "cancelled" if task.cancelled() else task.result()
         if invocation in self.world.cancelled and outcome != "cancelled":
@@ -236,6 +253,14 @@ class _App:
 
     def _chance(self, name: str) -> random.Random:
         return random.Random(f"{self.chance}/{name}")
+
+
+class _CalmApp(_App):
+    """The app, with bodies that all do the same."""
+
+    def _work(self, rng: random.Random, kind: str) -> Work:
+        del rng, kind
+        return Work(Job(self.world.resource, 1, 1.0), partial(getattr, self.world.loop, "now"))
 
 
 def _workers(rng: random.Random, kind: str) -> int:

@@ -24,6 +24,7 @@ from singleton import (
     once,
 )
 from singleton.base.state import STATE_KEY, UNTIL_KEY
+from singleton.patterns.once.block import BaseOperation
 from singleton.patterns.once.keys import once_name
 from singleton.testing import lose, memory_locks, virtual_time
 from tests.support.empty_values import EMPTY
@@ -35,6 +36,9 @@ from tests.support.world import until, virtual
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from singleton import Hold
+    from singleton.base.state import Kept
 
 DAY = 86_400.0
 
@@ -368,6 +372,37 @@ def test_a_loss_before_the_result_is_raised_once_and_the_result_is_not_kept(*, f
             work(locks)
         assert not hasattr(caught.value, "__notes__")
         assert once(locks, "42").run(lambda: "done") == "done"
+
+
+def test_an_operation_does_not_begin_when_the_lock_was_lost_during_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = BaseOperation._begin
+
+    def slowly(operation: BaseOperation, hold: Hold, kept: Kept) -> bool:
+        lose(hold)
+        return looked(operation, hold, kept)
+
+    with memory_locks(), LockClient() as locks:
+        with monkeypatch.context() as patch:
+            patch.setattr(BaseOperation, "_begin", slowly)
+            with pytest.raises(LockLost) as caught:
+                once(locks, "42").run(pytest.fail, "it began")
+            assert not hasattr(caught.value, "__notes__")
+        assert once(locks, "42").run(lambda: "done") == "done"
+
+
+@virtual_time
+async def test_a_coroutine_does_not_begin_when_the_lock_was_lost_during_the_look() -> None:
+    looked, locks = BaseOperation._begin, AsyncLockClient()
+
+    def slowly(operation: BaseOperation, hold: Hold, kept: Kept) -> bool:
+        lose(hold)
+        return looked(operation, hold, kept)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseOperation, "_begin", slowly)
+        with pytest.raises(LockLost):
+            await once(locks, "42").run(pytest.fail, "it began")
+    assert await once(locks, "42").run(lambda: "done") == "done"
 
 
 def test_a_loss_after_the_result_changes_nothing() -> None:
