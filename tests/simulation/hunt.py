@@ -69,16 +69,24 @@ class Failures:
 
 
 def _explore(scenarios: int, seed: int, first: int, among: str) -> dict[str, object]:
-    """Run scenario after scenario until one breaks a promise, number ``first`` before all others."""
+    """Run scenario after scenario until one breaks a promise, number ``first`` before all others.
+
+    ``among`` is a workload, or one with small worlds: then each point is struck once, in one order of events.
+    """
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search.exploration import Exploration
+    from simulator.virtual.search.points import SINGLE, every_point
+    from simulator.virtual.worlds.registry import small
     from simulator.virtual.worlds.runtime import prepare_process
     from tests.worlds import WORKLOADS
 
     prepare_process()
-    workloads = (among,) if among else WORKLOADS
-    plan = Exploration(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=workloads, seed=seed)
-    for index in sorted(range(scenarios), key=lambda index: index != first - 1):
+    if among in small():
+        plan: Exploration = every_point((among,), looks=SINGLE, orders=1, seed=seed)
+    else:
+        workloads = (among,) if among else WORKLOADS
+        plan = Exploration(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=workloads, seed=seed)
+    for index in sorted(range(plan.scenarios), key=lambda index: index != first - 1):
         try:
             violations = plan.scenario(index).run().violations
         except Exception as error:  # noqa: BLE001 - no world can be made: whoever explores sees that

@@ -27,7 +27,8 @@ This page lists {count} small changes of the shipped source. Each of them breaks
 tests plant the bugs one by one, and explore the broken code as `make explore` does (seed 1, 5 hosts, all
 faults, all workloads). Exploring finds {explored} of them: {half} within {median} scenarios, all within {most}. The
 other {tested} can't be shown in a virtual world. Tests find them, and the last column says why. If the last column
-names a workload, only worlds of that workload are explored (`--workload`).
+names a workload, only worlds of that workload are explored (`--workload`); of a workload with small worlds each point
+is struck in its order (`--all`).
 
 `.venv/bin/python -m tests.simulation.mutant_table` writes this page. The numbers are those of Python {python}.
 

@@ -18,8 +18,8 @@ from simulator.virtual.search.exploration import Exploration
         ("outbox", 20, {"messages sent": 200, "messages given up": 12, "stale relay refused": 1}),
         (
             "ordered",
-            10,
-            {"messages handled": 120, "messages put aside": 25, "keys stopped": 2, "consumers that died": 2},
+            5,
+            {"messages handled": 50, "messages put aside": 15, "keys stopped": 2, "consumers that died": 2},
         ),
         ("rows", 10, {"rows claimed again": 15, "stale claimer refused": 10}),
         ("images", 20, {"images of a process": 20, "epochs put back": 15, "holds without a stamp": 70}),

@@ -46,8 +46,20 @@ _TRAVELS: Final = (
 )
 
 
-def fates(call: str, *, of_a_lock: bool) -> list[tuple[str, float]]:
-    """Return every fate that a request of this kind may meet, each with its seconds."""
+_OF_POLLS: Final = (
+    ("request lost", 0.0),
+    ("reply lost", 0.0),
+    ("late", PAST_THE_LEASE),
+    ("twice", _WAIT),
+    ("503", _WAIT),
+)
+"""Fates of the receives of a host, which asks again whatever the error is."""
+
+
+def fates(call: str, *, of_a_lock: bool, by_host: bool) -> list[tuple[str, float]]:
+    """Return every fate of a request, each with its seconds; ``by_host``: the request is not of this package."""
+    if by_host and call == "queue receive":
+        return [*_OF_POLLS]
     of_a_queue = call.startswith("queue ")
     answers = queue_answers(call) if of_a_queue else [*_ANSWERS, *(_BEFORE if of_a_lock else ())]
     return [*_TRAVELS, *((answer, _WAIT if answer in _THROTTLED else 0.0) for answer in answers)]

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.outcome import Run
 
 Look: TypeAlias = Literal["calm", "fates", "cancel", "kill", "pause", "close", "pairs"]
-LOOKS: Final[tuple[Look, ...]] = ("calm", "fates", "cancel", "kill", "pause", "close", "pairs")
+SINGLE: Final[tuple[Look, ...]] = ("calm", "fates", "cancel", "kill", "pause", "close")
+LOOKS: Final[tuple[Look, ...]] = (*SINGLE, "pairs")
 """What is done to the points: nothing; each fate to each request; each act at each step; two fates to two requests."""
 ORDERS: Final = 3
 """Seeds, and so orders of events, for each world."""
@@ -62,7 +63,7 @@ def census(scenario: WorldScenario) -> Census:
         sent += 1
         of_a_lock = request.name in world.service.names()
         asked = NumberedRequest(at=world.loop.now, host=request.machine.index, number=sent, call=request.call)
-        met = fates(request.call, of_a_lock=of_a_lock)
+        met = fates(request.call, of_a_lock=of_a_lock, by_host=not getattr(request, "by_locks", True))
         requests.extend(replace(asked, fate=fate, seconds=seconds) for fate, seconds in met)
 
     def step(machine: Machine, number: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Mutant:
     """One planted bug and what it ``breaks``. Where exploring can't see it, ``by`` names the tests that do, ``why``.
 
-    ``among``: the workload to explore; all, if it is empty.
+    ``among``: the workload to explore; all, if it is empty. Each point is struck of one with small worlds.
     """
 
     name: str

@@ -182,6 +182,14 @@ ONCE: tuple[Mutant, ...] = (
         why="bodies of worlds have no outputs",
     ),
     Mutant(
+        name="a block begins though its lock was lost during the look",
+        file=BLOCK,
+        old="            hold.raise_if_lost()  # the look may have taken long\n",
+        new="",
+        breaks="an operation begins in a process that stood still until its lease was over",
+        among="small-once",
+    ),
+    Mutant(
         name="a sweep takes results that are of use",
         file=SWEEPING,
         old="    return expired(blob.metadata, at) and all(",
