@@ -73,6 +73,16 @@ def test_the_story_of_a_point_names_it(tmp_path: Path) -> None:
     assert step.words() == "before step 7, one of host-1, host-1/0 is cancelled"
 
 
+def test_a_lock_client_is_closed_at_each_step_of_its_calls() -> None:
+    acts = [fault for world in struck(calm("small-client"), "close") for fault in world.faults]
+    by_client = [fault for fault in acts if isinstance(fault, NumberedStep) and fault.act == "close client"]
+    assert len(by_client) == len(acts) / 2
+    assert by_client[0].words() == "before step 1, one of host-0, the lock client of host-0/0/0/0 is closed"
+    run = replace(calm("small-client"), faults=(by_client[3],)).run()
+    assert not run.violations
+    assert run.reached["use: LockClosed"] == 1
+
+
 def test_pairs_strike_a_request_and_a_later_one() -> None:
     first = struck(calm("small-take"), "fates")[0]
     pairs = struck(first, "pairs")

@@ -139,6 +139,7 @@ _ACTS: Final = {
     "kill": "the host is killed",
     "pause": "the host stands still for {seconds:g} s",
     "close": "the host is told to stop, and closes its locks",
+    "close client": "the lock client of {call} is closed",
 }
 
 
@@ -169,6 +170,9 @@ class NumberedStep(PointFault, kind="numbered step"):
             case "close":
                 world.struck(self)
                 world.shut_down(self.host)
+            case "close client" if (close := machine.clients.get(self.call)) is not None:
+                world.struck(self)
+                machine.context().run(close)
             case _:
                 for call in [each for each in machine.calls if each.get_name() == self.call and not each.done()]:
                     world.struck(self)

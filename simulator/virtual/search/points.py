@@ -42,11 +42,15 @@ _CHUNK: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The points of a world: all fates of all requests, and its steps, each with the calls under way on its host."""
+    """The points of a world: all fates of all requests, and its steps, each with the calls under way on its host.
+
+    ``clients``: the calls whose lock clients can be closed.
+    """
 
     requests: tuple[NumberedRequest, ...]
     many_requests: int
     steps: tuple[tuple[NumberedStep, tuple[str, ...]], ...]
+    clients: frozenset[str]
     run: Run
 
 
@@ -74,7 +78,8 @@ def census(scenario: WorldScenario) -> Census:
     world.network.rules.append(send)
     watch_steps(world.machines, step)
     run = world.run()
-    return Census(tuple(requests), sent, tuple(steps), run)
+    clients = frozenset(call for machine in world.machines for call in machine.clients)
+    return Census(tuple(requests), sent, tuple(steps), clients, run)
 
 
 @lru_cache(maxsize=4)
@@ -93,6 +98,9 @@ def struck(scenario: WorldScenario, look: Look) -> tuple[WorldScenario, ...]:
         case _:
             seconds = PAST_THE_LEASE if look == "pause" else 0.0
             faults += [replace(step, act=look, seconds=seconds) for step, _ in counted.steps]
+            if look == "close":
+                closed = [(step, call) for step, calls in counted.steps for call in calls if call in counted.clients]
+                faults += [replace(step, act="close client", call=call) for step, call in closed]
     return tuple(replace(scenario, faults=(*scenario.faults, fault)) for fault in faults)
 
 

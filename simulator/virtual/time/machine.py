@@ -110,6 +110,8 @@ class Machine:
         """Told ``pause`` when anything of it stands still, and ``resume`` when all of it goes on."""
         self.calls: list[asyncio.Task[Any]] = []
         """The calls of users that are under way, each in a task of its own."""
+        self.clients: dict[str, Callable[[], object]] = {}
+        """How to close the lock client of a call, by the name of the call."""
         self._before_step: Callable[[], object] | None = None
         self.steady = True
         """Nothing stops the machine's callbacks, now or at a step: the loop need not ask before a callback."""

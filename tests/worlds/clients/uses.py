@@ -107,6 +107,7 @@ class User:
             else self._work(use, plan, cutter)
         )
         cutter.task = task = asyncio.create_task(work, name=use.owner)
+        use.machine.clients[use.owner] = self.close
         with under_way(task):
             error = await _ended(task)
         use.cut |= use.owner in self.world.cancelled
