@@ -1,6 +1,7 @@
 """What hosts ask the storage for: the declared blob, leases of the declared time, and no more often than documented.
 
 A refusal needs a request that was refused, or a holder in the same process. The hosts saw the requests on the network.
+In a run with faults, each host's refusals and requests are judged for the times in which no fault concerns the host.
 Journals without expected blobs, those of virtual worlds for one, are not judged here.
 """
 
@@ -8,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from simulator.checks.deadlines import SLACK
-from simulator.checks.excuses import disturbed
+from simulator.checks.deadlines import SLACK, joined
+from simulator.checks.excuses import disturbed, span
 from simulator.checks.findings import Finding, by_function, count, label, violation
 from simulator.history.deeds import semaphore_of
 from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from simulator.history.facts import Acquisition, History, LeaseRequest, Refusal, Wait
 
@@ -28,12 +29,15 @@ _READS: Final = 3
 _LOOKS: Final = 4
 _TOUCHES: Final = 3
 """How often in the time of ``failover`` a waiter looks, and a holder writes."""
+_AGAIN: Final = 15.0
+"""Seconds in which its caller begins again after a request without an answer."""
 _CONTENT: Final = ("read a blob", "write content under a lease")
 """Requests for what the app keeps in a lock's blob."""
 
 _ASKS: Final = 2.5
 """Seconds in which a caller sends its first request, on a busy machine."""
 
+_T = TypeVar("_T", "Acquisition", "Wait")
 Where: TypeAlias = tuple[str, int, str]
 """Host, worker, and container and name of a blob."""
 
@@ -43,14 +47,14 @@ def judge_asking(history: History) -> Iterator[Finding]:
     asking = _BlobRequests(history)
     yield from _elsewhere(history, asking)
     yield from _periods(history, asking)
-    if not (history.rough or history.faults):
+    if not history.rough:
         yield from _unasked(history, asking)
-        yield from _asked_late(history, asking)
+        yield from () if history.faults else _asked_late(history, asking)
         yield from _too_often(history, asking)
 
 
 class _BlobRequests:
-    """Knows the expected blob of what a run did, and the requests for the lease of each."""
+    """Knows the expected blob of what a run did, and the requests, waits and holds of each."""
 
     def __init__(self, history: History) -> None:
         self._calls = {(call.host, call.id): call.blobs for call in history.invocations}
@@ -63,6 +67,14 @@ class _BlobRequests:
         self.requests: dict[Where, list[LeaseRequest]] = defaultdict(list)
         for request in history.requests:
             self.requests[request.host, request.worker, self.place(request.blob)].append(request)
+        self.waits, self.holds = self._by_place(history.waits), self._by_place(history.acquisitions)
+
+    def _by_place(self, deeds: Iterable[_T]) -> dict[Where, list[_T]]:
+        found: dict[Where, list[_T]] = defaultdict(list)
+        for deed in deeds:
+            if (where := self.where(deed)) is not None:
+                found[where].append(deed)
+        return found
 
     def place(self, path: str) -> str:
         """Return container and name of a blob, without the account of an emulator's path; of a slot the semaphore's."""
@@ -129,10 +141,6 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
 
     With ``failover`` who asks again reads the blob first, and a reading is no request for a lease.
     """
-    held: dict[Where, list[Acquisition]] = defaultdict(list)
-    for got in history.acquisitions:
-        if (where := asking.where(got)) is not None:
-            held[where].append(got)
     unasked = Counter[str]()
     for refusal in history.refusals:
         where, function = asking.where(refusal), history.function(refusal.function)
@@ -143,7 +151,7 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         since -= history.slowness.late(refusal.host, STORAGE, start=since, end=refusal.t)
         asked = (each for each in asking.requests[where] if since <= each.t <= refusal.t + SLACK)
         refused = any(each.action == "acquire" and not each.granted for each in asked)
-        kept = any(got.t <= refusal.t + SLACK and _kept_until(history, got) >= since for got in held[where])
+        kept = any(got.t <= refusal.t + SLACK and _kept_until(history, got) >= since for got in asking.holds[where])
         unasked[refusal.function] += not (refused or kept or disturbed(history, refusal.host, since, refusal.t))
     yield from by_function(unasked, "met a refusal, though nobody had asked the storage for the lock")
 
@@ -185,43 +193,71 @@ def _kept_until(history: History, got: Acquisition) -> float:
 
 def _too_often(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     """Requests for a lock are those of its callers, of waits by their polls, and of holds by their renewals."""
-    most: dict[Where, float] = defaultdict(float)
-    reads: dict[Where, float] = defaultdict(float)
-    for wait in history.waits:
-        function, where = history.function(wait.function), asking.where(wait)
-        if where is not None:
-            looks = function.poll_in(wait.mode) if function.failover is None else function.failover / _LOOKS
-            polls = (min(wait.end, history.end) - wait.start) / min(looks, function.poll_in(wait.mode))
-            most[where] += (_ONCE + 2 * polls) * function.at_once
-            reads[where] += (_READS + (1 + polls) * (function.failover is not None)) * function.at_once
-    for got in history.acquisitions:
-        function, where = history.function(got.function), asking.where(got)
-        if where is not None:
-            kept = min(_kept_until(history, got), history.end) - got.t
-            most[where] += kept / function.renewal_in(got.mode) + kept * _TOUCHES / (function.failover or math.inf)
-    for where, requests in asking.requests.items():  # after a request without an answer its caller begins again
-        again = sum(each.status is None for each in requests)
-        most[where], reads[where] = most[where] + again * _ONCE, reads[where] + again * _READS
-    sent: dict[Where, Counter[str]] = defaultdict(Counter)
-    for (host, worker, _, path), calls in history.blob_calls.items():
+    told: dict[Where, list[list[tuple[float, dict[str, int]]]]] = defaultdict(list)
+    for (host, worker, _, path), counts in history.blob_calls.items():
         if (blob := asking.place(path)) in asking.periods:
-            sent[host, worker, blob].update(calls)
+            told[host, worker, blob].append(counts)
     worst: dict[str, tuple[float, str]] = {}
-    for where, calls in sorted(sent.items()):
-        content = calls.keys() >= {_CONTENT[1]}  # the app keeps something there, and reads it as it likes
-        read = calls["look at a blob"] + calls[_CONTENT[0]] * (not content)
-        total = calls.total() - sum(calls[kind] for kind in _CONTENT if content)
-        for number, bounds, what in ((read, reads, "reads"), (total, most, "requests")):
-            if number > (bound := _explained(history, bounds, where)):
-                lock = label(where[2].partition("/")[2])
-                text = f"{where[0]} sent {number} {what} for the lock {lock}, and its callers, waits and holds explain "
-                name = next(iter(asking.periods[where[2]].values()))
-                worst[name] = max(worst.get(name, (0.0, "")), (number - bound, f"{text}{bound:.0f} at most"))
+    for where, processes in sorted(told.items()):
+        for start, end in _stretches(history, where[0]):
+            calls, since = _sent(processes, start, end)
+            content = calls.keys() >= {_CONTENT[1]}  # the app keeps something there, and reads it as it likes
+            read = calls["look at a blob"] + calls[_CONTENT[0]] * (not content)
+            total = calls.total() - sum(calls[kind] for kind in _CONTENT if content)
+            explained = _explained(history, asking, where, since, end)
+            for number, bound, what in zip((read, total), explained, ("reads", "requests"), strict=True):
+                if number > bound:
+                    lock, name = label(where[2].partition("/")[2]), next(iter(asking.periods[where[2]].values()))
+                    when = f" after {since - history.start:.1f} s" if since > -math.inf else ""
+                    text = (
+                        f"{where[0]} sent {number} {what} for the lock {lock}{when}, and its callers, waits and holds "
+                    )
+                    worst[name] = max(
+                        worst.get(name, (0.0, "")), (number - bound, f"{text}explain {bound:.0f} at most")
+                    )
     yield from (violation(text) for _, text in worst.values())
 
 
-def _explained(history: History, bounds: dict[Where, float], where: Where) -> float:
-    """Return how many requests are explained; with ``also`` an invocation explains requests for two locks."""
-    if where[2].partition("/")[2] not in history.twofold:
-        return bounds[where]
-    return sum(bound for other, bound in bounds.items() if other[:2] == where[:2])
+def _stretches(history: History, host: str) -> Iterator[tuple[float, float]]:
+    """Yield the times in which no fault can change what a host asks for: the whole run, if nothing struck."""
+    theirs = [span(fault) for fault in history.faults if host in fault.hosts or fault.lock]
+    edges = [edge for start, end in joined(theirs) for edge in (start - SLACK, end + SLACK)]
+    yield from zip([-math.inf, *edges[1::2]], [*edges[::2], math.inf], strict=True)
+
+
+def _sent(processes: list[list[tuple[float, dict[str, int]]]], start: float, end: float) -> tuple[Counter[str], float]:
+    """Return the requests of processes in a stretch, by kind, and since when they are known: counts are told later."""
+    sent, since = Counter[str](), math.inf
+    for counts in processes:
+        known: list[tuple[float, dict[str, int]]] = [(start, {})] if start == -math.inf else []
+        known += [each for each in counts if start <= each[0] <= end]
+        if known:
+            sent.update(known[-1][1])
+            sent.subtract(known[0][1])
+            since = min(since, known[0][0])
+    return sent, since
+
+
+def _explained(history: History, asking: _BlobRequests, where: Where, start: float, end: float) -> tuple[float, float]:
+    """Return how many reads and requests are explained; with ``also`` an invocation explains requests for two locks."""
+    wheres = [where]
+    if where[2].partition("/")[2] in history.twofold:
+        wheres += [other for other in asking.waits if other[:2] == where[:2] and other != where]
+    reads = requests = 0.0
+    for wait in (wait for each in wheres for wait in asking.waits[each] if wait.start <= end):
+        function = history.function(wait.function)
+        looks = function.poll_in(wait.mode) if function.failover is None else function.failover / _LOOKS
+        waited = min(wait.end, end, history.end) - max(wait.start, start)
+        if waited > -SLACK:
+            polls = max(waited, 0.0) / min(looks, function.poll_in(wait.mode))
+            requests += (_ONCE + 2 * polls) * function.at_once
+            reads += (_READS + (1 + polls) * (function.failover is not None)) * function.at_once
+    for got in (got for each in wheres for got in asking.holds[each] if got.t <= end):
+        function = history.function(got.function)
+        kept = min(_kept_until(history, got), end, history.end) - max(got.t, start)
+        requests += max(kept, 0.0) * (1 / function.renewal_in(got.mode) + _TOUCHES / (function.failover or math.inf))
+        if got.t < start and kept > -SLACK:  # what its caller sends in the end
+            requests, reads = requests + _ONCE, reads + _READS
+    asked = (request for each in wheres for request in asking.requests[each] if start - _AGAIN <= request.t <= end)
+    again = sum(request.status is None for request in asked)  # without an answer its caller begins again
+    return reads + again * _READS, requests + again * _ONCE

@@ -425,8 +425,8 @@ class History:
     drains: list[Drain] = field(default_factory=list)
     mistold: Counter[str] = field(default_factory=Counter)  # bodies that saw another token than their locks had told
     requests: list[LeaseRequest] = field(default_factory=list)
-    # How many requests of each kind a process of a worker sent for a leased blob: by host, worker, process, blob.
-    blob_calls: dict[tuple[str, int, int, str], dict[str, int]] = field(default_factory=dict)
+    # How many requests of each kind a process of a worker had sent for a leased blob: by host, worker, process, blob.
+    blob_calls: dict[tuple[str, int, int, str], list[tuple[float, dict[str, int]]]] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
     client_locks: dict[str, None] = field(default_factory=dict)  # that lock clients of the app had
     altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was

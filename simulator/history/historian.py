@@ -170,7 +170,8 @@ class Historian:
                 history.made.append((record.t - float(record.get("took") or 0.0), record.text("blob")))
             case "storage_calls":
                 whose = (host, int(record.get("worker") or 0), int(record.get("pid") or 0))
-                history.blob_calls |= {(*whose, blob): calls for blob, calls in (record.get("blobs") or {}).items()}
+                for blob, calls in (record.get("blobs") or {}).items():
+                    history.blob_calls.setdefault((*whose, blob), []).append((record.t, calls))
             case "loop_stood" | "process_stood":
                 history.standstills.append(standstill(record))
             case "machine_slow":

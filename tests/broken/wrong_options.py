@@ -137,6 +137,16 @@ def a_lock_is_read_twenty_times(patch: Patch) -> None:
     around(patch, Acquisition, "ask", made)
 
 
+@broken("reads for the lock", options="--faults all --fault-every 4 --duration 24")
+def a_lock_is_read_twenty_times_beside_faults(patch: Patch) -> None:
+    a_lock_is_read_twenty_times(patch)
+
+
+@broken("nobody had asked the storage for the lock", options="--faults all --fault-every 4 --duration 24")
+def who_was_refused_believes_so_beside_faults(patch: Patch) -> None:
+    who_was_refused_believes_so_for_twenty_seconds(patch)
+
+
 @broken("requests for the lock")
 def who_waits_asks_twenty_times_a_second(patch: Patch) -> None:
     patch.setattr(address, "_timing", lambda **given: Timing(**{**given, "poll_min": 0.05, "poll_max": 0.05}))

@@ -378,6 +378,62 @@ def test_requests_of_two_processes_of_a_worker_are_counted_together() -> None:
     assert text.startswith("host-1 sent 20 requests for the lock ship.a")
 
 
+# --- beside faults ----------------------------------------------------------------------------------------------------
+
+
+def twenty_reads(*hosts: str, start: float, end: float) -> list[str]:
+    """Tell of a body from 20 s to 21 s with twenty reads, of an earlier body, and of a fault of these hosts."""
+    story = Story()
+    story.fault(start, end, "throttle", *hosts)
+    for begin in (1, 20):
+        ask(story, begin - 0.1, "host-1")
+        body(story, "host-1", begin, begin + 1)
+    calls(story, 19, "host-1", look_at_a_blob=3)
+    calls(story, 22, "host-1", look_at_a_blob=23)
+    return [text for text in violations(story) if "explain" in text]
+
+
+def test_requests_between_two_faults_are_counted_by_themselves() -> None:
+    explained = "and its callers, waits and holds explain"
+    assert twenty_reads("host-1", start=4, end=10) == [
+        f"host-1 sent 20 reads for the lock ship.a after 19.0 s, {explained} 3 at most"
+    ]
+    assert twenty_reads("host-1", start=25, end=30) == [
+        f"host-1 sent 23 reads for the lock ship.a, {explained} 6 at most"
+    ]
+
+
+@pytest.mark.parametrize(("start", "end"), [(4, 19), (20.5, 20.6), (4, 14), (22, 30)])
+def test_requests_while_a_fault_goes_on_or_shortly_after_are_not_counted(start: float, end: float) -> None:
+    assert twenty_reads("host-1", start=start, end=end) == []
+
+
+def test_a_fault_of_another_host_concerns_a_host_only_if_it_ends_a_lease() -> None:
+    assert twenty_reads("host-2", start=4, end=10) == twenty_reads("host-1", start=25, end=30)
+    story = Story()
+    story.fault(4, 4, "break", "host-2", lock=A)
+    calls(story, 3, "host-1", look_at_a_blob=1)
+    calls(story, 5, "host-1", look_at_a_blob=20)
+    assert not any("19 reads" in text for text in violations(story))
+
+
+def test_a_caller_from_before_a_stretch_may_send_its_last_requests_in_the_stretch() -> None:
+    story = Story()
+    story.fault(4, 10, "throttle", "host-1")
+    ask(story, 9, "host-1")
+    body(story, "host-1", 9.5, 30)
+    calls(story, 17, "host-1", look_at_a_blob=50, renew_a_lease=3, release_a_lease=0)
+    calls(story, 32, "host-1", look_at_a_blob=53, renew_a_lease=5, release_a_lease=3)
+    assert not any("explain" in text for text in violations(story))
+
+
+@pytest.mark.parametrize(("start", "end", "found"), [(20, 21, True), (-10, -8, True), (0, 1, False), (8, 10, False)])
+def test_a_refusal_is_judged_in_a_run_with_faults_too(start: float, end: float, *, found: bool) -> None:
+    story = Story(policy="skip")
+    story.fault(start, end, "throttle", "host-2")
+    assert (UNASKED in refused(story, 9)) is found
+
+
 # --- leaders ----------------------------------------------------------------------------------------------------------
 
 
