@@ -22,7 +22,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.bus import Bus
-from simulator.host.app.app_model import FAILED, REFUSED, STOPPED, HostError
+from simulator.host.app.app_model import FAILED, NO_TICKS, REFUSED, STOPPED, HostError
 from simulator.host.app.hostjson import NO_RETRY, RetryPolicy
 from simulator.host.machine_measure import MachineMeasure
 from simulator.host.platform_lock import LockedListener
@@ -208,7 +208,7 @@ class FakeHost:
             limit=prepared.time_limit,
             write=self._write,
             random=random,
-            no_ticks=self._config.no_ticks,
+            no_ticks=self._config.journal.with_name(NO_TICKS),
         )
         return await self._listen(prepared, queues, runner, random)
 

@@ -125,11 +125,6 @@ class HostConfig:
     site: str = ""  # the app's name in Azure; empty: as its settings say
     parent: int = 0  # id of the process with which the host ends; 0: its parent process
 
-    @property
-    def no_ticks(self) -> Path:
-        """The file by which the fleet ends the ticks."""
-        return self.journal.with_name(NO_TICKS)
-
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the JSON file at ``path``, which the fleet has written.
