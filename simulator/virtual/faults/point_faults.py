@@ -38,7 +38,7 @@ _BEFORE: Final = {
     "stolen": ("steal", "an operator has just taken the lease away"),
     "labelled": ("label", "an operator has just written a key of his own on the blob"),
 }
-"""What is true of the lock when its request arrives: the service refuses with its own code whatever it must refuse."""
+"""What an operator has done to the lock when the request arrives: the service then refuses with a code of its own."""
 _TRAVELS: Final = (
     *((fate, 0.0) for fate in ("request lost", "reply lost", "request reset", "reply reset")),
     *((fate, PAST_THE_LEASE) for fate in ("late", "reply late", "twice")),
@@ -84,7 +84,7 @@ class PointFault(WorldFault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedRequest(PointFault, kind="numbered request"):
-    """One request meets its fate: lost, late, doubled, refused, throttled, or its lock is no longer what it was."""
+    """One request is lost, late, doubled, refused or throttled, or arrives where an operator has changed the lock."""
 
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {
         "fate": tuple(dict.fromkeys((*FATES, *_ANSWERS, *QUEUE_ANSWERS, *_BEFORE)))

@@ -65,7 +65,7 @@ class WorldFault(Fault):
     from_start: ClassVar[bool] = False
     """Whether it strikes before anything else, with any ``at``."""
     comes_to_a_point: ClassVar[bool] = False
-    """Whether it is set up before anything else, strikes when its point comes, and then says so."""
+    """Whether the fault is set up at the start of the world, and strikes when the point of the fault comes."""
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {}
     """The values that a field may have, if they are few."""
     of: ClassVar[tuple[str, ...]] = ()

@@ -1,8 +1,8 @@
 """Every point once: the points of small worlds, counted in a world without faults, and the worlds that strike them.
 
-A point is a request or a step. The fates of a request are in ``fates``, what may happen at a step in ``ACTS``. Each
-world strikes one point in one way, or two requests (``pairs``). These are not all orders of events: each world has the
-orders of a few seeds.
+A point is a request or a step. ``simulator/virtual/faults/point_faults.py`` has the fates of requests and the acts at
+steps. A world strikes one point in one way, or two requests (``pairs``). Not all orders of events are tried: a world
+has the orders of a few seeds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Look: TypeAlias = Literal["calm", "fates", "cancel", "kill", "pause", "close", "pairs"]
 SINGLE: Final[tuple[Look, ...]] = ("calm", "fates", "cancel", "kill", "pause", "close")
 LOOKS: Final[tuple[Look, ...]] = (*SINGLE, "pairs")
-"""What is done to the points: nothing; each fate to each request; each act at each step; two fates to two requests."""
+"""What strikes the points: nothing; the fates of requests; the acts at steps; pairs of fates."""
 ORDERS: Final = 3
 """Seeds, and so orders of events, for each world."""
 MOST_PAIRED: Final = 12
@@ -42,7 +42,7 @@ _CHUNK: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The points of a world: all fates of all requests, and its steps, each with the calls under way on its host.
+    """The points of a world: the requests with their fates, and the steps with the calls under way on the host.
 
     ``clients``: the calls whose lock clients can be closed.
     """
@@ -106,7 +106,7 @@ def struck(scenario: WorldScenario, look: Look) -> tuple[WorldScenario, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The worlds with numbers from ``first`` on: those that strike the points of one world in one way."""
+    """Worlds with numbers from ``first`` on, which strike the points of one world in one way."""
 
     scenario: WorldScenario
     look: Look
