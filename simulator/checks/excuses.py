@@ -160,7 +160,7 @@ def is_slowed(history: History, call: Invocation) -> bool:
     function = history.function(call.function)
     if call.blames == "StorageUnavailable":
         timeout = function.timeout or math.inf  # a shorter one leaves less time for an answer
-        since, costs = troubled_since(history, call), min(CALL, max(timeout - SPARE, timeout / 2))
+        since, costs = troubled_since(history, call) - CALL, min(CALL, max(timeout - SPARE, timeout / 2))
     elif call.blames == "LockLost":
         lease = function.silence_in(function.mode)
         since, costs = call.end - lease, _costs(lease)

@@ -131,16 +131,25 @@ def judge_failovers(history: History, failovers: list[Failover]) -> Iterator[Fin
                 yield too_slow(history, f"{what} {late}", held_at + (over.bound or over.lease), end)
             elif over.state == "cut short" and over is failover.main and aimed:
                 yield unproven(f"{what} was not taken over before the run ended")
-            elif over.state == "unwanted" and over is failover.main and aimed and not requested(history, over.lock):
+            elif over.state == "unwanted" and over is failover.main and aimed and not why_unseen(history, over):
                 yield unproven(f"{what} was not asked for again: its failover is not measured")
 
 
 def unmeasured(history: History, failovers: list[Failover]) -> Iterator[str]:
-    """Yield in words which failovers nobody could show: the callers by HTTP were through."""
+    """Yield in words which failovers nobody could show."""
     for failover in failovers:
         over = failover.main
-        if over is not None and over.state == "unwanted" and requested(history, over.lock) and _aimed(history):
-            yield f"no failover of {label(over.lock)!r} was seen: only requests by HTTP locked it, which nobody repeats"
+        if over is not None and over.state == "unwanted" and _aimed(history) and (why := why_unseen(history, over)):
+            yield f"no failover of {label(over.lock)!r} was seen: {why}"
+
+
+def why_unseen(history: History, over: TakeOver) -> str:
+    """Say why nobody needed what a victim had; the empty text if somebody should have asked."""
+    if requested(history, over.lock):
+        return "only requests by HTTP locked it, which nobody repeats"
+    if history.function(over.function).at_once > 1:
+        return "the other slots were enough"
+    return ""
 
 
 def requested(history: History, lock: str) -> bool:

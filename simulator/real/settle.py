@@ -10,7 +10,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from simulator.checks.failover import measure_failovers, requested
+from simulator.checks.failover import measure_failovers, why_unseen
 from simulator.checks.findings import count
 from simulator.checks.messages import hidden_until, judge_copies
 
@@ -111,9 +111,7 @@ def failing_over(history: History) -> list[str]:
         each.host
         for each in measure_failovers(history)
         if any(over.state == "cut short" for over in each.overs)
-        or (
-            aimed and each.main is not None and each.main.state == "unwanted" and not requested(history, each.main.lock)
-        )
+        or (aimed and each.main is not None and each.main.state == "unwanted" and not why_unseen(history, each.main))
     ]
 
 

@@ -254,7 +254,10 @@ def killed_in_a_slot() -> Story:
 def test_a_slot_is_taken_over_by_who_gets_that_slot() -> None:
     story = killed_in_a_slot()
     story.body("host-2", 11, 12, f"{LOCK}/slot-1")
-    assert [over.state for over in judge(story.end(60)).failovers[0].overs] == ["unwanted"]
+    verdict = judge(story.end(60))
+    assert [over.state for over in verdict.failovers[0].overs] == ["unwanted"]
+    assert "no failover of 'ship.a' was seen: the other slots were enough" in verdict.untried
+    assert not any("its failover is not measured" in text for text in verdict.reasons)
     story.body("host-3", 27, 28, f"{LOCK}/slot-0")
     (over,) = judge(story.end(60)).failovers[0].overs
     assert (over.state, over.by) == ("in time", "host-3")

@@ -159,9 +159,9 @@ def test_a_body_that_had_no_processor_could_not_end_after_the_loss(slow_until: i
     assert found == any("nobody had asked for an end" in text for text in said)
 
 
-def failing(late: float, *, error: str, seconds: float, **known: Any) -> Verdict:
+def failing(late: float, *, error: str, seconds: float, slow_from: float = 4, **known: Any) -> Verdict:
     """An invocation that asks from second 5 on, and fails, while the machine keeps its host waiting."""
-    made = slow(story().know(**known), "host-1", 4, 30, late)
+    made = slow(story().know(**known), "host-1", slow_from, 30, late)
     made.body("host-2", 1, 2, key_lock("b"))
     made.add(5, "host-1", "invocation_started", function="ship", invocation="call-1")
     made.lock(5, "host-1", "waiting", A, "call-1")
@@ -194,6 +194,13 @@ def test_an_invocation_that_the_machine_let_fail_is_not_judged(
     assert any(text in reason for reason in found.reasons) != judged
     accused = f"1 invocation of 'ship' failed with {error}, which nothing in this run caused"
     assert (accused in found.violations) == judged
+
+
+def test_an_invocation_may_join_an_attempt_that_its_process_began_before() -> None:
+    accused = "1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused"
+    for slow_from, judged in ((0, False), (4, True)):
+        found = failing(0.5, error="StorageUnavailable", seconds=5.0, slow_from=slow_from, on_contention="skip")
+        assert (accused in found.violations) == judged
 
 
 def test_of_many_that_were_not_judged_the_first_are_told_and_the_rest_is_counted() -> None:
