@@ -37,6 +37,7 @@ _NOT_OF_POINTS: Final = {
     "scenarios": "--scenarios",
     "hosts": "--hosts",
     "sdk": "--through-sdk",
+    "wire": "--wire",
 }
 _BETWEEN_LINES: Final = 5.0
 """Seconds between two lines of progress, if there is no terminal."""
@@ -104,6 +105,12 @@ _REPORT: Final = click.option(
     help="With --all: where is written how far it came. It goes on from there.",
 )
 @click.option("--through-sdk", "sdk", is_flag=True, help="Send all requests through the real Azure SDK. Slower.")
+@click.option(
+    "--wire",
+    is_flag=True,
+    default=None,
+    help="Run every world over the virtual wire: the store, signatures and HTTP of production. Else one of three.",
+)
 @click.option(
     "--story",
     type=_FILE,
@@ -232,6 +239,8 @@ def _planned(faults: str, workload: str, scheduler: str, app: Path | None, optio
         raise click.UsageError(
             f"--through-sdk can't be used with workload {virtual[0]!r}, whose store is virtual: leave one of them out"
         )
+    if plan.sdk and plan.wire:
+        raise click.UsageError("--through-sdk and --wire are two ways to the storage: leave one of them out")
     if scheduler and plan.app:
         raise click.UsageError(
             "--scheduler can't be used with --app, because its workers don't have the app's folder: use --jobs"

@@ -1,7 +1,7 @@
 """Hunt for planted bugs: a process that forks for each, so that as little as possible is imported for it.
 
 A line of JSON asks, ``{"bug": {"file", "old", "new"} or null, "tests": [...], "explore": [scenarios, seed, first,
-workload]}``, and a line of JSON answers.
+workload, over the wire]}``, and a line of JSON answers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Failures:
             self.first = self.first or report.nodeid
 
 
-def _explore(scenarios: int, seed: int, first: int, among: str) -> dict[str, object]:
+def _explore(scenarios: int, seed: int, first: int, among: str, wire: bool) -> dict[str, object]:
     """Run scenario after scenario until one breaks a promise, number ``first`` before all others.
 
     ``among`` is a workload, or one with small worlds: then each point is struck once, in one order of events.
@@ -85,7 +85,7 @@ def _explore(scenarios: int, seed: int, first: int, among: str) -> dict[str, obj
         plan: Exploration = every_point((among,), looks=SINGLE, orders=1, seed=seed)
     else:
         workloads = (among,) if among else WORKLOADS
-        plan = Exploration(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=workloads, seed=seed)
+        plan = Exploration(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=workloads, seed=seed, wire=wire)
     for index in sorted(range(plan.scenarios), key=lambda index: index != first - 1):
         try:
             violations = plan.scenario(index).run().violations

@@ -28,7 +28,7 @@ tests plant the bugs one by one, and explore the broken code as `make explore` d
 faults, all workloads). Exploring finds {explored} of them: {half} within {median} scenarios, all within {most}. The
 other {tested} can't be shown in a virtual world. Tests find them, and the last column says why. If the last column
 names a workload, only worlds of that workload are explored (`--workload`); of a workload with small worlds each point
-is struck in its order (`--all`).
+is struck in its order (`--all`). If it names the wire, all worlds run over the virtual wire (`--wire`), and else none.
 
 `.venv/bin/python -m tests.simulation.mutant_table` writes this page. The numbers are those of Python {python}.
 
@@ -67,7 +67,8 @@ def _row(mutant: Mutant, catch: Catch) -> str:
         found, after = catch.text.rpartition("/")[2].split("[")[0].replace("::", ": "), ""
     else:
         found, after = str(catch.check), str(catch.after)
-    remark = f"among `{mutant.among}`" if mutant.among else mutant.why
+    ways = [f"among `{mutant.among}`"] * bool(mutant.among) + ["over the wire"] * mutant.wire
+    remark = ", ".join(ways) or mutant.why
     return f"| {mutant.name} | {mutant.breaks} | {found} | {after} | {remark} |\n"
 
 

@@ -65,7 +65,7 @@ class Hunter:
         wanted = {
             "bug": mutant and {"file": mutant.file, "old": mutant.old, "new": mutant.new},
             "tests": mutant.by if mutant is not None else (),
-            "explore": (scenarios, seed, first, "" if mutant is None else mutant.among),
+            "explore": (scenarios, seed, first, *(("", False) if mutant is None else (mutant.among, mutant.wire))),
         }
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from simulator.virtual.faults import KINDS
+from simulator.virtual.faults.wire_faults import OF_WIRES
 from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.registry import workload as workload_of
 from simulator.virtual.worlds.world import World
@@ -49,9 +51,23 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("workload", WORKLOADS + NAMED)
 def test_the_same_seed_is_the_same_history(workload: str) -> None:
     for seed in range(2):
-        first, again = scenario(seed, workload).run(), scenario(seed, workload).run()
+        planned = replace(scenario(seed, workload), wire=seed == 1)
+        first, again = planned.run(), planned.run()
         assert first == again
         assert first.records
+
+
+def test_the_wire_of_a_world_is_drawn_after_all_else() -> None:
+    for seed in range(30):
+        by_chance, over_it, without = (
+            WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS), wire=wire) for wire in (None, True, False)
+        )
+        assert by_chance in (over_it, without)
+        of_wires = [fault for fault in over_it.faults if OF_WIRES in fault.of]
+        others = tuple(fault for fault in over_it.faults if fault not in of_wires)
+        assert replace(over_it, wire=False, faults=others) == without
+    wired = [WorldScenario.draw(seed, hosts=5, kinds=tuple(KINDS)).wire for seed in range(300)]
+    assert 70 < sum(wired) < 130
 
 
 def test_another_seed_is_another_history() -> None:
@@ -67,7 +83,7 @@ def test_another_fault_is_another_history() -> None:
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_nothing_outside_hosts_sets_a_variable_that_all_of_it_would_see(workload: str) -> None:
     planned = scenario(3, workload)
-    world = World(planned.seed, planned.hosts, planned.faults)
+    world = World(planned.seed, planned.hosts, planned.faults, wire=True)
     workload_of(workload).start(world)
     world.run()
     assert len(world.loop.nobody) == 0

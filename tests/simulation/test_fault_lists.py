@@ -19,7 +19,7 @@ from simulator.virtual.faults.host_faults import (
     ShortPause,
     ShutDown,
 )
-from simulator.virtual.faults.network_faults import Fading, Failing, ForgottenConnections, Lossy, Partition, Slow
+from simulator.virtual.faults.network_faults import Fading, Failing, Lossy, Partition, Slow
 from simulator.virtual.faults.request_faults import (
     OF_MESSAGES,
     BreaksInVain,
@@ -31,6 +31,12 @@ from simulator.virtual.faults.request_faults import (
     StateDisturbed,
 )
 from simulator.virtual.faults.store_faults import BlockedLog, FailingCredentials, StrangeError
+from simulator.virtual.faults.wire_faults import (
+    ClosingConnections,
+    ForgottenConnections,
+    ReplacedCredentials,
+    SpoiltAnswers,
+)
 from simulator.virtual.search.story_report import tell
 from simulator.virtual.search.world_scenario import WorldScenario
 from tests.simulation.bugs import bug
@@ -66,6 +72,11 @@ BY_KIND: dict[type[WorldFault], st.SearchStrategy[Any]] = {
     Failing: st.builds(Failing, **NETWORK, status=st.sampled_from([500, 503, 429, 408, 403, 404, 409])),
     Fading: st.builds(Fading, **NETWORK, slow_for=tenths(1, 9)),
     ForgottenConnections: st.builds(ForgottenConnections, **WHEN),
+    SpoiltAnswers: st.builds(
+        SpoiltAnswers, **NETWORK, how=st.sampled_from(SpoiltAnswers.allowed["how"]), percent=st.integers(1, 100)
+    ),
+    ClosingConnections: st.builds(ClosingConnections, **NETWORK),
+    ReplacedCredentials: st.builds(ReplacedCredentials, **WHEN),
     OneQueueRequest: st.builds(
         OneQueueRequest,
         **LASTING,
@@ -143,7 +154,7 @@ WORKLOADS = (
 
 def scenario(faults: list[WorldFault], *, seed: int = 1, workload: str = "mutex") -> WorldScenario:
     ordered = tuple(sorted(faults, key=lambda fault: fault.at))
-    return WorldScenario(seed=seed, hosts=HOSTS, workload=workload, faults=ordered)
+    return WorldScenario(seed=seed, hosts=HOSTS, workload=workload, faults=ordered, wire=seed % 3 == 0)
 
 
 def test_every_kind_of_fault_is_drawn_but_those_that_come_to_a_point() -> None:

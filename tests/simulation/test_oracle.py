@@ -38,6 +38,7 @@ from tests.simulation.pattern_scenes import PATTERNS
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
 from tests.simulation.silencing import SILENCING
 from tests.simulation.state_scenes import STATES
+from tests.simulation.wire_scenes import WIRES
 from tests.worlds import once
 from tests.worlds.clients import book as clientbook
 from tests.worlds.clients import crowd as clientcrowd
@@ -941,6 +942,7 @@ SITUATIONS.update(STATES)
 SITUATIONS.update(PATTERNS)
 SITUATIONS.update(INBOXES)
 SITUATIONS.update(NESTED)
+SITUATIONS.update(WIRES)
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------

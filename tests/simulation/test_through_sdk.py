@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from simulator.explore_cli import explore
 from simulator.virtual.faults import KINDS
+from simulator.virtual.http.blob_api import Containers
 from simulator.virtual.search.world_scenario import WorldScenario
-from simulator.virtual.worlds.sdk import Containers, open_store, read_request
+from simulator.virtual.worlds.sdk import open_store, read_request
 from simulator.virtual.worlds.world import World
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
@@ -116,7 +117,10 @@ class Wire:
         self._machine = world.machines[0]
         world.network.rules.append(self._rule)
         self.store: LeaseStore = open_store(
-            world.network, Containers(world.service), self._machine, LockContainer(StorageAccount(), "webjobshost")
+            world.network,
+            Containers(world.service.execute),
+            self._machine,
+            LockContainer(StorageAccount(), "webjobshost"),
         )
 
     def _rule(self, request: NetworkRequest, passage: Passage) -> None:
@@ -212,8 +216,8 @@ def test_each_failure_means_the_same_through_the_sdk_and_costs_one_request(answe
 def test_requests_that_a_lock_never_makes_are_no_part_of_the_transport() -> None:
     from azure.core.pipeline.transport import HttpRequest
 
-    with pytest.raises(NotImplementedError):  # a world has no answer to it, and must stop
-        read_request(HttpRequest("GET", "https://explored.blob.localhost/webjobshost?comp=list"))
+    with pytest.raises(StoreFailure, match="InvalidUri"):
+        read_request(HttpRequest("GET", "https://explored.blob.localhost/webjobshost/job?comp=tags"))
 
 
 def test_content_goes_through_the_sdk_and_comes_back_with_the_services_clock() -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from simulator.virtual.hosts.jobs import Job, guarded_jobs, message
 from simulator.virtual.hosts.queue_host import invoke_one
 from simulator.virtual.workloads.guarded_calls import start_workers, with_jobs
-from simulator.virtual.worlds.shipped_client import wire_up
 from tests.worlds.failovers import failover_functions, start_failovers
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _LONG = with_jobs(partial(start_workers, workers=(1, 2), rounds=(2, 4), keys=3, 
 
 def start_wires(world: World) -> None:
     """Start long bodies, some with failover, and bursts."""
-    wire_up(world)
+    world.wire_up()
     if world.rng_work.random() < 0.5:
         start_failovers(world)
         burst = partial(_burst, world, failover_functions(), "soon_off")

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from simulator.virtual.faults import host_faults, network_faults, point_faults, request_faults, store_faults
+from simulator.virtual.faults import (
+    host_faults,
+    network_faults,
+    point_faults,
+    request_faults,
+    store_faults,
+    wire_faults,
+)
 from simulator.virtual.faults.world_fault import KINDS, Lasting, WorldFault, fault_from
 
 __all__ = [
@@ -21,6 +28,7 @@ __all__ = [
     "point_faults",
     "request_faults",
     "store_faults",
+    "wire_faults",
 ]
 
 ORDER: Final = (
@@ -30,6 +38,7 @@ ORDER: Final = (
     *("silenced", "holder dies", "breaks in vain", "short pause"),
     *("state disturbed", "logs disturbed", "log request"),
     *("forgotten connections", "numbered request", "numbered step"),
+    *("spoilt answers", "closing connections", "replaced credentials"),
 )
 """The order of `KINDS`: it decides the meaning of a seed."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from simulator.faults.fault_record import drawn
-from simulator.virtual.faults.world_fault import Lasting, WorldFault, about, place_and_time, sometimes
+from simulator.virtual.faults.world_fault import Lasting, about, place_and_time, sometimes
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -150,14 +150,3 @@ class Fading(NetworkFault, kind="fading network"):
         rest = round(self.seconds - self.slow_for, 3)
         then = f", and then all is lost for {rest:g} s" if rest > 0 else ""
         return f"replies to {self.whose} are late for {min(self.slow_for, self.seconds):g} s{then}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgottenConnections(WorldFault, kind="forgotten connections"):
-    """The network forgets the idle connections of a host: later requests on them are lost without a word."""
-
-    of: ClassVar[tuple[str, ...]] = ("wires",)
-    said: ClassVar[str] = "the network forgets the idle connections of host-{0.host}, without a word"
-
-    def strike(self, world: Target) -> None:
-        world.forget_connections(self.host)

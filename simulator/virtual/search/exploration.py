@@ -43,7 +43,8 @@ class Exploration:
     """The plan of an exploration: scenario ``i`` of seed ``s`` is the same in every run.
 
     ``modules`` register the workloads: a process that runs scenarios imports the modules first. ``start``: how many
-    scenarios have been run before, in so many ``virtual_seconds``.
+    scenarios have been run before, in so many ``virtual_seconds``. ``wire``: whether all scenarios run over the virtual
+    wire; None: one of three, or none with ``sdk``.
     """
 
     unit: ClassVar[str] = "scenario"
@@ -58,12 +59,16 @@ class Exploration:
     sdk: bool = False
     start: int = 0
     virtual_seconds: float = 0.0
+    wire: bool | None = None
     modules: tuple[str, ...] = field(default_factory=registry.modules)
 
     def scenario(self, index: int) -> WorldScenario:
         """Return scenario number ``index``."""
         seed = self.seed * _SEEDS + index
-        drawn = WorldScenario.draw(seed, hosts=self.hosts, kinds=self.kinds, workloads=self.workloads, app=self.app)
+        wire = False if self.sdk else self.wire
+        drawn = WorldScenario.draw(
+            seed, hosts=self.hosts, kinds=self.kinds, workloads=self.workloads, app=self.app, wire=wire
+        )
         return replace(drawn, messages=self.messages, sdk=self.sdk)
 
     def chunks(self) -> Iterator[tuple[Exploration, int, int]]:

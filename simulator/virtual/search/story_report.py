@@ -21,6 +21,7 @@ from simulator.report.timeline.build import build_timeline, without_secrets
 from simulator.report.timeline.timeline import BrokenPromise, Mark, MarkKind, Timeline
 from simulator.report.trace import trace_of, written
 from simulator.report.words import Line
+from simulator.virtual.http import virtual_wire
 from simulator.virtual.oracle import blob_records, callers, conduct, listeners, oracle, takeovers
 from simulator.virtual.search.narrative.choice import names_of_locks, read_tale
 from simulator.virtual.search.narrative.lines import tell_lines
@@ -51,7 +52,8 @@ _LOCK: Final = re.compile(r"locks/[^\s,;:]*[^\s,;:.]")
 def tell(scenario: WorldScenario, run: Run) -> list[str]:
     """Return the story of a run, a line each."""
     calm = [] if scenario.faults else ["No fault strikes."]
-    setting = f"{'your app' if scenario.app else f'workload {scenario.workload!r}'}, seed {scenario.seed}."
+    way = ", through the SDK" if scenario.sdk else ", over the virtual wire" if scenario.wire else ""
+    setting = f"{'your app' if scenario.app else f'workload {scenario.workload!r}'}{way}, seed {scenario.seed}."
     if not run.violations:
         told = [f"{fault.at:9.3f} s  {fault.words()}." for fault in scenario.faults]
         return [f"{count(scenario.hosts, 'host')}, {setting}", *calm, *told, "Every promise was kept."]
@@ -100,7 +102,7 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
 def promises() -> dict[str, str]:
     """Return what each check of the workloads and of the oracle says must not be, by the name of the check."""
     modules = [module for name in names() for module in workload(name).checks]
-    of_all = (logs, world, conduct, callers, listeners, blob_records, takeovers, oracle)
+    of_all = (logs, virtual_wire, world, conduct, callers, listeners, blob_records, takeovers, oracle)
     pages = [*map(_docstring, modules), *(module.__doc__ or "" for module in of_all)]
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", "\n".join(pages), re.MULTILINE))
 

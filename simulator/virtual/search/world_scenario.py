@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.faults import KINDS, WorldFault, fault_from
+from simulator.virtual.faults.wire_faults import OF_WIRES
 from simulator.virtual.worlds.registry import names, workload
 from simulator.virtual.worlds.world import World
 
@@ -23,6 +24,8 @@ FAULTS_UNTIL: Final = 60.0
 STRETCH: Final = 20.0
 """Seconds within which faults strike that belong together."""
 MOST_HOSTS: Final = 50
+_WIRED: Final = 3
+"""One world of so many runs over the virtual wire."""
 OF_APPS: Final = (
     *("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader"),
     *("defer", "listener", "deployed", "clients", "failover", "crowd", "state", "once"),
@@ -38,6 +41,7 @@ class WorldScenario:
 
     ``messages``: the user's own for ``app``, the queue and the body of each.
     ``sdk``: the hosts use the shipped store for Azure and the real SDK, on a transport of ours; ten times slower.
+    ``wire``: the hosts use the shipped store for blobs, over the virtual wire.
     """
 
     seed: int
@@ -47,6 +51,7 @@ class WorldScenario:
     app: str = ""
     messages: tuple[tuple[str, str], ...] = ()
     sdk: bool = False
+    wire: bool = False
 
     @classmethod
     def draw(
@@ -57,10 +62,12 @@ class WorldScenario:
         kinds: Sequence[str],
         workloads: Sequence[str] = (),
         app: str = "",
+        wire: bool | None = None,
     ) -> WorldScenario:
         """Make scenario number ``seed``: two to ``hosts`` hosts, none to six faults of ``kinds``.
 
-        ``workloads``: the names to choose from; default: those in ``all``.
+        ``workloads``: the names to choose from; default: those in ``all``. ``wire``: whether over the virtual wire,
+        with none to three faults of the wire; default: one world of three. The rest does not depend on it.
         """
         rng = random.Random(f"{seed}/scenario")
         number = rng.randint(min(2, hosts), hosts)
@@ -74,8 +81,11 @@ class WorldScenario:
             host, start = rng.randrange(number), rng.uniform(0, FAULTS_UNTIL - STRETCH)
             shrunk = STRETCH / FAULTS_UNTIL
             drawn = [replace(fault, host=host, at=round(start + fault.at * shrunk, 3)) for fault in drawn]
-        faults = tuple(sorted(drawn, key=lambda fault: fault.at))
-        return cls(seed=seed, hosts=number, workload=chosen, faults=faults, app=app)
+        rng = random.Random(f"{seed}/wire")
+        by_chance, of_wires = rng.randrange(_WIRED) == 0, _of_wires(rng, kinds, number)
+        wire = by_chance if wire is None else wire
+        faults = tuple(sorted([*drawn, *(of_wires if wire else [])], key=lambda fault: fault.at))
+        return cls(seed=seed, hosts=number, workload=chosen, faults=faults, app=app, wire=wire)
 
     def run(self) -> Run:
         """Let the world happen."""
@@ -83,14 +93,14 @@ class WorldScenario:
             from simulator.virtual.search.user_app import start_app
 
             with _temporary_folder():
-                world = World(self.seed, self.hosts, self.faults, sdk=self.sdk)
+                world = World(self.seed, self.hosts, self.faults, sdk=self.sdk, wire=self.wire)
                 start_app(self.app, world, self.messages)
                 return world.run()
         return self.begun().run()
 
     def begun(self) -> World:
         """Return the world of a workload, with all its work, before its time begins."""
-        world = World(self.seed, self.hosts, self.faults, sdk=self.sdk)
+        world = World(self.seed, self.hosts, self.faults, sdk=self.sdk, wire=self.wire)
         workload(self.workload).start(world)
         return world
 
@@ -107,6 +117,7 @@ class WorldScenario:
             **({"app": self.app} if self.app else {}),
             **({"messages": [list(message) for message in self.messages]} if self.messages else {}),
             **({"sdk": True} if self.sdk else {}),
+            **({"wire": True} if self.wire else {}),
             "faults": [fault.to_dict() for fault in self.faults],
         }
 
@@ -132,8 +143,8 @@ class WorldScenario:
         made = tuple(fault_from(fault) for fault in faults)
         if strange := [fault.host for fault in made if not 0 <= fault.host < hosts]:
             raise ValueError(f"a fault strikes host {strange[0]}, but there are only {hosts}")
-        sdk, messages = data.get("sdk") is True, _messages(data.get("messages", []))
-        return cls(seed=seed, hosts=hosts, workload=name, faults=made, app=app, messages=messages, sdk=sdk)
+        ways, messages = {way: data.get(way) is True for way in ("sdk", "wire")}, _messages(data.get("messages", []))
+        return cls(seed=seed, hosts=hosts, workload=name, faults=made, app=app, messages=messages, **ways)
 
 
 @contextmanager
@@ -159,6 +170,12 @@ def _concerning(kinds: Sequence[str], workload: str) -> list[str]:
     common = [kind for kind in kinds if not KINDS[kind].of]
     own = [kind for kind in kinds if workload in KINDS[kind].of]
     return common + own * max(1, len(common) // max(1, len(own)))
+
+
+def _of_wires(rng: random.Random, kinds: Sequence[str], hosts: int) -> list[WorldFault]:
+    known = [kind for kind in kinds if OF_WIRES in KINDS[kind].of]
+    many = rng.choice([0, 1, 1, 2, 3]) if known else 0
+    return [KINDS[rng.choice(known)].draw(rng, hosts=hosts, until=FAULTS_UNTIL) for _ in range(many)]
 
 
 def _one_of(names: Sequence[str], seed: int) -> str:

@@ -92,7 +92,7 @@ class NetworkRequest:
     args: tuple[Any, ...] = field(default=(), compare=False)
     """Its arguments beside the name."""
     sent: float = field(default=0.0, compare=False)
-    """When it was sent, by the clock of its machine."""
+    """When its store was asked for it, by the clock of its machine."""
 
 
 class Network:
@@ -110,12 +110,16 @@ class Network:
         self._low, self._spread = latency[0], latency[1] - latency[0]
         self._wire = contextvars.Context()
 
+    def now(self) -> float:
+        """Return the true time."""
+        return self._loop.now
+
     def send(self, request: NetworkRequest) -> asyncio.Future[Any]:
         """Send a request; the future gets the reply, an error, or nothing ever."""
         future: asyncio.Future[Any] = self._loop.create_future()
         low, spread, draw = self._low, self._spread, self._rng.random
         passage = Passage(low + spread * draw(), low + spread * draw())
-        request.sent = request.machine.reads(self._loop.now)
+        request.sent = request.sent or request.machine.reads(self._loop.now)
         for rule in self.rules:
             rule(request, passage)
         self.on_send(request, passage)

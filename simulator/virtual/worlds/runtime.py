@@ -69,9 +69,10 @@ def stores(network: Network, service: Service, *, sdk: bool) -> OpenStore:
     """Return the opener of a machine's store: a simulated one, or the shipped one through the real SDK."""
     if not sdk:
         return partial(NetworkStore, network, service)
-    from simulator.virtual.worlds.sdk import Containers, open_store
+    from simulator.virtual.http.blob_api import Containers
+    from simulator.virtual.worlds.sdk import open_store
 
-    return partial(open_store, network, Containers(service))
+    return partial(open_store, network, Containers(service.execute))
 
 
 class OpenStores:

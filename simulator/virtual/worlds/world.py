@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from simulator.virtual.http.virtual_wire import VirtualWire
 from simulator.virtual.oracle.oracle import Oracle
 from simulator.virtual.storage.network import Network, NetworkRequest, Passage
 from simulator.virtual.storage.service import Service
@@ -67,8 +68,16 @@ class World:
     """Make it, let a workload start its tasks with ``start``, then ``run``."""
 
     def __init__(
-        self, seed: int, hosts: int, faults: Sequence[WorldFault], *, shuffle: bool = True, sdk: bool = False
+        self,
+        seed: int,
+        hosts: int,
+        faults: Sequence[WorldFault],
+        *,
+        shuffle: bool = True,
+        sdk: bool = False,
+        wire: bool = False,
     ) -> None:
+        self._seed = seed
         self.rng_faults = _stream(seed, "faults")
         self.rng_work = _stream(seed, "work")
         self.loop = VirtualLoop(shuffle=_stream(seed, "order") if shuffle else None)  # type: ignore[abstract]
@@ -86,9 +95,10 @@ class World:
         self.note, self.records = self._chronicle.note, self._chronicle.records
         for machine in self.machines:
             machine.tell = partial(self.note, machine.name)
-        self.forgets: dict[Machine, Callable[[], int]] = {}
-        """For hosts that ask through the shipped HTTP client: has the network forget their idle connections."""
         self.openings = OpenStores(stores(self.network, self.service, sdk=sdk))
+        self.wire: VirtualWire | None = None
+        if wire:
+            self.wire_up()
         self.work = 0.0
         self.gives_up_at = math.inf
         """When a world whose work has not ended is ended, without a judgement: bodies take as long as an app wants."""
@@ -124,6 +134,13 @@ class World:
         return VirtualRuntime(self.loop, machine, registry)
 
     # --- for workloads and faults -------------------------------------------------------------------------------------
+
+    def wire_up(self) -> None:
+        """Give the hosts the shipped store for blobs, over the virtual wire, before their work starts."""
+        if self.wire is None:
+            rng = _stream(self._seed, "wire")
+            self.wire = VirtualWire(self.loop, self.network, self.service, self.oracle.blame, rng, self.machines)
+            self.openings.open_by(self.wire.open_store)
 
     def start(self, machine: Machine | None, coro: Coroutine[Any, Any, Any], *, seconds: float = 0.0) -> None:
         """Start a task on a machine, or outside all; ``seconds`` is its work: a bound on how long all may take."""
@@ -199,9 +216,13 @@ class World:
 
     def forget_connections(self, index: int) -> None:
         """Have the network forget the idle connections of a host."""
-        forget = self.forgets.get(self.machines[index])
-        if forget is not None and forget():
+        if self.wire is not None and self.wire.hosts[self.machines[index]].forget():
             self.oracle.reached["idle connections forgotten"] += 1
+
+    def replace_credentials(self) -> None:
+        """Give the account another key, and make all tokens void."""
+        if self.wire is not None:
+            self.wire.account.replace()
 
     def spoil_log(self, index: int, seconds: float, *, raises: bool) -> None:
         """Let a host's log handler block whoever logs, or raise: then listeners and callbacks raise, too."""
@@ -211,7 +232,7 @@ class World:
 
     def run(self) -> Run:
         """Run the world, and return the result."""
-        with self.surroundings:
+        with self.surroundings, self.wire.installed() if self.wire is not None else nullcontext():
             provide_runtime(lambda: self.runtimes[here()])
             unsubscribe = subscribe(self._hear)
             logging.disable(logging.CRITICAL)

@@ -10,6 +10,7 @@ class Mutant:
     """One planted bug and what it ``breaks``. Where exploring can't see it, ``by`` names the tests that do, ``why``.
 
     ``among``: the workload to explore; all, if it is empty. Each point is struck of one with small worlds.
+    ``wire``: whether all worlds run over the virtual wire; else none does.
     """
 
     name: str
@@ -20,3 +21,4 @@ class Mutant:
     by: tuple[str, ...] = ()
     why: str = ""
     among: str = ""
+    wire: bool = False
