@@ -32,7 +32,6 @@ from simulator.virtual.faults.request_faults import (
 )
 from simulator.virtual.faults.store_faults import BlockedLog, FailingCredentials, StrangeError
 from simulator.virtual.faults.wire_faults import (
-    ClosingConnections,
     ForgottenConnections,
     ReplacedCredentials,
     SpoiltAnswers,
@@ -75,7 +74,6 @@ BY_KIND: dict[type[WorldFault], st.SearchStrategy[Any]] = {
     SpoiltAnswers: st.builds(
         SpoiltAnswers, **NETWORK, how=st.sampled_from(SpoiltAnswers.allowed["how"]), percent=st.integers(1, 100)
     ),
-    ClosingConnections: st.builds(ClosingConnections, **NETWORK),
     ReplacedCredentials: st.builds(ReplacedCredentials, **WHEN),
     OneQueueRequest: st.builds(
         OneQueueRequest,

@@ -13,10 +13,10 @@ from simulator.explore_cli import explore
 from simulator.virtual.faults import KINDS
 from simulator.virtual.faults.wire_faults import OF_WIRES
 from simulator.virtual.http.blob_api import http_date
-from simulator.virtual.http.spoilt import SPOILINGS, Spoilt
 from simulator.virtual.search.exploration import Exploration
 from simulator.virtual.search.story_report import promises, tell
 from simulator.virtual.search.world_scenario import WorldScenario
+from simulator.virtual.storage.network import SPOILINGS, Spoilt
 from simulator.virtual.worlds.world import World
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount

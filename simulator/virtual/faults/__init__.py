@@ -38,7 +38,7 @@ ORDER: Final = (
     *("silenced", "holder dies", "breaks in vain", "short pause"),
     *("state disturbed", "logs disturbed", "log request"),
     *("forgotten connections", "numbered request", "numbered step"),
-    *("spoilt answers", "closing connections", "replaced credentials"),
+    *("spoilt answers", "replaced credentials"),
 )
 """The order of `KINDS`: it decides the meaning of a seed."""
 

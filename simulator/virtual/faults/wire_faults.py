@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from simulator.faults.fault_record import drawn
 from simulator.virtual.faults.network_faults import NetworkFault
 from simulator.virtual.faults.world_fault import WorldFault, about
-from simulator.virtual.http.spoilt import SPOILINGS, Spoilt
-from simulator.virtual.http.virtual_connections import WireRequest
+from simulator.virtual.storage.network import SPOILINGS, Spoilt
 
 if TYPE_CHECKING:
     import random
@@ -47,17 +46,8 @@ class ReplacedCredentials(WorldFault, kind="replaced credentials"):
         world.replace_credentials()
 
 
-class WireFault(NetworkFault):
-    """A rule about the requests of blob stores, as they travel on connections."""
-
-    __slots__ = ()
-
-    def concerns(self, request: NetworkRequest) -> bool:
-        return isinstance(request, WireRequest) and super().concerns(request)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpoiltAnswers(WireFault, kind="spoilt answers"):
+class SpoiltAnswers(NetworkFault, kind="spoilt answers"):
     """Something else comes in place of an answer: a proxy's page, half of it, another request's answer, or nonsense."""
 
     of: ClassVar[tuple[str, ...]] = (OF_WIRES,)
@@ -65,6 +55,9 @@ class SpoiltAnswers(WireFault, kind="spoilt answers"):
     seconds: float = about(0.5, 2, 5, 10, 20)
     how: str = drawn("page", lambda rng: rng.choice(list(SPOILINGS)))
     percent: int = drawn(100, lambda rng: rng.choice([20, 50, 100]))
+
+    def concerns(self, request: NetworkRequest) -> bool:
+        return not request.call.startswith("queue") and super(SpoiltAnswers, self).concerns(request)
 
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
         if rng.random() * 100 >= self.percent or passage.answer is not None:
@@ -77,19 +70,3 @@ class SpoiltAnswers(WireFault, kind="spoilt answers"):
     def words(self) -> str:
         share = "" if self.percent == 100 else f"{self.percent} % of "
         return f"{share}the requests of {self.whose} {SPOILINGS[self.how]}, for {self.seconds:g} s"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosingConnections(WireFault, kind="closing connections"):
-    """The service closes connections at the moment at which they are used again."""
-
-    of: ClassVar[tuple[str, ...]] = (OF_WIRES,)
-    said: ClassVar[str] = "half of the kept connections of {0.whose} are closed as they are used, for {0.seconds:g} s"
-    seconds: float = about(2, 10, 20, 40)
-
-    def concerns(self, request: NetworkRequest) -> bool:
-        return super(ClosingConnections, self).concerns(request) and getattr(request, "kept", False)
-
-    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
-        if rng.random() < 0.5:
-            passage.lost = passage.reset = True

@@ -49,7 +49,7 @@ class VirtualAccount:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._numbers = count(1)
-        self._key = b""
+        self._key = self._former = b""
         self._tokens: set[str] = set()
         self.replace()
 
@@ -59,7 +59,8 @@ class VirtualAccount:
         return base64.b64encode(self._key).decode()
 
     def replace(self) -> None:
-        """Give the account another key, and make all tokens void."""
+        """Give the account another key, and make all tokens void. The former key, its second, is still good."""
+        self._former = self._key
         self._key = self._rng.randbytes(32)
         self._tokens.clear()
 
@@ -68,7 +69,7 @@ class VirtualAccount:
         if kind == "key":
             return AccountKey(lambda: (NAME, self.key))
         if kind == "sas":
-            return SharedAccessSignature(lambda: f"?sv=2021-12-02&se=2099-01-01T00%3A00%3A00Z&sig={self._sas()}")
+            return SharedAccessSignature(lambda: f"?sv=2021-12-02&se=2099-01-01T00%3A00%3A00Z&sig={_sas(self._key)}")
         return Token(_Credential(self, wall, self._rng.choice(_LIFE)))
 
     def issue(self) -> str:
@@ -82,16 +83,18 @@ class VirtualAccount:
         if kind == "Bearer":
             return None if given in self._tokens else StoreFailure(401, "InvalidAuthenticationInfo", "a void token")
         if not kind:
-            right = dict(parse_qsl(request.query)).get("sig") == self._sas()
+            right = dict(parse_qsl(request.query)).get("sig") in (_sas(self._key), _sas(self._former))
             return None if right else StoreFailure(403, "AuthenticationFailed", "another signature in the URL")
         text = signed_text(request)
-        signature = base64.b64encode(hmac.digest(self._key, text.encode(), "sha256")).decode()
-        if given != f"{NAME}:{signature}":
-            return StoreFailure(403, "AuthenticationFailed", "another signature")
-        return None
+        for key in (self._key, self._former):
+            signature = base64.b64encode(hmac.digest(key, text.encode(), "sha256")).decode()
+            if given == f"{NAME}:{signature}":
+                return None
+        return StoreFailure(403, "AuthenticationFailed", "another signature")
 
-    def _sas(self) -> str:
-        return hashlib.sha256(self._key).hexdigest()
+
+def _sas(key: bytes) -> str:
+    return hashlib.sha256(key).hexdigest()
 
 
 def untimely(request: HeardRequest, now: float) -> StoreFailure | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.http.blob_api import ID
-from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     import random
@@ -13,13 +12,6 @@ if TYPE_CHECKING:
 
     from simulator.virtual.http.blob_api import HttpAnswer
 
-SPOILINGS: Final = {
-    "page": "are answered by a proxy, with a page and without an error code",
-    "cut": "are carried out, and their answers break off",
-    "another": "are carried out, and get answers to other requests",
-    "doubtful": "are carried out, and get answers that can be read in two ways",
-}
-"""What may come in place of the service's answer."""
 _PAGES: Final = (200, 200, 204, 302, 404, 409, 502)
 """Statuses of a proxy's page."""
 _LONG: Final = 40_000
@@ -42,15 +34,7 @@ _DOUBTFUL: Final = (
 )
 
 
-class Spoilt(StoreFailure):
-    """Something else comes in place of the service's answer; the store owes its caller a failure without a code."""
-
-    def __init__(self, how: str) -> None:
-        super().__init__(detail=SPOILINGS[how])
-        self.how = how
-
-
-def spoilt(how: str, status: int, named: Mapping[str, str], rng: random.Random) -> bytes:
+def spoilt(how: str, status: int, named: Mapping[str, str], rng: random.Random, method: str) -> bytes:
     """Return the bytes that come in place of an answer of this status; ``named``: its request's id, and lease."""
     if how == "page":
         return _page(rng)
@@ -60,7 +44,7 @@ def spoilt(how: str, status: int, named: Mapping[str, str], rng: random.Random) 
     head = "".join(f"{name}: {value}\r\n" for name, value in told.items()).encode()
     if how == "doubtful":
         return rng.choice(_DOUBTFUL) % (status, head)
-    length = rng.choice((0, 0, 7))
+    length = 0 if method == "HEAD" else rng.choice((0, 0, 7))
     whole = b"HTTP/1.1 %d OK\r\n%bContent-Length: %d\r\n\r\n" % (status, head, length) + length * b" "
     return whole if how == "another" else whole[: rng.randrange(len(whole))]
 

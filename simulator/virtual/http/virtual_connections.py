@@ -11,12 +11,14 @@ import asyncio
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.http.account import VirtualAccount, untimely
 from simulator.virtual.http.blob_api import (
     CONTAINER,
     ID,
     AskedCall,
+    Containers,
     HeardRequest,
     HttpAnswer,
     answer_of,
@@ -26,20 +28,22 @@ from simulator.virtual.http.blob_api import (
     same_call,
     success_of,
 )
-from simulator.virtual.http.spoilt import Spoilt, pieces, spoilt, written
-from simulator.virtual.storage.network import NetworkRequest
+from simulator.virtual.http.spoilt import pieces, spoilt, written
+from simulator.virtual.storage.network import NetworkRequest, Spoilt
 from singleton.stores.http.connections import Connections, _Connection
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     import random
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from simulator.virtual.storage.network import Network
+    from simulator.virtual.storage.network import Network, Passage
+    from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from singleton.settings.accounts import LockContainer
+
 
 UNDER_LEASE: Final = frozenset({"acquire", "renew", "release", "write", "put", "get"})
 """Calls whose first argument is the id of a lease."""
@@ -50,6 +54,9 @@ _IN_VAIN: Final = 0.5
 """Seconds without an answer after which a host knows: no request has a shorter time limit."""
 _KEPT: Final = (None, None, 2.0, 6.0, 14.0)
 """Seconds after which the service closes an idle connection."""
+_WAYS: Final = ("key", "sas", "token")
+_AGAIN: Final = ("ContainerNotFound", "InvalidRange")
+"""Codes after which a call of a store goes on with another request."""
 _UNASKED: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -84,13 +91,9 @@ ASKING: Final[ContextVar[WatchedCall | None]] = ContextVar("simulated_asking", d
 
 @dataclass(slots=True, eq=False)
 class WireRequest(NetworkRequest):
-    """A request on a connection. ``refusal``: of who has no key or a void token; ``kept``: not the connection's first.
-
-    ``forgotten``: by the network, with its connection.
-    """
+    """A request on a connection. ``refusal``: of who has no key or a void token; ``forgotten``: with its connection."""
 
     refusal: StoreFailure | None = None
-    kept: bool = False
     forgotten: bool = False
 
 
@@ -113,17 +116,38 @@ class HostConnections:
         return len(idle)
 
 
-class WireServer(Protocol):
-    """The part of a wire that its connections need."""
+class WireServer:
+    """The service's end of the connections of a world."""
 
-    loop: VirtualLoop
-    network: Network
-    rng: random.Random
-    blame: Callable[[str, str], None]
-    hosts: dict[Machine, HostConnections]
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        network: Network,
+        service: Service,
+        blame: Callable[[str, str], None],
+        rng: random.Random,
+        machines: Sequence[Machine],
+    ) -> None:
+        self.loop = loop
+        self.network = network
+        self.blame = blame
+        self._service = service
+        self.rng = rng
+        self.hosts = {machine: HostConnections() for machine in machines}
+        self.account = VirtualAccount(rng)
+        self._containers = Containers(service.execute)
+        self._ways = {machine: rng.choice(_WAYS) for machine in machines}
+        network.rules.append(_befall)
 
-    def refusal(self, request: HeardRequest, /) -> StoreFailure | None:
+    def refusal(self, request: HeardRequest) -> StoreFailure | None:
         """Return the refusal of a request without a valid key, signature or token."""
+        return self.account.refusal(request) or untimely(request, self.loop.now)
+
+    def executing(self, machine: Machine, asking: WatchedCall, exchange: HttpExchange) -> Callable[[], Any]:
+        """Return what carries a request out."""
+        asked = asking.asked if exchange.as_asked else exchange.heard
+        container = asking.place.container if asking.place is not None else ""
+        return partial(self._containers.execute, machine, container, exchange.heard, asked)
 
     def check_request(
         self,
@@ -132,12 +156,38 @@ class WireServer(Protocol):
         asking: WatchedCall,
         exchange: HttpExchange,
         refusal: StoreFailure | None,
-        /,
     ) -> None:
         """Blame a host for a request that it may not send."""
+        asked, heard, before = asking.asked, exchange.heard, asking.exchanges
+        if not exchange.as_asked:
+            self.blame("another request", f"{machine} asks for {shown(asked)}, and the service hears {shown(heard)}")
+        if before and not _goes_on(before[-1]):
+            self.blame("request sent twice", f"{machine} sends {shown(asked)} again, unasked")
+        if refusal is not None and refusal.status == 403:
+            self.blame("wrong signature", f"{machine} sends {shown(asked)}, and is refused: {refusal}")
+        refused = self.hosts[machine].refused.get(request.headers.get("authorization", ""))
+        if refused is not None and refused < asking.since:
+            self.blame("refused token", f"{machine} sends {shown(asked)} with a token that the service has refused")
 
-    def executing(self, machine: Machine, asking: WatchedCall, exchange: HttpExchange, /) -> Callable[[], Any]:
-        """Return what carries a request out."""
+
+def _befall(request: NetworkRequest, passage: Passage) -> None:
+    """Let a request meet what its connection and its sender's way in are worth."""
+    if isinstance(request, WireRequest):
+        passage.lost |= request.forgotten
+        passage.answer = request.refusal
+
+
+def _goes_on(exchange: HttpExchange) -> bool:
+    got = exchange.got or exchange.coming
+    if exchange.heard.call == "container":
+        return isinstance(got, HttpAnswer)
+    code = getattr(got.means, "code", None) if isinstance(got, HttpAnswer) else None
+    return code in _AGAIN
+
+
+def shown(call: AskedCall) -> str:
+    """Return a call in words."""
+    return f"{call.call} of {call.name or 'the container'} {call.args}"[:200]
 
 
 class VirtualConnections(Connections):
@@ -207,7 +257,7 @@ class VirtualConnection(asyncio.Transport):
         lease = args[0] if args and call in UNDER_LEASE else None
         execute = wire.executing(machine, asking, exchange)
         sent = WireRequest(machine, call, name, execute, lease, asking.place, args=args, sent=asking.since)
-        sent.refusal, sent.kept, sent.forgotten = refusal, self._uses > 1, self.forgotten
+        sent.refusal, sent.forgotten = refusal, self.forgotten
         self._answering = answering = wire.network.send(sent)
         answering.add_done_callback(partial(self._answered, request, asking, exchange))
 
@@ -235,7 +285,7 @@ class VirtualConnection(asyncio.Transport):
             got, close = error, rng.random() < 0.7  # else what is missing never comes
             if "x-ms-lease-id" in request.headers:
                 named["x-ms-lease-id"] = request.headers["x-ms-lease-id"]
-            data = spoilt(error.how, success_of(exchange.heard.call), named, rng)
+            data = spoilt(error.how, success_of(exchange.heard.call), named, rng, request.method)
         elif error is None or (isinstance(error, StoreFailure) and error.status is not None):
             now = self._wire.loop.now
             if isinstance(error, StoreFailure):
@@ -269,7 +319,7 @@ class VirtualConnection(asyncio.Transport):
             self._protocol.loop.call_soon(partial(self._feed, request, exchange, got, left, close=close))
         elif close:
             self._end_by_service(self._uses, idle=False)
-        elif (kept := self._wire.rng.choice(_KEPT)) is not None:
+        elif not isinstance(got, Spoilt) and (kept := self._wire.rng.choice(_KEPT)) is not None:
             self._protocol.loop.call_later(kept, self._end_by_service, self._uses)
 
     def _note_end(self, request: HeardRequest, got: HttpAnswer | Spoilt, *, close: bool) -> None:

@@ -16,22 +16,20 @@ from __future__ import annotations
 
 import inspect
 from contextlib import ExitStack, contextmanager
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from simulator.virtual.http.account import VirtualAccount, untimely
-from simulator.virtual.http.blob_api import AskedCall, Containers, HttpAnswer
-from simulator.virtual.http.spoilt import Spoilt
+from simulator.virtual.http.blob_api import AskedCall, HttpAnswer
 from simulator.virtual.http.virtual_connections import (
     ASKING,
     ENDPOINT,
-    HostConnections,
-    HttpExchange,
     VirtualConnections,
     WatchedCall,
-    WireRequest,
+    WireServer,
+    shown,
 )
+from simulator.virtual.storage.network import Spoilt
 from simulator.virtual.time.machine import EPOCH, HOST
 from singleton.stores import access, bearer_token, denials, listing_page, log_store
 from singleton.stores.direct_blob import DirectBlobStore
@@ -39,43 +37,14 @@ from singleton.stores.protocol import StoreFailure
 from singleton.stores.wire import Wire
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from simulator.virtual.http.blob_api import HeardRequest
-    from simulator.virtual.storage.network import Network, NetworkRequest, Passage
-    from simulator.virtual.storage.service import Service
-    from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from singleton.settings.accounts import LockContainer
 
-_WAYS: Final = ("key", "sas", "token")
-_AGAIN: Final = ("ContainerNotFound", "InvalidRange")
-"""Codes after which a call of a store goes on with another request."""
 
-
-class VirtualWire:
+class VirtualWire(WireServer):
     """The wire of a world."""
-
-    def __init__(
-        self,
-        loop: VirtualLoop,
-        network: Network,
-        service: Service,
-        blame: Callable[[str, str], None],
-        rng: random.Random,
-        machines: Sequence[Machine],
-    ) -> None:
-        self.loop = loop
-        self.network = network
-        self.blame = blame
-        self._service = service
-        self.rng = rng
-        self.hosts = {machine: HostConnections() for machine in machines}
-        self.account = VirtualAccount(rng)
-        self._containers = Containers(service.execute)
-        self._ways = {machine: rng.choice(_WAYS) for machine in machines}
-        network.rules.append(_befall)
 
     def open_store(self, machine: Machine, place: LockContainer, closed: Callable[[], None]) -> DirectBlobStore:
         """Open a machine's store: all accounts are one."""
@@ -106,38 +75,6 @@ class VirtualWire:
             stack.enter_context(patch.object(log_store, "MOST_BLOCKS", self._service.most_blocks))
             yield
 
-    def refusal(self, request: HeardRequest) -> StoreFailure | None:
-        """Return the refusal of a request without a valid key, signature or token."""
-        return self.account.refusal(request) or untimely(request, self.loop.now)
-
-    def executing(self, machine: Machine, asking: WatchedCall, exchange: HttpExchange) -> Callable[[], Any]:
-        """Return what carries a request out."""
-        asked = asking.asked if exchange.as_asked else exchange.heard
-        container = asking.place.container if asking.place is not None else ""
-        return partial(self._containers.execute, machine, container, exchange.heard, asked)
-
-    # --- what hosts send ----------------------------------------------------------------------------------------------
-
-    def check_request(
-        self,
-        machine: Machine,
-        request: HeardRequest,
-        asking: WatchedCall,
-        exchange: HttpExchange,
-        refusal: StoreFailure | None,
-    ) -> None:
-        """Blame a host for a request that it may not send."""
-        asked, heard, before = asking.asked, exchange.heard, asking.exchanges
-        if not exchange.as_asked:
-            self.blame("another request", f"{machine} asks for {_shown(asked)}, and the service hears {_shown(heard)}")
-        if before and not _goes_on(before[-1]):
-            self.blame("request sent twice", f"{machine} sends {_shown(asked)} again, unasked")
-        if refusal is not None and refusal.status == 403:
-            self.blame("wrong signature", f"{machine} sends {_shown(asked)}, and is refused: {refusal}")
-        refused = self.hosts[machine].refused.get(request.headers.get("authorization", ""))
-        if refused is not None and refused < asking.since:
-            self.blame("refused token", f"{machine} sends {_shown(asked)} with a token that the service has refused")
-
     # --- what stores tell ---------------------------------------------------------------------------------------------
 
     def compare(self, machine: Machine, asking: WatchedCall, told: object) -> None:
@@ -155,27 +92,8 @@ class VirtualWire:
             right = _plain(told) == _plain(means)
         if not right:
             answer = got.how if isinstance(got, Spoilt) else _plain(means) if got is not None else "nothing"
-            text = f"the store of {machine} makes {_plain(told)} of the answer to {_shown(asking.asked)}: {answer}"
+            text = f"the store of {machine} makes {_plain(told)} of the answer to {shown(asking.asked)}: {answer}"
             self.blame("another answer", text[:400])
-
-
-def _befall(request: NetworkRequest, passage: Passage) -> None:
-    """Let a request meet what its connection and its sender's way in are worth."""
-    if isinstance(request, WireRequest):
-        passage.lost |= request.forgotten
-        passage.answer = request.refusal
-
-
-def _goes_on(exchange: HttpExchange) -> bool:
-    got = exchange.got or exchange.coming
-    if exchange.heard.call == "container":
-        return isinstance(got, HttpAnswer)
-    code = getattr(got.means, "code", None) if isinstance(got, HttpAnswer) else None
-    return code in _AGAIN
-
-
-def _shown(call: AskedCall) -> str:
-    return f"{call.call} of {call.name or 'the container'} {call.args}"[:200]
 
 
 def _plain(told: object) -> object:

@@ -26,6 +26,21 @@ _P = ParamSpec("_P")
 
 SOON: Final = 0.4
 """Seconds within which a request is answered without faults."""
+SPOILINGS: Final = {
+    "page": "are answered by a proxy, with a page and without an error code",
+    "cut": "are carried out, and their answers break off",
+    "another": "are carried out, and get answers to other requests",
+    "doubtful": "are carried out, and get answers that can be read in two ways",
+}
+"""What may come in place of the service's answer."""
+
+
+class Spoilt(StoreFailure):
+    """Something else comes in place of the service's answer; the store owes its caller a failure without a code."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(detail=SPOILINGS[how])
+        self.how = how
 
 
 class Passage:
