@@ -202,7 +202,7 @@ def test_what_comes_in_place_of_an_answer_is_no_answer(how: str) -> None:
 
 
 def test_a_void_token_is_refused_once_and_the_next_request_has_a_new_one() -> None:
-    host = next(host for host in map(Host, range(20)) if host.wire.way_of(host.machine) == "token")
+    host = next(host for host in map(Host, range(20)) if host.wire.ways[host.machine] == "token")
     host.run(host.store.create("job"))
     host.world.replace_credentials()
     assert host.failure(host.store.acquire("job", A, 15)).status == 401
@@ -211,7 +211,7 @@ def test_a_void_token_is_refused_once_and_the_next_request_has_a_new_one() -> No
 
 
 def test_the_service_and_a_host_agree_on_the_time_by_the_virtual_clock() -> None:
-    host = next(host for host in map(Host, range(20)) if host.wire.way_of(host.machine) == "key")
+    host = next(host for host in map(Host, range(20)) if host.wire.ways[host.machine] == "key")
     host.run(asyncio.sleep(100.0))
     host.run(host.store.create("job"))
     assert host.run(host.store.get("job", None, 10)).at == 100.0

@@ -136,7 +136,7 @@ class WireServer:
         self.hosts = {machine: HostConnections() for machine in machines}
         self.account = VirtualAccount(rng)
         self._containers = Containers(service.execute)
-        self._ways = {machine: rng.choice(_WAYS) for machine in machines}
+        self.ways = {machine: rng.choice(_WAYS) for machine in machines}
         network.rules.append(_befall)
 
     def refusal(self, request: HeardRequest) -> StoreFailure | None:

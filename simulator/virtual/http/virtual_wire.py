@@ -48,14 +48,10 @@ class VirtualWire(WireServer):
 
     def open_store(self, machine: Machine, place: LockContainer, closed: Callable[[], None]) -> DirectBlobStore:
         """Open a machine's store: all accounts are one."""
-        way = self.account.access(self._ways[machine], self.clock)
+        way = self.account.access(self.ways[machine], self.clock)
         wire = Wire(ENDPOINT, way)
         wire._way = VirtualConnections(self, machine)  # noqa: SLF001 - the only part that is not as shipped
         return _WatchedStore(self, machine, wire, place, closed)
-
-    def way_of(self, machine: Machine) -> str:
-        """Return by what a host gets in: ``key``, ``sas`` or ``token``."""
-        return self._ways[machine]
 
     def clock(self) -> float:
         """Return the wall clock of the running host, in the service's seconds."""

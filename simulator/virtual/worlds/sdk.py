@@ -48,33 +48,13 @@ _ACCOUNT: Final = StorageAccount(
 )
 
 
-class SdkTransport(AsyncHttpTransport[Any, Any]):
+class VirtualTransport(AsyncHttpTransport[Any, Any]):
     """The SDK's way to the network of a virtual world, for the clients of one machine."""
-
-    def __init__(self, closed: Callable[[], None] = lambda: None) -> None:
-        self.closed = closed
-
-    async def open(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Report the closing of the transport."""
-        self.closed()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-
-class VirtualTransport(SdkTransport):
-    """The way of clients for blobs."""
 
     def __init__(
         self, network: Network, containers: Containers, machine: Machine, closed: Callable[[], None] = lambda: None
     ) -> None:
-        super().__init__(closed)
+        self.closed = closed
         self._network = network
         self._containers = containers
         self._machine = machine
@@ -95,7 +75,9 @@ class VirtualTransport(SdkTransport):
         try:
             result = await self._network.send(sent)
         except StoreFailure as failure:
-            answer = refusal_of(without_answer(failure), now())
+            if failure.status is None:
+                raise ServiceRequestError(str(failure)) from None
+            answer = refusal_of(failure, now())
         else:
             answer = answer_of(heard, result, now())
         length = len(answer.body)
@@ -106,12 +88,18 @@ class VirtualTransport(SdkTransport):
                 answer.status, answer.headers["content-range"] = 206, f"bytes 0-{length - 1}/{length}"
         return SdkResponse(request, answer.status, answer.headers, b"" if request.method == "HEAD" else answer.body)
 
+    async def open(self) -> None:
+        """Nothing to open."""
 
-def without_answer(failure: StoreFailure) -> StoreFailure:
-    """Return a failure that is an answer. ``ServiceRequestError``: no answer came."""
-    if failure.status is None:
-        raise ServiceRequestError(str(failure)) from None
-    return failure
+    async def close(self) -> None:
+        """Report the closing of the transport."""
+        self.closed()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 def open_store(
@@ -128,17 +116,12 @@ def open_store(
 
 def read_request(request: SdkRequest) -> tuple[AskedCall, bool]:
     """Return what an HTTP request of the Blob service asks for, and whether for a range of a blob."""
-    heard = as_heard(request)
-    sent = {name: value for name, value in heard.sent.items() if name.lower() != "x-ms-range"}
-    return asked_by(HeardRequest(heard.method, heard.path, heard.query, sent, heard.body)), len(sent) < len(heard.sent)
-
-
-def as_heard(request: SdkRequest) -> HeardRequest:
-    """Return a request of the SDK as the service hears it. The SDK gives a body as bytes, text, or to be read."""
     url, body = urlsplit(request.url), cast("Any", request.data or request.body or b"")
-    if not isinstance(body, bytes):
+    if not isinstance(body, bytes):  # the SDK gives a body as bytes, text, or to be read
         body = body.encode() if isinstance(body, str) else bytes(body.read())
-    return HeardRequest(request.method, url.path, url.query, dict(request.headers), body)
+    sent = {name: value for name, value in request.headers.items() if name.lower() != "x-ms-range"}
+    heard = asked_by(HeardRequest(request.method, url.path, url.query, sent, body))
+    return heard, len(sent) < len(request.headers)
 
 
 class SdkResponse(AsyncHttpResponse):
