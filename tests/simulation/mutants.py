@@ -19,6 +19,7 @@ from tests.simulation.planted.patterns import PATTERNS
 from tests.simulation.planted.remembered import REMEMBERED
 from tests.simulation.planted.renewals import RENEWALS, RENEWALS_FILE
 from tests.simulation.planted.states import STATES
+from tests.simulation.planted.stores import STORES
 
 LEASE = "singleton/locking/lease.py"
 ACQUISITION = "singleton/locking/acquisition.py"
@@ -982,4 +983,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *PATTERNS,
     *ONCE,
     *INBOXES,
+    # --- the store that production uses ---
+    *STORES,
 )

@@ -1,0 +1,116 @@
+"""Planted bugs in the store for blobs that production uses: its requests, signatures, connections and answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.simulation.planted.mutant import Mutant
+
+ACCESS: Final = "singleton/stores/access.py"
+ANSWERS: Final = "singleton/stores/http/answers.py"
+CONNECTIONS: Final = "singleton/stores/http/connections.py"
+DIRECT: Final = "singleton/stores/direct_blob.py"
+HEADERS: Final = "singleton/stores/reply_headers.py"
+TOKEN: Final = "singleton/stores/bearer_token.py"
+WIRE: Final = "singleton/stores/wire.py"
+
+STORES: tuple[Mutant, ...] = (
+    Mutant(
+        name="a chunk without its last byte",
+        file=ANSWERS,
+        old="            if not (yield from self._take(size)) or",
+        new="            if not (yield from self._take(size - 1)) or",
+        breaks="an answer in chunks can't be read",
+        wire=True,
+    ),
+    Mutant(
+        name="a connection is kept that the service closes",
+        file=CONNECTIONS,
+        old="        if reader.lasts and connection.usable",
+        new="        if connection.usable",
+        breaks="a request is sent on a connection whose end the service has announced",
+        wire=True,
+    ),
+    Mutant(
+        name="a connection is kept after a refused body",
+        file=CONNECTIONS,
+        old=" and connection.usable and not refused:",
+        new=" and connection.usable:",
+        breaks="a request may be read as the rest of a body that the service has refused",
+        wire=True,
+    ),
+    Mutant(
+        name="412 read as 409",
+        file=WIRE,
+        old="                failure = _refusal(*answer, self._to, late)\n",
+        new="                status = 409 if answer.status == 412 else answer.status\n"
+        "                failure = _refusal(status, answer.headers, answer.body, self._to, late)\n",
+        breaks="a lock is told another status than the service's",
+        wire=True,
+    ),
+    Mutant(
+        name="a refused token is kept",
+        file=TOKEN,
+        old='the next request asks for a new token."""\n        self._ends = 0.0\n',
+        new='the next request asks for a new token."""\n        self._due = 0.0\n',
+        breaks="after a 401 the next request has the old token again",
+        wire=True,
+    ),
+    Mutant(
+        name="a renewal names no lease",
+        file=DIRECT,
+        old='{"x-ms-lease-action": "renew", "x-ms-lease-id": lease_id}',
+        new='{"x-ms-lease-action": "renew"}',
+        breaks="the service refuses each renewal",
+        wire=True,
+    ),
+    Mutant(
+        name="Retry-After is not read",
+        file=HEADERS,
+        old='seconds(headers.get("Retry-After"))',
+        new="None",
+        breaks="a service that asks for time is asked again too soon",
+        wire=True,
+    ),
+    Mutant(
+        name="a long body is left on its connection",
+        file=ANSWERS,
+        old="            lasts = (yield from self._take(length)) and lasts\n",
+        new="            yield from self._take(length)\n",
+        breaks="the rest of a long body is read as the next answer",
+        wire=True,
+    ),
+    Mutant(
+        name="a proxy's page is a success",
+        file=DIRECT,
+        old='        raise _nonsense("Last-Modified") from None\n    return _needed(headers, "ETag")\n',
+        new='        pass\n    return str(headers.get("ETag", ""))\n',
+        breaks="an answer that is not the service's counts as its word",
+        wire=True,
+    ),
+    Mutant(
+        name="no length is signed as nought",
+        file=ACCESS,
+        old="{request.length or ''}",
+        new="{request.length}",
+        breaks="requests without a body are signed wrongly",
+        wire=True,
+    ),
+    Mutant(
+        name="an answer to another request counts",
+        file=CONNECTIONS,
+        old='                raise Unanswered("an answer to another request")  # noqa: TRY301\n',
+        new="                pass\n",
+        breaks="a late answer decides about the next request",
+        wire=True,
+    ),
+    Mutant(
+        name="two lengths are one",
+        file=ANSWERS,
+        old="        if length is not None and not _LENGTH.fullmatch(length):\n",
+        new='        length = length and length.partition(",")[0]\n'
+        "        if length is not None and not _LENGTH.fullmatch(length):\n",
+        breaks="an answer with two readings decides about a lock",
+        wire=True,
+    ),
+)
