@@ -37,7 +37,7 @@ _DOUBTFUL: Final = (
 def spoilt(how: str, status: int, named: Mapping[str, str], rng: random.Random, method: str) -> bytes:
     """Return the bytes that come in place of an answer of this status; ``named``: its request's id, and lease."""
     if how == "page":
-        return _page(rng)
+        return _page(rng, method)
     told = {**_PLAUSIBLE, **named}
     if how == "another":
         told[ID] = "another"
@@ -49,11 +49,11 @@ def spoilt(how: str, status: int, named: Mapping[str, str], rng: random.Random, 
     return whole if how == "another" else whole[: rng.randrange(len(whole))]
 
 
-def _page(rng: random.Random) -> bytes:
+def _page(rng: random.Random, method: str) -> bytes:
     status = rng.choice(_PAGES)
     length = 0 if status == 204 else rng.choice((0, 25, 25, _LONG))
     head = f"HTTP/1.1 {status} Proxied\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n"
-    return head.encode() + length * b"<"
+    return head.encode() + (b"" if method == "HEAD" else length * b"<")
 
 
 def written(answer: HttpAnswer, named: Mapping[str, str], rng: random.Random, *, head_only: bool) -> bytes:

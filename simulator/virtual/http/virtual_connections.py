@@ -318,7 +318,8 @@ class VirtualConnection(asyncio.Transport):
         if left:
             self._protocol.loop.call_soon(partial(self._feed, request, exchange, got, left, close=close))
         elif close:
-            self._end_by_service(self._uses, idle=False)
+            delay = self._wire.rng.choice((0.0, 3.0))
+            self._protocol.loop.call_later(delay, partial(self._end_by_service, self._uses, idle=False))
         elif not isinstance(got, Spoilt) and (kept := self._wire.rng.choice(_KEPT)) is not None:
             self._protocol.loop.call_later(kept, self._end_by_service, self._uses)
 

@@ -73,14 +73,6 @@ STORES: tuple[Mutant, ...] = (
         wire=True,
     ),
     Mutant(
-        name="a long body is left on its connection",
-        file=ANSWERS,
-        old="            lasts = (yield from self._take(length)) and lasts\n",
-        new="            yield from self._take(length)\n",
-        breaks="the rest of a long body is read as the next answer",
-        wire=True,
-    ),
-    Mutant(
         name="a proxy's page is a success",
         file=DIRECT,
         old='        raise _nonsense("Last-Modified") from None\n    return _needed(headers, "ETag")\n',
