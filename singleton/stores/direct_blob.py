@@ -114,7 +114,9 @@ class DirectBlobStore:
         _etag((await self._wire.ask("PUT", self._path(name), "", headers, 201)).headers)
 
     async def noted(self, name: str) -> Mapping[str, str]:
-        return _metadata((await self._wire.ask("HEAD", self._path(name), "", {}, 200)).headers)
+        told = (await self._wire.ask("HEAD", self._path(name), "", {}, 200)).headers
+        _etag(told)
+        return _metadata(told)
 
     async def remove(self, name: str) -> None:
         await self._wire.ask("DELETE", self._path(name), "", {}, 202)

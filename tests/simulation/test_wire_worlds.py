@@ -193,7 +193,7 @@ def test_what_comes_in_place_of_an_answer_is_no_answer(how: str) -> None:
         host.run(host.store.acquire("job", A, 15))
         where = "answer" if how == "page" else "unread"
         host.passage = lambda passage, where=where: setattr(passage, where, Spoilt(how))  # type: ignore[misc]
-        for call, args in (("renew", ("job", A)), ("read", ("job",))):
+        for call, args in (("renew", ("job", A)), ("read", ("job",)), ("noted", ("job",))):
             failure = host.failure(getattr(host.store, call)(*args))
             assert (failure.code, failure.meaning) == (None, "transient")
         host.passage = lambda _: None
