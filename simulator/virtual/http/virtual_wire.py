@@ -56,7 +56,7 @@ class VirtualWire(WireServer):
     def clock(self) -> float:
         """Return the wall clock of the running host, in the service's seconds."""
         machine = HOST.get()
-        return self.loop.now if machine is None else machine.wall() - EPOCH
+        return self.loop.now if machine is None else max(0.0, machine.wall() - EPOCH)
 
     @contextmanager
     def installed(self) -> Iterator[None]:
