@@ -183,7 +183,7 @@ def _strikes(history: History) -> Iterator[Finding]:
 def _work(history: History, messages: Messages) -> Iterator[Finding]:
     guarded = [function.name for function in history.functions.values() if function.guarded]
     if history.functions and not guarded and not history.sections:
-        yield unproven("no function of this app has @singleton: there is nothing to judge")
+        yield unproven("no function of this app has @singleton: no guard of a function was judged")
     elif not history.sections:
         yield unproven("no guarded body ran: there is nothing to judge")
     done = messages.completed + messages.skipped

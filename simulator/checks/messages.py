@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.endings import refused_early
-from simulator.checks.excuses import OUTAGE, behind_failure, behind_return, disturbed, is_slowed
+from simulator.checks.excuses import CALL, OUTAGE, behind_failure, behind_return, disturbed, is_slowed
 from simulator.checks.findings import Finding, count, note, unproven, violation
 from simulator.history.slowness import STORAGE
 from singleton.defer.trigger_queue import poison_queue
@@ -93,6 +93,7 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
         troubles += [MessageTrouble(id=message.id, queue=message.queue, key=message.key, what=what) for what in wrong]
         if state == "poisoned":
             findings.append(_judge_poison(history, message, refused, early))
+        findings += _judge_failures(history, message)
     messages = Messages(**states, troubles=tuple(troubles))
     return messages, [*_judge(messages), *_merged(findings), *_outgoing(unread)]
 
@@ -324,6 +325,34 @@ def _judge_poison(
     if names == {_UNSENT}:
         return note(f"{where} because its function's outputs could not be sent ({failed[-1].error})")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")
+
+
+def _judge_failures(history: History, message: Message) -> Iterator[Finding]:
+    """Count the failures of a message that was put back: those of all its copies, where nothing hindered the count."""
+    calls = message.invocations
+    most = max((history.function(call.function).tries for call in calls), default=math.inf)
+    unknown = history.rough or message.unnamed or not message.deferred or most == math.inf
+    if unknown or any(_is_hindered(history, call) for call in calls):
+        return
+    bodies = {(sight.host, sight.invocation) for sight in history.sights if sight.ending == "error"}
+    failed = [call for call in calls if call.ending == "error" and not call.blames and (call.host, call.id) in bodies]
+    if len(failed) > most:
+        last = failed[int(most)]
+        yield violation(
+            f"{message.id} of {message.queue!r} failed {count(len(failed), 'time')} in all its deliveries, and the "
+            f"maxDequeueCount is {most:g}: once too often on {last.host} at {last.end - history.start:.1f} s"
+        )
+    struck = any((call.host, call.id) in history.struck for call in calls)
+    tried = message.received.total() - message.deferred  # a delivery that was put back is no failure
+    if struck and not message.unseen and tried < most:
+        yield violation(f"{message.id} of {message.queue!r} was given up after {tried} of {most:g} failures")
+
+
+def _is_hindered(history: History, call: Invocation) -> bool:
+    """Tell whether something kept a host from counting a failure, or from keeping the count with a copy."""
+    ended = call.ending in {"killed", "crashed", "lost"} or call.host in history.deaths
+    slow = history.slowness.late(call.host, STORAGE, start=call.start, end=call.end) >= OUTAGE * CALL
+    return ended or slow or disturbed(history, call.host, call.start, call.end + AFTERWARDS)
 
 
 def _why_refused(function: Function, refusal: Refusal | None) -> str:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.checks.excuses import hindering
 from simulator.checks.findings import Finding, count, unproven, violation
+from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 _IN_VAIN: Final = 2
 """Attempts without an end after which a message may be put aside, at least."""
 _LEASE: Final = 15.0
+_FIRST_PAUSE: Final = 1.0
+"""Seconds until a message that failed is tried again; twice as long after each further failure."""
+_LONGEST_PAUSE: Final = 60.0
+_SLACK: Final = 0.25
 
 Wrong: TypeAlias = "tuple[str, Sight | PatternUse]"
 """A fault in words, and the run or the send with the fault."""
@@ -77,6 +82,10 @@ def judge_ordered(history: History) -> Iterator[Finding]:
                 wrong[f"inbox {inbox!r}", "failed, and was never tried again"].append(each.runs[-1])
             elif not each.runs:
                 wrong[f"inbox {inbox!r}", "was sent, and never handled"].append(send)
+        resumed = any(use.of == "resumed inbox" and use.name == inbox for use in history.uses)
+        for each in messages if not resumed else ():
+            for what, shown in _tries_of(history, each):
+                wrong[f"inbox {inbox!r}", what].append(shown)
     for name, uses in _outboxes(history).items():
         for what, shown in _wrong_of(uses):
             wrong[f"outbox {name!r}", what].append(shown)
@@ -153,6 +162,25 @@ def _wrong_in(history: History, messages: list[MessageRuns]) -> Iterator[Wrong]:
         last = run if last is None or run.end > last.end else last
 
 
+def _tries_of(history: History, message: MessageRuns) -> Iterator[Wrong]:
+    """Yield tries beyond the app's ``attempts``, and tries before the pause that a failure is followed by."""
+    most = [run.item.attempts for run in message.runs if run.item and run.item.attempts]
+    again = [history.function(run.function).decorated for run in message.runs]  # a decorator may try again by itself
+    if len(most) < len(message.runs) or not most or any(again):
+        return
+    slow = (history.slowness.late(run.host, STORAGE, start=run.start, end=run.end + _LEASE) for run in message.runs)
+    if _is_struck(history, message.runs, message.runs[-1].start) or max(slow) >= _LEASE / 3:
+        return
+    failed = [run for run in message.runs if run.ending == "error"]
+    if len(failed) > max(most):
+        yield f"was tried more often than the {max(most)} times that the app allows", failed[max(most)]
+    for number, (before, after) in enumerate(pairwise(message.runs), 1):
+        pause = min(_FIRST_PAUSE * 2.0 ** (number - 1), _LONGEST_PAUSE)
+        early = after.start - before.end < pause - _SLACK
+        if early and number < min(most) and failed[:number] == message.runs[:number]:
+            yield f"was tried again before the {pause:g} s that follow its failure {number}", after
+
+
 def _was_kept(history: History, run: Sight, runs: Iterable[Sight]) -> bool:
     """Tell whether a consumer went on after a run, or ended well: it has kept that the message is done."""
     if not run.invocation:
@@ -202,6 +230,7 @@ def _wrong_of(uses: list[PatternUse]) -> Iterator[Wrong]:
     """Yield what is wrong with what relays of one outbox have sent and noted."""
     over: dict[str, float] = {}  # by id, when a message was sent, or given up
     noted: dict[str, float] = {}
+    left: dict[str, int] = {}  # by id, the tries after the last send
     for use in sorted((each for each in uses if each.ok), key=lambda each: each.end):
         if use.what == "sent":
             noted.setdefault(use.id, use.end)
@@ -209,6 +238,11 @@ def _wrong_of(uses: list[PatternUse]) -> Iterator[Wrong]:
                 yield "was noted as sent before it was sent", use
         elif use.what in {"send", "failed"}:
             over.setdefault(use.id, use.end)
+    for use in sorted(uses, key=lambda each: each.start):
+        if use.what == "send":
+            left[use.id] = use.left
+        elif use.what == "failed" and left.get(use.id, 0) > 0:
+            yield "was given up before its attempts were used up", use
     places = {use.id: (use.key, use.place) for use in uses if use.key}
     for use in (each for each in uses if each.what == "send"):
         if noted.get(use.id, math.inf) < use.start:

@@ -1,7 +1,6 @@
 """The facts of a run: bodies, waits, holds, invocations, messages, kills.
 
-Facts are without judgement. `simulator.history.historian` reads the facts from the journals,
-`simulator.checks.verdict` judges the facts. Times are times of the journals.
+The historian reads facts from the journals, and the checks judge facts. Times are times of the journals.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ class Function:
     mode: Mode = "function"  # the mode of the guard around the body; a listener's guard may be around that guard
     on_contention: str = "wait"
     lease: float = 15.0  # how long the lease of a lock around an invocation lasts
-    failover: float | None = None
-    """After how many seconds of silence another process may take such a lock; None: after its lease."""
+    failover: float | None = None  # seconds of silence before another process may take such a lock; None: its lease
     poll: float = 5.0  # how long a waiter leaves such a lock alone
     window: float = 30.0  # how long a process hands such a lock on among its own waiters
     listener_lease: float = 60.0  # how long the lease of its listener lasts
@@ -44,6 +42,7 @@ class Function:
     tick: float = 0.0  # the longest pause between two ticks of its timer
     away: float = 0.0  # how long a message that is put back stays away at most
     hides: float = 0.0  # how long its queue hides a message that has failed
+    tries: float = math.inf  # how often it may fail for a message: the maxDequeueCount
     timeout: float | None = None  # how long an invocation waits for its lock; None: as long as it takes
     limit: float | None = None  # how long its host lets an invocation take: the functionTimeout
     cancels: bool = False  # whether an async body is asked to end when its lock is lost
@@ -57,8 +56,7 @@ class Function:
     max_hold: float | None = None  # seconds after which its hold is lost; None: it may last
     max_waiting: int | None = None  # how many invocations of one process may wait for one lock; None: as many as come
     when_full: str = "raise"  # the policy for an invocation beyond ``max_waiting``
-    # By the app itself, too: that may run the body again or not, and make of errors what it likes.
-    decorated: bool = False
+    decorated: bool = False  # also by the app itself, whose decorator may run the body again or not, and change errors
     narrow: str = ""  # its decorator that takes no ``context``, though the guard below asks for it
     direct: bool = False  # whether nothing is between its guard and its body
     declared: tuple[str, ...] = ()  # the names of its guards, if the worker calls the function by another name
@@ -261,7 +259,7 @@ class PatternUse:
     host: str
     invocation: str
     caller: str
-    of: Literal["hold.state", "once", "@once", "inbox", "outbox"]
+    of: Literal["hold.state", "once", "@once", "inbox", "outbox", "resumed inbox"]
     what: str
     name: str
     start: float
@@ -269,6 +267,7 @@ class PatternUse:
     key: str = ""
     id: str = ""
     place: int = 0
+    left: int = 0  # how many more tries its relay has for an outbox's message
     queue: str = ""
     where: str = ""  # the container of a block of ``once``; that of ``hold.state`` is the key
     digest: str = ""
@@ -355,6 +354,7 @@ class Message:
     deferred: int = 0
     most_dequeued: int = 0  # the highest count under any of its ids
     received: Counter[str] = field(default_factory=Counter)  # how often hosts received each of its ids
+    unnamed: bool = False  # whether its body hides its own id, so that equal messages may share their failures
     unseen: int = 0  # how many deliveries of one of its ids reached no host
     queue: str = ""
     key: str = ""

@@ -339,7 +339,8 @@ class Historian:
                 self.history.refusals.append(refusal)
             case "deferred":
                 self._deferring.add((record.host, invocation))
-                self._hand_on(self._message_of(record), record.text("copy_id"))
+                self._hand_on(message := self._message_of(record), record.text("copy_id"))
+                message.unnamed |= not record.text("message_id")
             case "poisoned":
                 self._message_of(record).poisoned = True
                 self.history.struck.add((record.host, invocation))
@@ -419,6 +420,7 @@ class Historian:
             message.most_dequeued = max(message.most_dequeued, early.most_dequeued)
             message.unseen = max(message.unseen, early.unseen)
             message.deferred += early.deferred
+            message.unnamed |= early.unnamed
             message.poisoned = message.poisoned or early.poisoned
             message.receipts += early.receipts
             message.digests |= early.digests

@@ -29,7 +29,8 @@ class PatternUses:
         if record.event == "pattern_asked":
             texts = ("invocation", "of", "what", "name", "key", "id", "queue", "digest", "where")
             told: dict[str, Any] = {name: record.text(name) for name in texts}
-            told |= {"place": int(record.get("place") or 0), "keep": float(record.get("keep") or math.inf)}
+            told |= {name: int(record.get(name) or 0) for name in ("place", "left")}
+            told |= {"keep": float(record.get("keep") or math.inf)}
             hold = _hold(record, f"/{told['name']}", holds)
             caller = next((call.function for call in calls), "")
             self._open[number] = PatternUse(host=record.host, start=record.t, hold=hold, caller=caller, **told)

@@ -46,6 +46,7 @@ def tap_patterns(write: Write, witness: Witness) -> None:
         tap.methods(operation, _once_finished, "finish")
     tap.methods(Inbox, _inbox_send, "send", "asend")
     tap.methods(Inbox, _inbox_resend, "resend", "aresend")
+    tap.methods(Inbox, _inbox_resumed, "resume", "aresume")
 
     def watched(inbox: Inbox, *given: Any, handler: Any = None, attempts: int = MOST_ATTEMPTS, **_: Any) -> None:
         """Watch a handler that is passed to an inbox; functions of ``@ordered`` are watched anyway."""
@@ -75,6 +76,8 @@ def _of_state(state: State, what: str) -> dict[str, Any]:
     where = getattr(store, "_container", None) or urlsplit(getattr(getattr(store, "container", None), "url", "")).path
     return {"of": "hold.state", "what": what, "name": getattr(state, "_lock", ""), "key": where}
 
+
+_SENDS: Final = inspect.signature(OutboxRelay).parameters["attempts"].default
 
 _containers: Final[dict[int, str]] = {}
 """The containers of operations by their ids: an operation takes no further attribute."""
@@ -112,19 +115,23 @@ def _inbox_resend(inbox: Inbox, message: Any) -> _Use:
     return _inbox_send(inbox, message.key, message.body)
 
 
+def _inbox_resumed(inbox: Inbox, key: str, **_: Any) -> _Use:
+    return {"of": "resumed inbox", "what": "resume", "name": inbox_name(inbox), "key": key}, None
+
+
 def _tap_relays(tap: _Tap) -> None:
     """Tell of each message that a relay sends, and of each that it notes as sent."""
     real = OutboxRelay.__init__
 
     @functools.wraps(real)
     def tapped(relay: OutboxRelay, outbox: Any, send: Any, **more: Any) -> None:
-        name = _outbox_name(outbox)
+        name, attempts = _outbox_name(outbox), more.get("attempts", _SENDS)
 
         def use(what: str) -> Callable[..., _Use]:
             def told(message: Message, *_: Any, **how: Any) -> _Use:
                 does = "again" if how.get("again_in") is not None else what
                 about = {"of": "outbox", "what": does, "name": name, "key": message.key, "id": message.id}
-                return {**about, "place": message.position}, None
+                return {**about, "place": message.position, "left": attempts - message.attempt}, None
 
             return told
 

@@ -105,8 +105,9 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     tell_apart(inner)
     tell_policies([*inner, *(guard for plan in prepared.plans for guard in plan.guards)], seen)
     for plan in prepared.plans:
-        hides = prepared.queue_options.visibility_timeout
-        write("function", **plan.to_json(), limit=prepared.time_limit, hides=hides)
+        queues = prepared.queue_options
+        told = {"hides": queues.visibility_timeout, "tries": queues.max_dequeue_count}
+        write("function", **plan.to_json(), limit=prepared.time_limit, **told)
     for facts in inner_records(prepared.plans):
         write("guard", **facts)
     witness.watch(users_functions(prepared.plans))

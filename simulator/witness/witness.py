@@ -260,10 +260,14 @@ class Witness:
 
     def watch_handler(self, handler: Callable[..., Any], inbox: str, attempts: int) -> None:
         """Watch a function that handles messages of an inbox outside of the functions of the host."""
-        function = inspect.unwrap(getattr(handler, "__func__", handler))
+        given = getattr(handler, "__func__", handler)
+        function = inspect.unwrap(given)
         if isinstance(function, FunctionType) and function not in self._watched:
             self.watch([(function.__name__, function)])
-            self._inboxes[id(self._watched[function])] = {"inbox": inbox, "attempts": attempts}
+            self._inboxes[id(self._watched[function])] = {
+                "inbox": inbox,
+                "attempts": attempts if function is given else None,  # a decorator may try again by itself
+            }
 
     def watch_guards(self, guards: Iterable[GuardedFunction]) -> None:
         """Compare each guard with the function below from now on. Call after `watch`."""

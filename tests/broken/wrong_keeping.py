@@ -9,6 +9,7 @@ from singleton.base.state import Kept
 from singleton.locking.section_state import SectionState
 from singleton.patterns.once import once_guard
 from singleton.patterns.once.results import Look, Outcome
+from singleton.patterns.ordered import visit
 from singleton.patterns.ordered.log_reader import LogReader
 from singleton.patterns.ordered.visit import Visit
 from singleton.patterns.outbox import OutboxRelay
@@ -115,6 +116,16 @@ def an_inbox_passes_over_a_message_that_failed_once(patch: Patch) -> None:
     patch.setattr(Visit, "_is_spent", lambda _, position: position.failures > 0)
 
 
+@broken("a message was tried again before the 1 s that follow its failure 1", app="inboxes", options="--duration 14")
+def an_inbox_tries_a_message_again_without_a_pause(patch: Patch) -> None:
+    patch.setattr(visit, "_FIRST_PAUSE", 0.0)
+
+
+@broken("a message was tried more often than the 2 times that the app allows", app="attempts", options="--duration 8")
+def an_inbox_tries_a_message_as_often_as_it_likes(patch: Patch) -> None:
+    patch.setattr(Visit, "_is_spent", lambda _, position: position.failures >= 4)
+
+
 @broken("a message ran again after it was done", app="inboxes")
 def an_inbox_gives_a_message_to_its_handler_twice(patch: Patch) -> None:
     now = Now(6)
@@ -140,6 +151,18 @@ def a_relay_notes_a_message_as_sent_before_it_sends(patch: Patch) -> None:
         return over
 
     around(patch, OutboxRelay, "_over", made)
+
+
+@broken("a message was given up before its attempts were used up", app="attempts", options="--duration 8")
+def a_relay_gives_a_message_up_at_its_second_attempt(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def failed(self: OutboxRelay, message: Message, error: str) -> bool:
+            self._attempts = min(self._attempts, 2)
+            return await real(self, message, error)  # type: ignore[no-any-return]
+
+        return failed
+
+    around(patch, OutboxRelay, "_failed", made)
 
 
 @broken("a message was sent again after it was noted as sent", app="outboxes")

@@ -590,3 +590,45 @@ def test_max_hold_that_ends_a_body_each_time_is_no_failure_of_the_lock(reason: s
     accused = "1 message poisoned from 'orders' by the lock's own failure (LockLost)" in verdict.violations
     assert accused == (reason == "expired")
     assert ("1 message poisoned from 'orders': max_hold ended its body each time" in verdict.notes) != accused
+
+
+def failing_copies(*names: str, each: int = 3, unnamed: bool = False) -> Story:
+    """Tell of a message each of whose copies fails so many times, and is then put back; the last one is poison."""
+    story = base("defer").know(tries=5)
+    story.sent(1, names[0])
+    t, owner = 2.0, ""
+    for name, copy in zip(names, (*names[1:], ""), strict=True):
+        for delivery in range(1, each + 1):
+            story.received(t, "host-2", name, delivery)
+            owner = story.body("host-2", t, t + 0.2, key_lock("a"), message=name, outcome="error")
+            story.sight("host-2", t, t + 0.2, invocation=owner, error="ValueError")
+            t += 1
+        if copy:
+            put = put_back_unnamed if unnamed else put_back
+            put(story, t, "host-2", name, copy)
+            t += 3
+    story.lock(t - 0.85, "host-2", "poisoned", key_lock("a"), owner, message_id=names[-1])
+    return story
+
+
+FAILED = "m of 'orders' failed 6 times in all its deliveries, and the maxDequeueCount is 5: once too often on host-2"
+
+
+def test_the_failures_of_a_message_are_counted_over_all_its_copies() -> None:
+    assert any(FAILED in text for text in judge(failing_copies("m", "m2").end(60)).violations)
+
+
+@pytest.mark.parametrize("cause", ["older journal", "hidden id", "fault", "five in all"])
+def test_no_failure_is_too_many_where_the_count_was_hindered_or_is_not_known(cause: str) -> None:
+    story = failing_copies("m", "m2", unnamed=cause == "hidden id", each=2 if cause == "five in all" else 3)
+    if cause == "older journal":
+        story.know(tries=None)
+    elif cause == "fault":
+        story.fault(5, 7, "partition", "host-2")
+    assert not any("in all its deliveries" in text for text in judge(story.end(60)).violations)
+
+
+@pytest.mark.parametrize("each", [1, 2, 3])
+def test_a_message_is_not_given_up_before_it_failed_as_often_as_it_may(each: int) -> None:
+    said = "m of 'orders' was given up after 2 of 5 failures"
+    assert any(said in text for text in judge(failing_copies("m", "m2", each=each).end(60)).violations) == (each == 1)

@@ -176,7 +176,7 @@ def failing(story: Story, *starts: float, attempts: int | None = 3, host: str = 
 
 
 def test_a_message_that_failed_holds_back_its_key_until_it_was_tried_as_often_as_the_app_says() -> None:
-    early = failing(two_sent(), 4, 5)
+    early = failing(two_sent(), 4, 6)
     handle(early, "host-2", 8, 9, "two", attempts=3)
     handle(early, "host-2", 10, 11, "one", attempts=3)
     assert told(early) == (
@@ -185,8 +185,8 @@ def test_a_message_that_failed_holds_back_its_key_until_it_was_tried_as_often_as
             "over: 1 time, the first on host-2 at 8.0 s, of key 'c1'"
         ),
     )
-    aside = failing(two_sent(), 4, 5, 7)
-    handle(aside, "host-2", 8, 9, "two", attempts=3)
+    aside = failing(two_sent(), 4, 6, 9)
+    handle(aside, "host-2", 10, 11, "two", attempts=3)
     assert told(aside) == ()
 
 
@@ -287,8 +287,10 @@ def test_a_worker_of_an_inbox_runs_for_no_invocation_and_nobody_wonders() -> Non
     assert not any("ran for no invocation" in text for text in verdict.notes)
 
 
-def relay(story: Story, t: float, what: str, id_: str, place: int, *, host: str = "host-1", error: str = "") -> None:
-    about = {"of": "outbox", "name": "outbox", "what": what, "key": "c1", "id": id_, "place": place}
+def relay(
+    story: Story, t: float, what: str, id_: str, place: int, *, host: str = "host-1", error: str = "", left: int = 0
+) -> None:
+    about = {"of": "outbox", "name": "outbox", "what": what, "key": "c1", "id": id_, "place": place, "left": left}
     use(story, host, t, t + 0.1, error=error, **about)
 
 
@@ -326,3 +328,38 @@ def test_a_message_that_was_given_up_lets_its_key_go_on() -> None:
     relay(story, 3, "failed", "one", 1)
     relay(story, 4, "send", "two", 2)
     assert told(story) == ()
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_message_is_given_up_when_the_attempts_of_its_relay_are_used_up_and_not_before(left: int) -> None:
+    story = story_of()
+    relay(story, 2, "send", "one", 1, error="ValueError", left=left)
+    relay(story, 3, "failed", "one", 1)
+    said = "outbox 'outbox': a message was given up before its attempts were used up: 1 time, the first on host-1"
+    assert any(said in text for text in told(story)) == (left > 0)
+
+
+TOO_OFTEN = "inbox 'orders': a message was tried more often than the 2 times that the app allows: 1 time, the first on"
+
+
+@pytest.mark.parametrize("cause", ["", "kill", "fault", "resume", "decorator"])
+def test_a_message_is_tried_as_often_as_the_app_says_and_no_more(cause: str) -> None:
+    assert not any("more often than the" in text for text in told(failing(two_sent(), 4, 6, attempts=2)))
+    story = failing(two_sent(), 4, 6, 9, attempts=2)
+    if cause == "kill":
+        story.kill(6, "host-3")
+    elif cause == "fault":
+        story.fault(5, 7, "partition", "host-3")
+    elif cause == "resume":
+        use(story, "host-3", 7, 7.1, of="resumed inbox", what="resume", name="orders", key="c1")
+    elif cause == "decorator":
+        story.add(0.2, "host-1", "function", name="take", decorated=True)
+    assert any(TOO_OFTEN in text for text in told(story)) == (not cause)
+
+
+@pytest.mark.parametrize(("starts", "pause"), [((4, 6, 9), 0), ((4, 4.8), 1), ((4, 6, 7.5), 2), ((4, 6, 9, 9.6), 0)])
+def test_a_message_that_failed_is_tried_again_after_the_pause_that_is_promised(
+    starts: tuple[float, ...], pause: int
+) -> None:
+    said = f"a message was tried again before the {pause} s that follow its failure {pause}: 1 time"
+    assert any(said in text for text in told(failing(two_sent(), *starts, attempts=3))) == (pause > 0)
