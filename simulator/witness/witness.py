@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
@@ -108,7 +109,7 @@ class Leftovers:
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **more)
         if _is_asyncios_own(coro):
             return task
-        self._begin(invocation, task, f"task {getattr(coro, '__qualname__', coro)}")
+        self._begin(invocation, task, f"task {_function_name(coro)}")
         task.add_done_callback(lambda ended: self._end(invocation, ended))
         return task
 
@@ -127,7 +128,7 @@ class Leftovers:
         def followed_submit(pool: ThreadPoolExecutor, work: Any, /, *args: Any, **kwargs: Any) -> Any:
             if invocation := inside.get():
                 key = object()
-                self._begin(invocation, key, f"a pool's thread, in {getattr(work, '__qualname__', work)}")
+                self._begin(invocation, key, f"a pool's thread, in {_function_name(work)}")
                 future = submit(pool, self._followed(invocation, key, work), *args, **kwargs)
                 future.add_done_callback(lambda _: self._end(invocation, key))  # if it was cancelled before it ran
                 return future
@@ -173,6 +174,14 @@ class Leftovers:
             things.pop(thing, None)
             if not things:
                 self._started.pop(invocation, None)
+
+
+def _function_name(work: Any) -> str:
+    """Return the name of the function that runs, without arguments: arguments hold data of messages."""
+    while isinstance(work, partial):
+        runs_another = isinstance(getattr(work.func, "__self__", None), Context) and work.args
+        work = work.args[0] if runs_another else work.func
+    return str(getattr(work, "__qualname__", type(work).__qualname__))
 
 
 def _is_asyncios_own(coro: Any) -> bool:

@@ -164,7 +164,30 @@ def test_a_thread_that_runs_on_after_its_body_was_cancelled_is_told(seen: Seen) 
 
     run(seen, host)
     assert seen.records[-1][1]["error"] == "cancelled"
-    assert [words.partition(",")[0] for words in seen.records[-1][1]["left_running"]] == ["a pool's thread"]
+    assert seen.records[-1][1]["left_running"] == ["a pool's thread, in Event.wait"]
+
+
+def test_work_left_in_a_pool_is_named_by_its_function_without_the_data_of_messages(seen: Seen) -> None:
+    go_on, pool = threading.Event(), ThreadPoolExecutor(1)
+
+    def take(parcel: dict[str, str]) -> None:
+        go_on.wait()
+
+    def ship(msg: str) -> None:
+        pool.submit(functools.partial(contextvars.copy_context().run, functools.partial(take, {"Region": "r1"})))
+
+    seen.watch(ship)
+
+    async def host() -> None:
+        with seen.witness.invocation("one", "ship", "x", {}):
+            ship("x")
+        go_on.set()
+
+    run(seen, host)
+    pool.shutdown()
+    (words,) = seen.records[-1][1]["left_running"]
+    assert words.startswith("a pool's thread, in test_work_left")
+    assert words.endswith("take")
 
 
 def test_a_thread_of_a_thread_is_its_bodys_too(seen: Seen) -> None:
