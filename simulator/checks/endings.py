@@ -29,7 +29,7 @@ from simulator.checks.excuses import (
 from simulator.checks.findings import Finding, by_function, count, note, unproven, violation
 from simulator.checks.losses import is_full
 from simulator.history.deeds import outside
-from simulator.history.journal import PANIC
+from simulator.history.journal import CANCELLED, PANIC
 from simulator.history.leases import left_leases
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _ENDING: Final = 15.0
 """Seconds between the first refusal of a host that ends and its end: its locks close within twelve."""
 _UNANSWERED: Final = frozenset(
-    {"cancelled", "CancelledError", "StopIteration", "SystemExit", "GeneratorExit", "KeyboardInterrupt", PANIC}
+    {CANCELLED, "CancelledError", "StopIteration", "SystemExit", "GeneratorExit", "KeyboardInterrupt", PANIC}
 )
 """Ends of a body that the guard turns into an error, as no worker would answer them."""
 

@@ -20,6 +20,7 @@ from simulator.checks.deadlines import slack, too_slow
 from simulator.checks.excuses import broken_by, disturbed, ended_at, is_long
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 from simulator.history.deeds import outside
+from simulator.history.journal import CANCELLED
 from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def judge_losses(history: History) -> Iterator[Finding]:
         worked = partial(history.worked, sight.host, sight.worker)
         asks = [t for t in history.asked.get(whose, ()) if lost - _SOON < t <= end]
         # Who is asked to end since the lock is lost sees that at once.
-        asked = bool(asks) and sight.error == "CancelledError" and function.cancels
+        asked = bool(asks) and sight.error == CANCELLED and function.cancels
         blind[function.name] += sight.saw_loss is False and (worked(lost, end) > _SOON or asked)
         went_on = worked(lost, end)
         if not (sight.can_be_asked and function.cancels and went_on > _LATE):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
+CANCELLED: Final = "cancelled"
+"""The error of a body that was cancelled. An invocation that was cancelled has the error's own name."""
 PANIC: Final = "BaseException"
 """The name in the journal of a body's error that is neither an ``Exception`` nor one of Python's own exits."""
 UNSEEN: Final = "the app starts processes of its own: what these do to the blobs of locks is not seen"

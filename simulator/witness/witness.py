@@ -26,7 +26,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.history.journal import PANIC, UNSEEN
+from simulator.history.journal import CANCELLED, PANIC, UNSEEN
 from simulator.history.value_digest import digest
 from simulator.witness.code_watch import watch
 from simulator.witness.guards import GuardWatcher
@@ -382,6 +382,6 @@ class Witness:
 def _name_of(error: BaseException) -> str:
     """Return the name of a body's error in the journal. One name stands for all panics of libraries."""
     if isinstance(error, asyncio.CancelledError):
-        return "cancelled"
+        return CANCELLED
     is_panic = not isinstance(error, Exception | SystemExit | GeneratorExit | KeyboardInterrupt)
     return PANIC if is_panic else type(error).__name__

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.checks.verdict import judge
+from simulator.history.journal import CANCELLED
 from tests.support.journals import Story, key_lock
 
 A = key_lock("a")
@@ -139,7 +140,7 @@ def test_a_body_that_ends_as_its_lock_is_lost_need_not_see_it() -> None:
 
 
 def test_a_body_that_is_cancelled_for_the_loss_must_see_it_at_once() -> None:
-    cancelled: dict[str, Any] = {"until": 20.2, "error": "CancelledError"}
+    cancelled: dict[str, Any] = {"until": 20.2, "error": CANCELLED}
     assert found(story(asked=20.1, lost=False, **cancelled)) == [BLIND]
     assert found(story(asked=20.1, lost=True, **cancelled)) == []
     assert found(story(asked=15, lost=False, **cancelled)) == []  # for another reason
