@@ -13,11 +13,13 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.deadlines import slack, too_slow
+from simulator.checks.deadlines import SLACK, slack, too_slow
 from simulator.checks.exclusion import EARLY
 from simulator.checks.excuses import (
     ASKED,
+    TRY_ONCE,
     behind_failure,
+    disturbed,
     ended_at,
     is_long,
     is_of,
@@ -31,6 +33,7 @@ from simulator.checks.losses import is_full
 from simulator.history.deeds import outside
 from simulator.history.journal import CANCELLED, PANIC
 from simulator.history.leases import left_leases
+from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,6 +53,7 @@ def judge_endings(history: History) -> Iterator[Finding]:
     """Find invocations that ended differently from their bodies, in a run with locks."""
     yield from _never_refused(history)
     yield from _disobeyed(history)
+    yield from _unasked(history)
     if history.witnessed:
         yield from _successes(history)
         yield from _errors(history)
@@ -98,6 +102,35 @@ def _disobeyed(history: History) -> Iterator[Finding]:
         yield violation(
             f"{count(number, 'answer')} {answer!r} of the policy of {name!r} did not count: its guard went on"
         )
+
+
+def _unasked(history: History) -> Iterator[Finding]:
+    """A policy of the app's own is asked in each contended invocation: an earlier answer decides nothing.
+
+    A journal in which a function's policy answered never may come from a host that wrote no answers.
+    """
+    answered = {(each.host, each.text("invocation")) for each in history.answers}
+    told = {(each.host, each.text("function")) for each in history.answers}
+    told -= {(each.host, each.text("function")) for each in history.answers if not each.text("invocation")}
+    unasked = Counter[str]()
+    deeds = (*history.refusals, *(wait for wait in history.waits if _outlasts_a_try(history, wait)))
+    for who, name in {((each.host, outside(each.owner)), each.function) for each in deeds if each.mode == "function"}:
+        known = bool(who[1]) and (who[0], name) in told and history.function(name).on_contention == "custom"
+        unasked[name] += known and who not in answered
+    for name, number in sorted((+unasked).items()):
+        yield violation(
+            f"{count(number, 'contended invocation')} of {name!r} ended without an answer of its policy, which each "
+            "contention asks anew"
+        )
+
+
+def _outlasts_a_try(history: History, wait: Wait) -> bool:
+    """Tell whether an invocation that got its lock had asked for longer than one attempt lasts: it was contended."""
+    if wait.ending != "acquired" or history.rough or disturbed(history, wait.host, wait.start, wait.end):
+        return False
+    late = history.slowness.late(wait.host, STORAGE, start=wait.start, end=wait.end)
+    most = SLACK + late if history.slowness.measured else TRY_ONCE
+    return history.worked(wait.host, wait.worker or 1, wait.start, wait.end) > most
 
 
 def _successes(history: History) -> Iterator[Finding]:

@@ -362,6 +362,8 @@ def _why_refused(function: Function, refusal: Refusal | None) -> str:
         return f'when_full="{function.when_full}" gives a delivery up each time max_waiting others wait'
     if function.on_contention == "raise":
         why = 'on_contention="raise"'
+    elif function.on_contention == "custom" and refusal is not None and refusal.reason == "raise":
+        why = "the answer 'raise' of its policy"
     else:
         why = "its functionTimeout" if function.timeout is None and function.limit is not None else "its timeout"
     return f"{why} gives a delivery up each time the lock is taken"

@@ -66,6 +66,21 @@ def policies_of_the_app_are_asked_and_all_wait(patch: Patch) -> None:
     around(patch, contention, "decide", made)
 
 
+@broken("ended without an answer of its policy", app="policies", options="--duration 14")
+def policies_of_the_app_are_asked_once_in_a_process(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        answers: dict[Any, Any] = {}
+
+        def decided(policy: Any, *args: Any) -> Any:
+            if policy not in answers:
+                answers[policy] = real(policy, *args)
+            return answers[policy]
+
+        return decided
+
+    around(patch, contention, "decide", made)
+
+
 @broken("succeeded without", "keys")
 def one_in_ten_ends_well_and_nobody_hears_of_it(patch: Patch) -> None:
     now = Now(10)

@@ -224,6 +224,33 @@ def test_a_guard_does_what_the_policy_of_the_app_answers(answer: str, did: str, 
     assert (text in violations(story)) is found
 
 
+@pytest.mark.parametrize("asked", ["each", "first", "none"])
+def test_each_contended_invocation_asks_the_policy_of_the_app(asked: str) -> None:
+    story = Story().know(on_contention="custom")
+    owners = [story.skip("host-1", 3 + number, A) for number in range(3)]
+    for owner in {"each": owners, "first": owners[:1], "none": []}[asked]:
+        story.add(3, "host-1", "policy_answered", invocation=owner, function="ship", answer="skip")
+    text = "2 contended invocations of 'ship' ended without an answer of its policy, which each contention asks anew"
+    assert (text in violations(story)) is (asked == "first")
+
+
+@pytest.mark.parametrize(("asked", "waited", "found"), [(False, 12, True), (True, 12, False), (False, 2, False)])
+def test_an_invocation_that_waits_asks_the_policy_of_the_app(asked: bool, waited: float, found: bool) -> None:
+    story = Story().know(on_contention="custom")
+    story.body("host-1", 1, 2 + waited, A, owner="first")
+    owner = "second"
+    story.add(2, "host-1", "invocation_started", function="ship", invocation=owner)
+    story.lock(2, "host-1", "waiting", A, owner)
+    for kind in ("acquired", "body_started", "body_ended", "released"):
+        story.lock(2 + waited, "host-1", kind, A, owner, token=2)
+    story.add(3 + waited, "host-1", "invocation_ended", function="ship", invocation=owner, outcome="ok")
+    for name in [story.skip("host-1", 1.5, A), *([owner] if asked else [])]:
+        answer = "skip" if name != owner else "wait"
+        story.add(2, "host-1", "policy_answered", invocation=name, function="ship", answer=answer)
+    text = "1 contended invocation of 'ship' ended without an answer of its policy, which each contention asks anew"
+    assert (text in violations(story)) is found
+
+
 def test_the_answer_of_a_policy_to_a_guard_that_knows_no_invocation_is_not_judged() -> None:
     story = Story().know(on_contention="custom")
     owner = story.body("host-1", 1, 2, A)
