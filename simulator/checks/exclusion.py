@@ -128,11 +128,25 @@ def _never_woke(history: History, first: Section, second: Section) -> bool:
 
 
 def _outlived(history: History, first: Section, second: Section) -> bool:
-    """Tell whether the first was told before the second began that it is held for too long, and went on."""
+    """Tell whether the first was told before the second began that it is held for too long, and went on.
+
+    Its lease runs out by itself: a lock that is given back under a body has no such excuse.
+    """
     most = history.function(first.function).max_hold
     if most is None or first.told is None or first.told > second.start:
         return False
-    return first.told - first.start > most - EARLY
+    return first.told - first.start > most - EARLY and not _given_back(history, first, second.start)
+
+
+def _given_back(history: History, body: Section, until: float) -> bool:
+    """Tell whether the storage granted a release of a body's lease that its host sent before this time."""
+    whose = (body.host, body.owner, body.lock)
+    leases = {got.lease for got in history.acquisitions if (got.host, got.owner, got.lock) == whose and got.lease}
+    return any(
+        each.action == "release" and each.granted and each.host == body.host and each.lease in leases
+        for each in history.requests
+        if each.sent < until
+    )
 
 
 def _slept(history: History, overlap: Overlap) -> bool:

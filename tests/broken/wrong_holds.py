@@ -17,6 +17,7 @@ from singleton.locking.acquisition import Acquisition
 from singleton.locking.lease import Lease
 from singleton.locking.line import Line
 from singleton.locking.lock import Lock
+from singleton.runtime import hold_end
 from singleton.runtime.registry import Registry
 from singleton.stores.protocol import StoreFailure
 from tests.broken.breaking import Now, around, bodies, broken, entries
@@ -171,6 +172,18 @@ def losses_are_told_to_everybody_but_the_body(patch: Patch) -> None:
             return getattr(self._hold, name)
 
     around(patch, guard, "BodyContext", lambda real: lambda hold: real(Deaf(hold)))
+
+
+@broken("overlap", app="overstays", options="--hosts 3")
+def a_lock_is_given_back_under_a_body_that_has_it_for_too_long(patch: Patch) -> None:
+    def changed(real: Any) -> Any:
+        def too_long(record: Any, lease: Any) -> None:
+            real(record, lease)
+            record.end()
+
+        return too_long
+
+    around(patch, hold_end, "_too_long", changed)
 
 
 @broken("of 'write_ledger' could not see their hold: current_hold() failed", app="helpers", options="--hosts 2")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from simulator.checks.verdict import Verdict, judge
 from simulator.report.board import Board
 from tests.support.journals import Story, key_lock
@@ -162,6 +164,19 @@ def test_whoever_gets_in_beside_a_body_that_was_told_is_no_overlap_and_before_it
     a_long_body(story, lost=15.1, end=40)
     story.body("host-2", 14, 14.5, LOCK)
     assert len(verdict_of(story).overlaps) == 1
+
+
+@pytest.mark.parametrize(("released", "overlaps"), [(None, 0), (15.2, 1), (30.5, 0)])
+def test_a_lease_that_is_given_back_under_a_body_that_is_held_for_too_long_lets_nobody_in_rightly(
+    released: float | None, overlaps: int
+) -> None:
+    story = a_story(max_hold=10)
+    story.lease(4.9, "host-1", "acquire", LOCK, status=201, lease="1")
+    a_long_body(story, lost=15.1, end=40)
+    if released is not None:
+        story.lease(released, "host-1", "release", LOCK, lease="1")
+    story.body("host-2", 30, 31, LOCK)
+    assert len(verdict_of(story).overlaps) == overlaps
 
 
 # --- so many that wait ------------------------------------------------------------------------------------------------
