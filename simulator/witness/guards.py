@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.witness.value_form import Form, Yielded, form_of, is_delivered, is_lazy, is_output
+from simulator.witness.value_form import Form, Yielded, form_of, is_delivered, is_lazy, is_output, noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -121,6 +122,8 @@ class GuardWatcher:
             around.running -= 1
             around.result, around.error = self._seen(value), error
             around.outputs |= self._outputs(around.got)
+            if error is None and not around.guarded.keeps:
+                around.outputs |= self._iterated(around.got)
 
     def _begin(self, around: _GuardRun, got: Mapping[str, Any]) -> None:
         around.ran, around.got = True, got
@@ -184,6 +187,15 @@ class GuardWatcher:
 
     def _outputs(self, values: Mapping[str, Any]) -> dict[str, _Given]:
         return {name: self._seen(each.get()) for name, each in values.items() if is_output(each)}
+
+    def _iterated(self, values: Mapping[str, Any]) -> dict[str, _Given]:
+        """Note the items of the iterators in outputs on their way to the guard, which makes lists of the iterators."""
+        seen: dict[str, _Given] = {}
+        for name, each in values.items():
+            if is_output(each) and isinstance(items := each.get(), Iterator) and not hasattr(items, "read"):
+                seen[name] = self._seen(yielded := Yielded())
+                each.set(noted((item for item in items), yielded))
+        return seen
 
     def _seen(self, value: object) -> _Given:
         return _Given(value, form_of(value), None if self._running else self._turn)

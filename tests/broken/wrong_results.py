@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -165,6 +166,22 @@ def outputs_are_set_to_their_first_words(patch: Patch) -> None:
         return answered
 
     around(patch, Guard, "_answered", made)
+
+
+@broken("handed on another value of its output 'more'", app="yields")
+def an_iterator_in_an_output_loses_its_first_item(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def settling(result: Any, arguments: Any, *args: Any, **more: Any) -> Any:
+            arguments = [*arguments]
+            for each in arguments:
+                if type(each).__name__ == "Out" and isinstance(items := each.get(), Iterator):
+                    next(items, None)
+                    each.set([*items])
+            return await real(result, arguments, *args, **more)
+
+        return settling
+
+    around(patch, guard, "settled", made)
 
 
 @broken("returned a value though no body of it had run", app="policies")

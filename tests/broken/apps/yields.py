@@ -45,7 +45,7 @@ def remark(msg: func.QueueMessage, out: func.Out[str], more: func.Out[str]) -> N
     out.set(f"noted {msg.get_json()['Id']}")
     shipped.append(msg.id or "")
     del shipped[:-5]
-    more.set(shipped)  # type: ignore[arg-type]
+    more.set(iter(shipped))  # type: ignore[arg-type]
 
 
 @app.queue_trigger(arg_name="msg", queue_name="streams", connection="AzureWebJobsStorage")

@@ -244,6 +244,25 @@ def test_a_generator_body_whose_last_item_is_dropped_is_found(guards: Guards) ->
     assert guards.fields[0]["given"].startswith("list of 2 ")
 
 
+def test_the_items_of_an_iterator_in_an_output_all_reach_the_worker(guards: Guards) -> None:
+    def ship(msg: str, out: Out) -> None:
+        out.set(map(str.upper, [msg, "last"]))
+
+    def settling(function: Any, msg: str, out: Out) -> None:
+        function(msg, out)
+        out.set([*out.get()])
+
+    def losing(function: Any, msg: str, out: Out) -> None:
+        function(msg, out)
+        out.set([*out.get()][1:])
+
+    guards.call(guards.around(ship, settling), msg="x", out=Out())
+    guards.call(guards.around(ship, lambda function, **named: function(**named)), msg="x", out=Out())
+    assert guards.altered == []
+    guards.call(guards.around(ship, losing), msg="x", out=Out())
+    assert guards.altered == [("output", "out")]
+
+
 def test_guards_that_one_factory_has_made_are_compared_with_the_function_of_each(guards: Guards) -> None:
     def ship(msg: str) -> str:
         return msg
