@@ -76,6 +76,18 @@ def renewals_block_the_loop_of_all_locks_for_three_seconds(patch: Patch) -> None
     around(patch, Lease, "renew", made)
 
 
+@broken("was renewed", app="long", options="--same-app")
+def leases_are_renewed_each_second(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def renew(self: Any) -> float:
+            await real(self)
+            return asyncio.get_running_loop().time() + 1
+
+        return renew
+
+    around(patch, Lease, "renew", made)
+
+
 @broken("was free for", app="polls", options="--same-app")
 def who_waits_asks_each_three_seconds_though_each_second_is_declared(patch: Patch) -> None:
     def made(real: Any) -> Any:

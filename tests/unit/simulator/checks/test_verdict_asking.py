@@ -476,3 +476,16 @@ def test_who_becomes_the_listener_anew_is_the_only_leader() -> None:
     for host, start in (("host-1", 1), ("host-2", 20), ("host-1", 40)):
         led(story, host, start, anew=True)
     assert not any("two leaders" in text for text in violations(story))
+
+
+@pytest.mark.parametrize(("every", "accused"), [(7.5, False), (2.5, False), (1.0, True)])
+def test_a_hold_that_is_renewed_far_more_often_than_declared_is_found(every: float, *, accused: bool) -> None:
+    story = Story()
+    story.lease(0.9, "host-1", "acquire", A, status=201, lease="1")
+    for number in range(1, int(20 / every)):
+        story.lease(1 + number * every, "host-1", "renew", A, lease="1")
+    story.body("host-1", 1, 21, A, token=1)
+    story.lease(21.1, "host-1", "release", A, lease="1")
+    said = "a hold of 'ship' on host-1 was renewed 19 times in 20.0 s, from second 1.0 on: "
+    said += "one renewal in 7.5 s is declared"
+    assert (said in violations(story)) == accused
