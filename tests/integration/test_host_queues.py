@@ -56,7 +56,8 @@ def test_messages_are_run_completed_retried_and_poisoned(
             assert poison.bodies() == ['{"Id": "bad"}']
         assert queue.length() == 0
         assert "can't be polled" not in host.log.read_text()  # an empty queue is no trouble
-    assert [record.event for record in host.records()][-2:] == ["host_stopping", "host_stopped"]
+    told = [record.event for record in host.records() if record.event != "machine_slow"]
+    assert told[-2:] == ["host_stopping", "host_stopped"]
 
 
 def test_outputs_chain_queues_and_others_are_noted_once(

@@ -18,7 +18,7 @@ from simulator.virtual.search.exploration import Exploration
         ("outbox", 20, {"messages sent": 200, "messages given up": 12, "stale relay refused": 1}),
         (
             "ordered",
-            5,
+            7,
             {"messages handled": 50, "messages put aside": 15, "keys stopped": 2, "consumers that died": 2},
         ),
         ("rows", 10, {"rows claimed again": 15, "stale claimer refused": 10}),
