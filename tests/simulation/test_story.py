@@ -153,7 +153,8 @@ def test_each_kind_of_fault_is_told_in_words_and_comes_back_from_json(kind: str)
     rng, of_kind = random.Random(kind), KINDS[kind]
     if of_kind.comes_to_a_point:  # no world draws it
         ((what, values),) = of_kind.allowed.items()
-        faults = [of_kind(at=1.0, **{"call": "acquire", "seconds": 20.0, what: value}) for value in values]
+        told = {"at": 1.0, "call": "acquire", "seconds": 20.0}
+        faults = [fault_from({"kind": kind, **told, what: value}) for value in values]
     else:
         faults = [of_kind.draw(rng, hosts=5, until=60.0) for _ in range(50)]
     for fault in faults:
