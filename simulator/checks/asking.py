@@ -32,6 +32,7 @@ _TOUCHES: Final = 3
 _AGAIN: Final = 15.0
 """Seconds in which its caller begins again after a request without an answer."""
 _MORE: Final = 3
+"""Renewals of a hold beyond twice those of its interval: about its beginning, its end and a wake-up."""
 _CONTENT: Final = ("read a blob", "write content under a lease")
 """Requests for what the app keeps in a lock's blob."""
 
