@@ -21,6 +21,7 @@ from simulator.checks.excuses import broken_by, disturbed, ended_at, is_long
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 from simulator.history.deeds import outside
 from simulator.history.journal import CANCELLED
+from simulator.history.pattern_uses import CALLBACK
 from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _CLOSES: Final = 15.0
 """Seconds in which a process ends that has closed its locks."""
 _LATE: Final = 2.0
 """Seconds for which a body may go on after it was told to end."""
+_LEFT: Final = 0.5
+"""Seconds after which somebody who waits is told that the wait is over, at the latest."""
 
 
 def judge_losses(history: History) -> Iterator[Finding]:
@@ -48,7 +51,8 @@ def judge_losses(history: History) -> Iterator[Finding]:
     for section in history.sections:
         if section.mode == "function" and section.told is not None:
             told[section.host, section.owner].append(section.told)
-    blind, unasked, untold = Counter[str](), Counter[str](), Counter[str]()
+    blind, unasked, untold, ended = (Counter[str]() for _ in range(4))
+    further = _with_further_locks(history)
     holds: dict[tuple[str, str], list[Acquisition]] = defaultdict(list)
     for got in history.acquisitions:
         if got.mode == "function":
@@ -63,10 +67,12 @@ def judge_losses(history: History) -> Iterator[Finding]:
         if lost is None:
             continue
         worked = partial(history.worked, sight.host, sight.worker)
-        asks = [t for t in history.asked.get(whose, ()) if lost - _SOON < t <= end]
+        asked_to_end = [each for each in history.asked.get(whose, ()) if lost - _SOON < each.t <= end]
+        asks, by_lock = [each.t for each in asked_to_end], any(each.get("by") == "lock" for each in asked_to_end)
         # Who is asked to end since the lock is lost sees that at once.
         asked = bool(asks) and sight.error == CANCELLED and function.cancels
         blind[function.name] += sight.saw_loss is False and (worked(lost, end) > _SOON or asked)
+        ended[function.name] += by_lock and not function.cancels and sight.error == CANCELLED and whose not in further
         went_on = worked(lost, end)
         if not (sight.can_be_asked and function.cancels and went_on > _LATE):
             continue
@@ -75,9 +81,11 @@ def judge_losses(history: History) -> Iterator[Finding]:
         else:
             unasked[function.name] += 1
     yield from _uncaused(history)
+    yield from _unwoken(history)
     bodies = ("body", "bodies")
     yield from by_function(blind, "could not see that the lock was lost", *bodies)
     yield from by_function(untold, "went on after the lease had run out, and the lock did not say so", *bodies)
+    yield from by_function(ended, "ended by the lock at its loss, though cancel_on_loss=False", *bodies)
     yield from by_function(unasked, "went on after the lock was lost, and nobody had asked for an end", *bodies)
     for name, times in sorted(deaf.items()):
         yield note(
@@ -117,6 +125,36 @@ def _uncaused(history: History) -> Iterator[Finding]:
                 f"somebody outside this run stopped {pause.host} at {pause.start - history.start:.1f} s, for "
                 f"{min(pause.end, history.end) - pause.start:.1f} s: that is not judged"
             )
+
+
+def _with_further_locks(history: History) -> set[tuple[str, str]]:
+    """Return the calls whose bodies may be cancelled for the loss of another lock than that of their own function."""
+    if history.rough or history.client_locks:
+        return {(call.host, call.id) for call in history.invocations}
+    helped = {(each.host, outside(each.owner)) for each in history.sections if each.owner != outside(each.owner)}
+    return helped | {(use.host, use.invocation) for use in history.uses if use.of not in {"hold.lost", "hold.state"}}
+
+
+def _unwoken(history: History) -> Iterator[Finding]:
+    """Who waits for the end of a hold, or has a callback on the loss of the hold, hears of the end at once."""
+    worst: dict[tuple[str, str], tuple[float, float, str]] = {}
+    for use in history.uses:
+        got = use.hold
+        if use.of != "hold.lost" or got is None or outside(got.owner) != use.invocation:
+            continue
+        if got.ending != "lost" and (got.ending != "ok" or use.what == CALLBACK):
+            continue
+        end = math.inf if use.what == CALLBACK and not use.ok else use.end
+        since, end = max(got.until, use.start), min(end, history.end, ended_at(history, got))
+        late = history.worked(got.host, got.worker or 1, since, end)
+        if late > _LEFT + slack(history):
+            who = got.function, use.what
+            worst[who] = max(worst.get(who, (0.0, 0.0, "")), (late, since, got.host))
+    for (name, what), (late, since, host) in sorted(worst.items()):
+        yield violation(
+            f"{what} of {name!r} on {host} did not hear for {late:.1f} s that its hold had ended, from second "
+            f"{since - history.start:.1f} on: {_LEFT:g} s are allowed"
+        )
 
 
 def _is_caused(history: History, got: Acquisition) -> bool:
@@ -161,8 +199,6 @@ _SLACK: Final = 1.0
 """The greatest difference, in seconds, between the delays of two hosts' reports of a lock."""
 _TOLD: Final = 2.0
 """Seconds after max_hold within which a hold is lost, on a busy machine."""
-_LEFT: Final = 0.5
-"""Seconds after which somebody who waits is told that the wait is over, at the latest."""
 _ASKS: Final = 3.0
 """Seconds for which a caller may ask for a lock before its host knows whether the caller must wait."""
 

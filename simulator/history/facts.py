@@ -243,11 +243,11 @@ class Sight:
 
 @dataclass(slots=True, kw_only=True)
 class PatternUse:
-    """What user code asked of a pattern: a read or a write of ``hold.state``, a block of ``once``, a send.
+    """What user code asked of a pattern: a read or a write of ``hold.state``, a block of ``once``, a send, a wait.
 
     Attributes:
         what: ``read`` or ``write`` of what is kept, or on the network the ``end`` of a result; ``send``; ``sent``,
-            ``failed`` (given up) or ``again``, as a relay notes.
+            ``failed`` (given up) or ``again``, as a relay notes; how a body hears of a loss, in its own words.
         name: of the lock, the inbox or the outbox. key: of the operation or the message. place: in an outbox.
         queue: for the bells of an inbox.
         digest: of the value that was written, read or sent; empty: no value. default: of a read's default.
@@ -259,7 +259,7 @@ class PatternUse:
     host: str
     invocation: str
     caller: str
-    of: Literal["hold.state", "once", "@once", "inbox", "outbox", "resumed inbox"]
+    of: Literal["hold.state", "hold.lost", "once", "@once", "inbox", "outbox", "resumed inbox"]
     what: str
     name: str
     start: float
@@ -404,7 +404,7 @@ class History:
     last_tick: float = math.inf  # when the run ended the ticks of all timers
     kills: list[Kill] = field(default_factory=list)
     pauses: list[PauseSpan] = field(default_factory=list)
-    asked: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # when a body was asked to end
+    asked: dict[tuple[str, str], list[Record]] = field(default_factory=dict)  # when a body was asked to end, by whom
     standstills: list[Standstill] = field(default_factory=list)
     worker_ends: list[WorkerEnd] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)

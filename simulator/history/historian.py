@@ -266,7 +266,7 @@ class Historian:
             case "invocation_ended":
                 self._end_call(record, record.text("invocation"))
             case "asked_to_end":
-                self.history.asked.setdefault((record.host, record.text("invocation")), []).append(record.t)
+                self.history.asked.setdefault((record.host, record.text("invocation")), []).append(record)
             case "call_raised":
                 for call in self._called(record):
                     call.raised = record.text("error")

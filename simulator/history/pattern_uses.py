@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.deeds import outside
 from simulator.history.facts import PatternUse
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
     from simulator.history.facts import Acquisition, Invocation
     from simulator.history.journal import Record
+
+
+CALLBACK: Final = "a callback of hold.lost"
+"""It is called at a loss only, and dropped with a hold that is given back."""
 
 
 class PatternUses:
@@ -48,6 +52,6 @@ class PatternUses:
 def _hold(record: Record, blob: str, holds: Iterable[Acquisition]) -> Acquisition | None:
     """Return the hold of a worker under which something is done with this blob: the invocation's own, if it has one."""
     worker = record.host, int(record.get("worker") or 0)
-    theirs = [got for got in holds if (got.host, got.worker) == worker and blob.endswith(f"/{got.lock}")]
+    theirs = [got for got in holds if (got.host, got.worker) == worker and blob.endswith(f"/{got.blob or got.lock}")]
     mine = [got for got in theirs if outside(got.owner) == record.text("invocation")]
     return next(iter(mine or theirs), None)

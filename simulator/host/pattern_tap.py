@@ -1,4 +1,4 @@
-"""See what user code asks of ``hold.state``, blocks of ``once``, inboxes and outboxes, at the boundary to the product.
+"""See what user code asks of ``hold.state``, ``hold.lost``, blocks of ``once``, inboxes and outboxes.
 
 Each use has two records: ``pattern_asked`` before the product is called, so that a kill hides no use, and
 ``pattern_answered`` with the error, if any. A value is told by its digest. `tap_patterns` must run before the app is
@@ -11,12 +11,15 @@ import functools
 import inspect
 import itertools
 import os
-from contextlib import contextmanager
+import sys
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from simulator.history.pattern_uses import CALLBACK
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.witness.witness import MOST_ATTEMPTS, inbox_name, invoked
+from singleton.base.hold import LossSignal
 from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
@@ -54,6 +57,7 @@ def tap_patterns(write: Write, witness: Witness) -> None:
             witness.watch_handler(each, inbox_name(inbox), attempts)
 
     tap.methods(Inbox, watched, "worker", "handle", "ahandle")
+    _tap_losses(tap)
     _tap_relays(tap)
 
 
@@ -119,6 +123,47 @@ def _inbox_resumed(inbox: Inbox, key: str, **_: Any) -> _Use:
     return {"of": "resumed inbox", "what": "resume", "name": inbox_name(inbox), "key": key}, None
 
 
+def _tap_losses(tap: _Tap) -> None:
+    """Tell of each long wait of a body for the loss of a hold, and of each of the app's callbacks until its call."""
+
+    def use(what: str) -> Callable[..., _Use | None]:
+        def told(signal: LossSignal, timeout: float | None = None) -> _Use | None:
+            about = {"of": "hold.lost", "what": what, "name": signal._whose[0]}  # noqa: SLF001 - nothing else names it
+            long = timeout is None or timeout > _SHORT
+            return (about, None) if long and invoked.get() else None
+
+        return told
+
+    adding = LossSignal.add_callback
+
+    @functools.wraps(adding)
+    def added(signal: LossSignal, callback: Callable[[Any], None]) -> Callable[[], None]:
+        if str(sys._getframe(1).f_globals.get("__name__")).startswith("singleton."):  # noqa: SLF001 - not the app's
+            return adding(signal, callback)
+        uncalled = ExitStack()
+        uncalled.enter_context(tap.told(use(CALLBACK), (signal,), {}))
+
+        def called(reason: Any) -> None:
+            uncalled.close()
+            callback(reason)
+
+        forget = adding(signal, called)
+
+        def forgotten() -> None:
+            uncalled.close()
+            forget()
+
+        return forgotten
+
+    tap.methods(LossSignal, use("hold.lost.wait()"), "wait")
+    tap.methods(LossSignal, use("an await of hold.lost"), "_wait_async")
+    LossSignal.add_callback = added  # type: ignore[method-assign,assignment]
+
+
+_SHORT: Final = 1.0
+"""Seconds of a wait after which its caller looks at the hold anyway."""
+
+
 def _tap_relays(tap: _Tap) -> None:
     """Tell of each message that a relay sends, and of each that it notes as sent."""
     real = OutboxRelay.__init__
@@ -175,7 +220,7 @@ class _Tap:
 
             @functools.wraps(real)
             async def awaited(*args: Any, **kwargs: Any) -> Any:
-                with self._told(use, args, kwargs) as answer:
+                with self.told(use, args, kwargs) as answer:
                     answer.append(await real(*args, **kwargs))
                 return answer[0]
 
@@ -183,16 +228,17 @@ class _Tap:
 
         @functools.wraps(real)
         def called(*args: Any, **kwargs: Any) -> Any:
-            with self._told(use, args, kwargs) as answer:
+            with self.told(use, args, kwargs) as answer:
                 answer.append(real(*args, **kwargs))
             return answer[0]
 
         return called
 
     @contextmanager
-    def _told(
+    def told(
         self, use: Callable[..., _Use | None], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Iterator[list[Any]]:
+        """Tell that a call begins, and at the end of the block how it ended, with the value in the block's list."""
         try:
             told = use(*args, **kwargs)
         except TypeError:  # wrong arguments: the call itself raises

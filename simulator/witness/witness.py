@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from simulator.witness.guards import GuardedFunction
 
+    Asked = Callable[[str, str], None]
+    """Is told which invocation is asked to end, and by which module."""
+
 
 invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
 """The id of the invocation for which the worker calls a function."""
@@ -46,7 +49,7 @@ invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
 class AskedTask(asyncio.Task[Any]):
     """A task that reports when it is asked to end, and for which invocation it runs."""
 
-    def __init__(self, coro: Any, *, asked: Callable[[str], None], context: Context | None = None, **more: Any) -> None:
+    def __init__(self, coro: Any, *, asked: Asked, context: Context | None = None, **more: Any) -> None:
         self._asked = asked
         self._where = copy_context() if context is None else context
         super().__init__(coro, context=self._where, **more)
@@ -54,7 +57,8 @@ class AskedTask(asyncio.Task[Any]):
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the task, and report it."""
         if not self.done():
-            self._asked(self._where.get(invoked, ""))
+            asker = str(sys._getframe(1).f_globals.get("__name__"))  # noqa: SLF001 - only the caller's frame tells
+            self._asked(self._where.get(invoked, ""), asker)
         return super().cancel(msg)
 
 
@@ -83,7 +87,7 @@ class Leftovers:
     ``launched`` is called when the app starts a process.
     """
 
-    def __init__(self, asked: Callable[[str], None], launched: Callable[[], None]) -> None:
+    def __init__(self, asked: Asked, launched: Callable[[], None]) -> None:
         self._asked = asked
         self._launched = launched
         self._started: dict[str, dict[object, str]] = defaultdict(dict)
@@ -351,10 +355,11 @@ class Witness:
             hold = self._hold()
         except RuntimeError:
             return {"blind": True}
+        lost = hold.lost.is_set() and hold.lost.reason is not None and not hold.owned  # each way must tell of a loss
         try:
             hold.raise_if_lost()
         except Exception:  # noqa: BLE001 - whatever it is, it is how a body hears of a loss
-            return {"token": hold.token, "hold": hold.lock, "lost": True}
+            return {"token": hold.token, "hold": hold.lock, "lost": lost}
         return {"token": hold.token, "hold": hold.lock, "lost": False}
 
     def returned(self, invocation: str, result: object) -> None:
@@ -362,11 +367,12 @@ class Witness:
         if (called := self._called.get(invocation)) and any(called.function == name for _, name in self._once):
             self._write("once_answered", invocation=invocation, digest=digest(result))
 
-    def _asked(self, invocation: str) -> None:
+    def _asked(self, invocation: str, asker: str) -> None:
         called, now = self._called.get(invocation), time.monotonic()
         if called and now - called.asked > _SAME:
             called.asked = now
-            self._write("asked_to_end", invocation=invocation)
+            by = {"by": "lock"} if asker.startswith("singleton.") else {}
+            self._write("asked_to_end", invocation=invocation, **by)
 
     def _whose(self, arguments: Mapping[str, Any]) -> str:
         """Return the invocation for which a body runs: by the trigger's value, otherwise by the context."""

@@ -6,9 +6,11 @@ Each stands beside a right app and a fault that explain a loss, a failure or a r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import LockLost
+from singleton.base.hold import LossSignal
 from singleton.functions.guard import Guard
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.lease import Lease
@@ -140,6 +142,37 @@ def a_try_that_lost_its_lock_is_a_success(patch: Patch) -> None:
         return held
 
     around(patch, Guard, "_held", made)
+
+
+@broken("that its hold had ended, from second", app="heeds")
+def nobody_who_waits_for_a_loss_is_woken(patch: Patch) -> None:
+    patch.setattr(LossSignal, "_when_over", lambda *_: lambda: None)
+
+
+@broken("a callback of hold.lost of 'mail' on", app="heeds")
+def the_last_callback_on_a_loss_is_not_called(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def fire(self: Any, reason: Any) -> None:
+            if len(self._callbacks) > 1:  # the first is the guard's
+                del self._callbacks[1:]
+            real(self, reason)
+
+        return fire
+
+    around(patch, LossSignal, "fire", made)
+
+
+@broken("ended by the lock at its loss, though cancel_on_loss=False", app="heeds")
+def bodies_are_cancelled_that_only_wanted_to_be_told(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def run(self: Any, *args: Any, cancel: bool, **more: Any) -> Any:
+            with contextlib.suppress(RuntimeError):
+                cancel = asyncio.get_running_loop() is not None
+            return real(self, *args, cancel=cancel, **more)
+
+        return run
+
+    around(patch, Guard, "_run", made)
 
 
 @broken(_UNCAUSED, app="states")

@@ -8,6 +8,7 @@ import pytest
 
 from simulator.checks.verdict import judge
 from simulator.history.journal import CANCELLED
+from simulator.history.pattern_uses import CALLBACK
 from tests.support.journals import Story, key_lock
 
 A = key_lock("a")
@@ -161,3 +162,45 @@ def test_the_next_try_of_an_invocation_that_lost_its_lock_has_one_of_its_own() -
     again.add(22, "host-1", "invocation_started", function="ship", invocation="i")
     again.sight("host-1", 22, 30, invocation="i", sees={"can_be_asked": True, "attempt": 1}, lost=False)
     assert [text for text in found(again) if text in {BLIND, UNASKED}] == []
+
+
+def waiting(what: str, *, ends: float | None, kind: str = "lost", **answer: Any) -> list[str]:
+    """Return what is found of a body whose hold ends at second 20, and that waits for this from second 2 on."""
+    waits = Story().know(cancels=True)
+    waits.add(1, "host-1", "invocation_started", function="ship", invocation="i")
+    waits.lock(1, "host-1", "acquired", A, "i")
+    about = {"number": "1", "of": "hold.lost", "what": what, "name": A, "invocation": "i"}
+    waits.add(2, "host-1", "pattern_asked", **about)
+    waits.lock(20, "host-1", kind, A, "i", reason="expired")
+    if ends is not None:
+        waits.add(ends, "host-1", "pattern_answered", number="1", **answer)
+    return [text for text in found(waits) if "that its hold had ended, from second" in text]
+
+
+UNWOKEN = "did not hear for 20.0 s that its hold had ended, from second 20.0 on: 0.5 s are allowed"
+
+
+@pytest.mark.parametrize("what", ["hold.lost.wait()", "an await of hold.lost", CALLBACK])
+def test_who_waits_for_a_loss_hears_of_it(what: str) -> None:
+    assert waiting(what, ends=None) == [f"{what} of 'ship' on host-1 {UNWOKEN}"]
+    assert waiting(what, ends=20.3) == []
+    assert waiting(what, ends=12) == []  # a time-out
+
+
+def test_a_wait_ends_with_its_hold_too_and_a_callback_is_for_losses_only() -> None:
+    assert waiting("hold.lost.wait()", ends=30, kind="released")
+    assert waiting(CALLBACK, ends=None, kind="released") == []
+    assert waiting(CALLBACK, ends=20.1, error="GeneratorExit") == [f"{CALLBACK} of 'ship' on host-1 {UNWOKEN}"]
+    assert waiting("an await of hold.lost", ends=20.1, error="CancelledError") == []
+
+
+ENDED = "1 body of 'ship' ended by the lock at its loss, though cancel_on_loss=False"
+
+
+@pytest.mark.parametrize(("asked", "by"), [(20.1, "lock"), (20.1, ""), (12, "lock")])
+def test_a_body_that_only_wants_to_be_told_of_a_loss_is_not_cancelled_by_the_lock(asked: float, by: str) -> None:
+    told = story(until=20.3, error=CANCELLED).know(cancels=False)
+    told.add(asked, "host-1", "asked_to_end", invocation="i", by=by)
+    assert (ENDED in found(told)) == (asked > 20 and by == "lock")
+    told.lock(20.2, "host-1", "acquired", "locks/shared/mine", "i", mode="client")
+    assert ENDED not in found(told)  # perhaps by the loss of a lock client's lock

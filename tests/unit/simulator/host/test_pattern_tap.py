@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.history.journal import Record
-from simulator.history.pattern_uses import PatternUses
+from simulator.history.pattern_uses import CALLBACK, PatternUses
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.host.pattern_tap import tap_patterns
-from simulator.witness.witness import Witness, inbox_name
+from simulator.witness.witness import Witness, inbox_name, invoked
 from singleton import AsyncLockClient, InboxMessage, LockClient, SingletonOptions, once
+from singleton.base.hold import Hold, LossSignal
 from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from simulator.history.facts import PatternUse
 
 _TAPPED: dict[type, tuple[str, ...]] = {
+    LossSignal: ("wait", "_wait_async", "add_callback"),
     State: ("read", "write", "remove", "aread", "awrite", "aremove"),
     OnceBlock: ("__enter__",),
     AsyncOnceBlock: ("__aenter__",),
@@ -221,3 +223,24 @@ def test_inboxes_of_one_name_in_two_accounts_are_two() -> None:
     assert inbox_name(Inbox("orders")) == "orders"
     names = {inbox_name(Inbox("orders", setting)) for setting in ("TenantA", "TenantB", "AzureWebJobsStorage")}
     assert len(names) == 3
+
+
+async def test_waits_for_a_loss_are_told_until_their_end_and_callbacks_until_their_call(told: Told) -> None:
+    hold, heard = Hold("numbers"), list[object]()
+    before = invoked.set("i")
+    forget = hold.lost.add_callback(heard.append)
+    forget()
+    hold.lost.add_callback(heard.append)
+    waiting = asyncio.ensure_future(_until(hold))
+    await asyncio.sleep(0)
+    assert not hold.lost.wait(0.001)  # its caller looks at the hold so often itself
+    hold.own_lost.fire("stolen")
+    assert (await waiting, heard) == ("stolen", ["stolen"])
+    assert hold.lost.wait()
+    invoked.reset(before)
+    assert [use.what for use in told.uses] == [CALLBACK, CALLBACK, "an await of hold.lost", "hold.lost.wait()"]
+    assert all(use.ok and use.of == "hold.lost" and use.name == "numbers" for use in told.uses)
+
+
+async def _until(hold: Hold) -> object:
+    return await hold.lost

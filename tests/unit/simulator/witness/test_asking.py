@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.witness.standstills import tell_standstills
 from simulator.witness.witness import Witness
+from singleton.base.hold import Hold
+from singleton.runtime.cancellation import LossWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -59,6 +61,25 @@ def test_a_cancellation_of_an_invocations_task_is_seen_once_a_second() -> None:
 
     assert seen.run(host) == ["asked_to_end"]
     assert seen.records == [("asked_to_end", {"invocation": "one"})]
+
+
+def test_a_cancellation_by_the_lock_is_told_as_such() -> None:
+    seen = Seen()
+
+    async def ship(msg: str) -> None:
+        await asyncio.sleep(3600)
+
+    async def host() -> None:
+        task = asyncio.create_task(seen.worker(ship)())
+        await asyncio.sleep(0)
+        watch = LossWatch((hold := Hold("a"),), task)
+        hold.own_lost.fire("stolen")
+        with suppress(asyncio.CancelledError):
+            await task
+        watch.end(None)
+
+    seen.run(host)
+    assert seen.records[0] == ("asked_to_end", {"invocation": "one", "by": "lock"})
 
 
 def test_the_cancellation_of_a_task_that_awaits_the_bodys_is_seen() -> None:
