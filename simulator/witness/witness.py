@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from simulator.witness.guards import GuardedFunction
 
-    Asked = Callable[[str, str], None]
+    OnAsked = Callable[[str, str], None]
     """Is told which invocation is asked to end, and by which module."""
 
 
@@ -49,7 +49,7 @@ invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
 class AskedTask(asyncio.Task[Any]):
     """A task that reports when it is asked to end, and for which invocation it runs."""
 
-    def __init__(self, coro: Any, *, asked: Asked, context: Context | None = None, **more: Any) -> None:
+    def __init__(self, coro: Any, *, asked: OnAsked, context: Context | None = None, **more: Any) -> None:
         self._asked = asked
         self._where = copy_context() if context is None else context
         super().__init__(coro, context=self._where, **more)
@@ -87,7 +87,7 @@ class Leftovers:
     ``launched`` is called when the app starts a process.
     """
 
-    def __init__(self, asked: Asked, launched: Callable[[], None]) -> None:
+    def __init__(self, asked: OnAsked, launched: Callable[[], None]) -> None:
         self._asked = asked
         self._launched = launched
         self._started: dict[str, dict[object, str]] = defaultdict(dict)
