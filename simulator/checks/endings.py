@@ -13,11 +13,10 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.deadlines import SLACK, slack, too_slow
+from simulator.checks.deadlines import slack, too_slow
 from simulator.checks.exclusion import EARLY
 from simulator.checks.excuses import (
     ASKED,
-    TRY_ONCE,
     behind_failure,
     disturbed,
     ended_at,
@@ -31,18 +30,22 @@ from simulator.checks.excuses import (
 from simulator.checks.findings import Finding, by_function, count, note, unproven, violation
 from simulator.checks.losses import is_full
 from simulator.history.deeds import outside
+from simulator.history.facts import Wait
 from simulator.history.journal import CANCELLED, PANIC
 from simulator.history.leases import left_leases
-from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from simulator.history.facts import Acquisition, History, Invocation, Refusal, Sight, Wait
+    from simulator.history.facts import Acquisition, Deed, History, Invocation, Refusal, Sight
 
 
 _ENDING: Final = 15.0
 """Seconds between the first refusal of a host that ends and its end: its locks close within twelve."""
+_IN_LINE: Final = 0.5
+"""Seconds in which a caller stands in line for its lock, on a machine that is not slow."""
+_TAKEN: Final = "LeaseAlreadyPresent"
+"""The storage's code for a lease that another has."""
 _UNANSWERED: Final = frozenset(
     {CANCELLED, "CancelledError", "StopIteration", "SystemExit", "GeneratorExit", "KeyboardInterrupt", PANIC}
 )
@@ -112,25 +115,47 @@ def _unasked(history: History) -> Iterator[Finding]:
     answered = {(each.host, each.text("invocation")) for each in history.answers}
     told = {(each.host, each.text("function")) for each in history.answers}
     told -= {(each.host, each.text("function")) for each in history.answers if not each.text("invocation")}
-    unasked = Counter[str]()
-    deeds = (*history.refusals, *(wait for wait in history.waits if _outlasts_a_try(history, wait)))
-    for who, name in {((each.host, outside(each.owner)), each.function) for each in deeds if each.mode == "function"}:
-        known = bool(who[1]) and (who[0], name) in told and history.function(name).on_contention == "custom"
-        unasked[name] += known and who not in answered
-    for name, number in sorted((+unasked).items()):
+    met: set[tuple[str, str, str]] = set()
+    for each in (*history.refusals, *history.waits):
+        host, invocation = each.host, outside(each.owner)
+        judged = each.mode == "function" and history.function(each.function).on_contention == "custom"
+        judged = judged and bool(invocation) and (host, each.function) in told and (host, invocation) not in answered
+        if judged and (not isinstance(each, Wait) or _met_contention(history, each)):
+            met.add((each.function, host, invocation))
+    for name, number in sorted(Counter(name for name, *_ in met).items()):
         yield violation(
             f"{count(number, 'contended invocation')} of {name!r} ended without an answer of its policy, which each "
             "contention asks anew"
         )
 
 
-def _outlasts_a_try(history: History, wait: Wait) -> bool:
-    """Tell whether an invocation that got its lock had asked for longer than one attempt lasts: it was contended."""
-    if wait.ending != "acquired" or history.rough or disturbed(history, wait.host, wait.start, wait.end):
+def _met_contention(history: History, wait: Wait) -> bool:
+    """Tell whether an invocation that got its lock was refused first: by the storage, or as another's body ran there.
+
+    A refusal by the storage may be the answer to another caller of the process, so who has just come is not judged.
+    """
+    host, function, taken = wait.host, history.function(wait.function), wait.lock in history.twofold
+    taken |= wait.lock in history.client_locks or function.several or function.failover is not None
+    if wait.ending != "acquired" or taken or history.rough or disturbed(history, host, wait.start, wait.end):
         return False
-    late = history.slowness.late(wait.host, STORAGE, start=wait.start, end=wait.end)
-    most = SLACK + late if history.slowness.measured else TRY_ONCE
-    return history.worked(wait.host, wait.worker or 1, wait.start, wait.end) > most
+
+    def there(deed: Deed) -> bool:
+        mine = outside(deed.owner) == outside(wait.owner)
+        return (deed.host, deed.worker, deed.lock) == (host, wait.worker, wait.lock) and not mine
+
+    def in_line(t: float) -> bool:
+        return history.worked(host, wait.worker or 1, wait.start, t) > _IN_LINE
+
+    bodies = [body for body in history.sections if there(body) and body.start <= wait.start]
+    if any(in_line(min(body.end, wait.end)) for body in bodies):
+        return True
+    others = [other for other in history.waits if there(other) and other.start <= wait.end and other.end >= wait.start]
+    return any(
+        wait.start <= request.sent and request.t <= wait.end and (in_line(request.sent) or not others)
+        for request in history.requests
+        if (request.host, request.worker, request.action, request.code) == (host, wait.worker, "acquire", _TAKEN)
+        if request.blob.endswith(f"/{wait.lock}")
+    )
 
 
 def _successes(history: History) -> Iterator[Finding]:

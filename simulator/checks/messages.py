@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from simulator.history.facts import Function, History, Invocation, Message, Refusal
+    from simulator.history.outages import PutBack
 
 
 LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenied", "StorageUnavailable"})
@@ -35,6 +36,9 @@ _NAMED: Final = 5
 
 HIDDEN: Final = 60.0
 """Seconds after which a message comes back whose process hid it to put it back, and did not (docs/how-to/defer.md)."""
+
+_SHORTEST: Final = 0.6
+"""The shortest time away of a message that is put back, as a part of the longest: a quarter less, a quarter more."""
 
 AFTERWARDS = 2.0
 """Seconds in which a host deletes a message after its function has ended."""
@@ -389,8 +393,26 @@ def judge_copies(history: History) -> Iterator[Finding]:
     changed = sum(message.deferred > 0 and len(message.digests) > 1 for message in history.messages.values())
     if changed:
         yield violation(f"{count(changed, 'message')} came back with another body than before")
+    yield from _hidden_otherwise(history)
     if not history.rough:
         yield from _extra(history)
+
+
+def _hidden_otherwise(history: History) -> Iterator[Finding]:
+    """A message that is put back stays away as declared, give or take a quarter; for half of its life at most."""
+    wrong: dict[str, list[PutBack]] = defaultdict(list)
+    for put in history.traffic.put_back:
+        longest = history.function(put.function).away
+        least = min(longest * _SHORTEST, put.life // 2)
+        if longest and not math.floor(least) <= put.delay <= math.ceil(longest):
+            wrong[put.function].append(put)
+    for name, several in sorted(wrong.items()):
+        first, longest = min(several, key=lambda put: put.t), history.function(name).away
+        yield violation(
+            f"{name!r} put {count(len(several), 'message')} back for another time than its defer_delay: the first for "
+            f"{first.delay:g} s, by {first.host} at {first.t - history.start:.1f} s, where {longest * _SHORTEST:g} to "
+            f"{longest:g} s are declared"
+        )
 
 
 def _extra(history: History) -> Iterator[Finding]:

@@ -46,7 +46,7 @@ from simulator.history.facts import (
 )
 from simulator.history.grants import Grants, broken_outside, deleted_outside
 from simulator.history.journal import Record, in_order
-from simulator.history.outages import PauseSpan, standstill
+from simulator.history.outages import PauseSpan, PutBack, standstill
 from simulator.history.pattern_uses import PatternUses
 
 if TYPE_CHECKING:
@@ -339,7 +339,12 @@ class Historian:
                 self.history.refusals.append(refusal)
             case "deferred":
                 self._deferring.add((record.host, invocation))
-                self._hand_on(message := self._message_of(record), record.text("copy_id"))
+                self._hand_on(message := self._message_of(record), copy := record.text("copy_id"))
+                known = about["mode"] == self.history.function(about["function"]).mode
+                if known and (told := self.history.traffic.sends.get(copy)) is not None:
+                    name = about["function"]
+                    put = PutBack(t=record.t, host=record.host, function=name, delay=told[0], life=told[1])
+                    self.history.traffic.put_back.append(put)
                 message.unnamed |= not record.text("message_id")
             case "poisoned":
                 self._message_of(record).poisoned = True

@@ -2,7 +2,8 @@
 
 And the traffic: on which ports hosts serve HTTP, what callers asked and were answered.
 
-Also which messages a host let go: it renews a lock for a limited time, and then others may receive the message.
+Also which messages a host let go: it renews a lock for a limited time, and then others may receive the message. And for
+how long the messages that workers sent were hidden.
 """
 
 from __future__ import annotations
@@ -93,6 +94,17 @@ class Asked:
         return self.end == math.inf
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutBack:
+    """A copy that a guard sent of a message, hidden for ``delay`` seconds; ``life``: seconds after which it ends."""
+
+    t: float
+    host: str
+    function: str
+    delay: float
+    life: float
+
+
 @dataclass(slots=True)
 class Traffic:
     """Folds records, oldest first."""
@@ -104,6 +116,9 @@ class Traffic:
     """The user's requests that no host was up for, and their functions."""
     let_go: set[tuple[str, str]] = field(default_factory=set)
     """The hosts, and the messages whose locks they do not renew any more."""
+    sends: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """For how many seconds a queue hides a message that a worker sent, and keeps it, by the message's id."""
+    put_back: list[PutBack] = field(default_factory=list)
 
     def take(self, record: Record) -> None:
         """Take the next record; only records of traffic matter."""
@@ -113,6 +128,10 @@ class Traffic:
                 self.served[record.host] = frozenset(record.get("functions") or ())
             case "message_let_go":
                 self.let_go.add((record.host, record.text("id")))
+            case "message_put":
+                life = float(record.get("life") or -1)
+                delay = float(record.get("delay") or 0)
+                self.sends[record.text("id")] = delay, math.inf if life < 0 else life
             case "request_sent":
                 asked = Asked(
                     id=record.text("request"),

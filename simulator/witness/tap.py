@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 from zlib import crc32
 
-from aiohttp import ClientSession
+from aiohttp import ClientError, ClientSession
 
 from simulator.history.journal import clock
 
@@ -35,6 +37,8 @@ _QUEUE: Final = {
 }
 _UNTIL: Final = "x-ms-meta-SingletonUntil"
 """The header of the end of a kept result, in seconds since 1970."""
+_MADE: Final = 201
+_MESSAGE: Final = re.compile(rb"<MessageId>([^<]+)</MessageId>")
 STATE: Final = "write content under a lease"
 _BLOB: Final = {"GET": "read a blob", "HEAD": "look at a blob", "PUT": "write a blob", "DELETE": "delete a blob"}
 
@@ -54,6 +58,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
     sending. Now and then ``storage_calls`` says how many requests of each kind were sent so far, in all and for each
     leased blob with new requests. ``blob_made`` is written of a request to make a blob, ``result_kept`` tells for
     how many seconds a result of ``once`` is written.
+    ``message_put`` tells the id of a message that a queue took, for how many seconds the queue hides the message, and
+    for how many the message lives.
     ``clients``: HTTP clients beside aiohttp.
     """
     calls = _Calls(write)
@@ -71,6 +77,15 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
             event = "blob_made" if action == "make" else "lease_request"
             write(event, action=action, blob=path, status=status, took=took, **about)
 
+    async def put(url: str, answering: Awaitable[Any]) -> Any:
+        response = await answering
+        with suppress(ClientError, TimeoutError):  # who reads the answer next meets the same error
+            if response.status == _MADE and (found := _MESSAGE.search(await response.read())):
+                asked = parse_qs(urlsplit(url).query)
+                delay, life = (int(asked.get(name, ["0"])[0]) for name in ("visibilitytimeout", "messagettl"))
+                write("message_put", id=found[1].decode(), delay=delay, life=life)
+        return response
+
     def seen(method: str, url: str, headers: Mapping[str, str], answering: Awaitable[Any]) -> Awaitable[Any]:
         action = headers.get("x-ms-lease-action")
         leasing = action is not None and "comp=lease" in url
@@ -79,6 +94,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
             write("result_kept", blob=unquote(urlsplit(url).path), seconds=round(float(end) - time.time(), 1))
         if method == "DELETE" and "x-ms-version" in headers and "/messages" not in url:
             action, leasing = "delete", True
+        if method == "POST" and "x-ms-version" in headers and "/messages" in url:
+            return put(url, answering)
         if method == "PUT" and headers.get("If-None-Match") == "*":
             action, leasing = "make", True
         if not leasing or action is None:

@@ -81,6 +81,21 @@ def policies_of_the_app_are_asked_once_in_a_process(patch: Patch) -> None:
     around(patch, contention, "decide", made)
 
 
+@broken("ended without an answer of its policy", app="brief")
+def policies_of_the_app_are_asked_once_for_a_lock(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        answers: dict[Any, Any] = {}
+
+        def decided(policy: Any, told: Any) -> Any:
+            if (policy, told.lock) not in answers:
+                answers[policy, told.lock] = real(policy, told)
+            return answers[policy, told.lock]
+
+        return decided
+
+    around(patch, contention, "decide", made)
+
+
 @broken("succeeded without", "keys")
 def one_in_ten_ends_well_and_nobody_hears_of_it(patch: Patch) -> None:
     now = Now(10)

@@ -122,6 +122,26 @@ def _put_back_as_two(patch: Patch, *, every: int) -> None:
     patch.setattr(message_deferral, "put_back", twice)
 
 
+def _put_back_for(patch: Patch, times: float) -> None:
+    def made(real: Any) -> Any:
+        async def put_back(queue: Any, message: Any, *, delay: int, **more: Any) -> Any:
+            return await real(queue, message, delay=max(1, round(delay * times)), **more)
+
+        return put_back
+
+    around(patch, message_deferral, "put_back", made)
+
+
+@broken("back for another time than its defer_delay", app="defers")
+def messages_stay_away_twice_as_long_as_declared(patch: Patch) -> None:
+    _put_back_for(patch, 2)
+
+
+@broken("back for another time than its defer_delay", app="defers")
+def messages_stay_away_half_as_long_as_declared(patch: Patch) -> None:
+    _put_back_for(patch, 0.5)
+
+
 @broken("with another body than before", "defer", app="defers")
 def a_message_comes_back_with_another_body(patch: Patch) -> None:
     real = deferral.put_back

@@ -358,6 +358,51 @@ def test_a_message_and_the_copies_as_which_it_was_put_back_are_one_message() -> 
     assert verdict.holds
 
 
+def hidden_for(delay: float | None, *, life: float = 604_800, away: float = 12.5, mode: str = "function") -> list[str]:
+    """Return what is said of a message that is put back, hidden for so many seconds; None: its host saw no request."""
+    story = busy("defer").know(away=away)
+    story.sent(1, "m")
+    if delay is not None:
+        story.add(1.15, "host-2", "message_put", id="m2", delay=delay, life=life)
+    put_back(story, 1.1, "host-2", "m", "m2")
+    for record in story.records:
+        if record.get("kind") == "deferred":
+            record.fields["mode"] = mode  # type: ignore[index]
+    story.received(21, "host-2", "m2")
+    story.body("host-2", 21.1, 21.4, key_lock("a"), message="m2")
+    story.completed(21.5, "host-2", "m2")
+    return [text for text in judge(story.end(30)).violations if "defer_delay" in text]
+
+
+@pytest.mark.parametrize("delay", [5, 20, 80])
+def test_a_message_stays_away_as_long_as_declared(delay: float) -> None:
+    text = f"another time than its defer_delay: the first for {delay} s, by host-2 at 1.2 s, where 7.5 to 12.5 s are"
+    assert hidden_for(delay) == [f"'ship' put 1 message back for {text} declared"]
+
+
+@pytest.mark.parametrize(
+    ("delay", "more"),
+    [
+        (8, {}),
+        (12, {}),
+        (None, {}),
+        (3, {"life": 6}),
+        (10, {"life": -1}),
+        (80, {"away": 0}),
+        (1, {"away": 1.25}),
+        (80, {"mode": "listener"}),
+    ],
+)
+def test_a_quarter_more_or_less_the_end_of_its_life_and_what_is_not_known_are_right(
+    delay: float | None, more: dict[str, Any]
+) -> None:
+    assert hidden_for(delay, **more) == []
+
+
+def test_a_message_of_endless_life_is_not_put_back_for_less() -> None:
+    assert hidden_for(2, life=-1)
+
+
 def test_a_copy_that_is_gone_without_having_run_is_a_lost_message() -> None:
     story = busy("defer")
     story.sent(1, "m")

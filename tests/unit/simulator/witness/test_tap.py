@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientPayloadError, ClientSession
 
 from simulator.witness import tap
 from simulator.witness.tap import tap_leases
@@ -194,3 +194,30 @@ async def test_a_request_to_make_a_blob_is_told_with_its_answer(monkeypatch: pyt
         headers = {"x-ms-version": "1", **condition}
         await request(SimpleNamespace(), "PUT", "http://h/account/locks/name", headers=headers)
     assert [each for each in told if each[0] != "storage_calls"] == [("blob_made", "/account/locks/name", 201)]
+
+
+async def test_a_message_that_a_queue_took_is_told_with_its_delay_and_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read() -> bytes:
+        return b"<QueueMessagesList><QueueMessage><MessageId>7-a</MessageId></QueueMessage></QueueMessagesList>"
+
+    told: list[dict[str, Any]] = []
+    note = partial(_noted, told, "message_put")
+    request = _answered(monkeypatch, note, status=201, read=read)
+    url, ours = "http://h/account/orders/messages", {"x-ms-version": "1"}
+    for query in ("?visibilitytimeout=9&messagettl=-1", "?messagettl=60"):
+        await request("POST", url + query, headers=ours)
+    await request("POST", "https://api.example/messages", headers={})
+    assert told == [{"id": "7-a", "delay": 9, "life": -1}, {"id": "7-a", "delay": 0, "life": 60}]
+    for status in (400, 201):
+        broken = _answered(monkeypatch, note, status=status, read=_cut_off)
+        assert (await broken("POST", url, headers=ours)).status == status
+    assert len(told) == 2
+
+
+def _noted(told: list[dict[str, Any]], wanted: str, event: str, /, **fields: Any) -> None:
+    if event == wanted:
+        told.append(fields)
+
+
+async def _cut_off() -> bytes:
+    raise ClientPayloadError
