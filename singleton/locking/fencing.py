@@ -180,37 +180,43 @@ class FencingCounter:
                 lock is lost.
         """
         async with self._in_order():
-            return await self._rewrite(lease_id, owner, held)
+            await self._rewrite(lease_id, owner, held)
+            return self.touched
 
-    async def keep(self, lease_id: str, owner: str, held: float, kept: Kept) -> float:
+    async def keep(self, lease_id: str, owner: str, held: float, kept: Kept) -> None:
         """Replace the content of the blob, and write the stamp of this hold again, as ``touch`` does."""
         async with self._in_order():
-            return await self._rewrite(lease_id, owner, self._told(held), kept)
+            await self._rewrite(lease_id, owner, self._told(held), kept)
 
-    async def kept(self, lease_id: str, owner: str, held: float) -> Kept:
-        """Read the content of the blob, under the lease. Errors: as of ``touch``.
+    async def settle(self, lease_id: str, owner: str, held: float) -> None:
+        """Write the stamp if a write of content got no answer, on condition of the ETag that the write had.
 
-        If a write of content got no answer, the stamp is written first, on condition of the ETag that the write had.
-        After that the write of content is done, or can't be done any more. The read does not take its place among the
-        writes: touches would wait for the end of the read.
+        After that the write of content is done, or can't be done any more. Errors: as of ``touch``.
         """
         if self._doubtful:
             async with self._in_order():
                 if self._doubtful:
                     await self._rewrite(lease_id, owner, self._told(held))
+
+    async def kept(self, lease_id: str) -> Kept:
+        """Read the content of the blob, under the lease, after ``settle``. Errors: as of ``touch``.
+
+        The read does not take its place among the writes: touches would wait for the end of the read.
+        """
         if self._foreign > 0:
             return Kept(foreign=self._foreign)
         return kept_in(await self._contents().get(self._name, lease_id, MOST_STATE))
 
-    async def _rewrite(self, lease_id: str, owner: str, held: float, kept: Kept | None = None) -> float:
+    async def _rewrite(self, lease_id: str, owner: str, held: float, kept: Kept | None = None) -> None:
         """Write the stamp of this hold again, perhaps with content, whatever became of the write before."""
         try:
-            return await self._put(lease_id, owner, self._epoch, held, kept)
+            await self._put(lease_id, owner, self._epoch, held, kept)
+            return
         except StoreFailure as failure:
             if failure.meaning != "changed":
                 raise
         self._adopt(await self._store.read(self._name))
-        return await self._put(lease_id, owner, self._epoch, held, kept)
+        await self._put(lease_id, owner, self._epoch, held, kept)
 
     def _told(self, held: float) -> float:
         """Return ``held`` if the blob tells of a long hold, else 0: then the next holder may spare its stamp."""
@@ -241,7 +247,7 @@ class FencingCounter:
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1
-        self.touched = await self._put(lease_id, owner, epoch)
+        await self._put(lease_id, owner, epoch)
         self._begin(epoch)
         self._steady()
 
@@ -249,8 +255,8 @@ class FencingCounter:
         self._epoch, self._section, self._told_of_a_long_hold = epoch, 0, False
         self._highest.epoch = max(self._highest.epoch, epoch)
 
-    async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0, kept: Kept | None = None) -> float:
-        """Write owner, epoch, the mark of ``failover``, and content; return when the request was sent."""
+    async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0, kept: Kept | None = None) -> None:
+        """Write owner, epoch, the mark of ``failover``, and content."""
         others = self._others if kept is None else {**without_content(self._others), **kept.marks}
         metadata = self._signed(others, owner, held)
         if self.counts:
@@ -262,8 +268,7 @@ class FencingCounter:
             self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)
         else:
             self._etag = await self._put_content(lease_id, metadata, kept.body)
-        self._others, self._doubtful = others, False
-        return sent
+        self._others, self._doubtful, self.touched = others, False, sent
 
     async def _put_content(self, lease_id: str, metadata: dict[str, str], body: bytes) -> str:
         """Write content. Until an answer arrives, the service may carry out the write at any time."""

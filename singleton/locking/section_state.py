@@ -62,9 +62,13 @@ class SectionState:
     async def read(self) -> Kept:
         """See ``Keeper.read``."""
         lease, fencing = self._lease, self._fencing
-        return await self._use(
-            lambda: fencing.kept(lease.id, lease.owner, lease.served), _LONGEST, "reading the state of lock"
-        )
+
+        async def request() -> Kept:
+            await fencing.settle(lease.id, lease.owner, lease.served)
+            self._count_as_touch()
+            return await fencing.kept(lease.id)
+
+        return await self._use(request, _LONGEST, "reading the state of lock")
 
     async def glance(self) -> Kept:
         """See ``Keeper.glance``. Under the lease, content found by the hold's stamp does not change."""
@@ -78,23 +82,27 @@ class SectionState:
         lease, fencing = self._lease, self._fencing
         unanswered = False
 
-        async def request() -> float:
+        async def request() -> None:
             nonlocal unanswered
             try:
-                return await fencing.keep(lease.id, lease.owner, lease.served, kept)
+                await fencing.keep(lease.id, lease.owner, lease.served, kept)
             except BaseException as error:
                 unanswered |= as_failure(error).leaves_doubt
                 raise
 
         try:
-            sent = await self._use(request, _CALL + len(kept.body) / _BYTES_A_SECOND, _NOT_KNOWN)
+            await self._use(request, _CALL + len(kept.body) / _BYTES_A_SECOND, _NOT_KNOWN)
         except (LockLost, StorageError) as error:
             if not unanswered or isinstance(error, StorageUnavailable):
                 raise
             failure = StoreFailure(detail=f"no answer came before this: {error}")
             raise storage_error(self._section.lock, failure, what=_NOT_KNOWN) from error
-        if fencing.failover is not None:  # a write shows a living holder, as a touch does
-            lease.touched(sent, good_for(fencing.failover))
+        self._count_as_touch()
+
+    def _count_as_touch(self) -> None:
+        """Tell the lease of the last stamp: each write shows a living holder, as a touch does."""
+        if (failover := self._fencing.failover) is not None:
+            self._lease.touched(self._fencing.touched, good_for(failover))
 
     async def _use(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
         section = self._section

@@ -170,8 +170,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="touch counts the epoch on",
         file=FENCING,
-        old="            return await self._put(lease_id, owner, self._epoch, held, kept)\n        except",
-        new="            return await self._put(lease_id, owner, self._epoch + 1, held, kept)\n        except",
+        old="            await self._put(lease_id, owner, self._epoch, held, kept)\n            return\n",
+        new="            await self._put(lease_id, owner, self._epoch + 1, held, kept)\n            return\n",
         breaks="epochs on the blob run ahead of the tokens",
     ),
     Mutant(
@@ -273,8 +273,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="touch that finds itself is not made again",
         file="singleton/locking/fencing.py",
-        old="self._name))\n        return await self._put(lease_id, owner, self._epoch, held, kept)\n",
-        new="self._name))\n        return asyncio.get_running_loop().time()\n",
+        old="self._name))\n        await self._put(lease_id, owner, self._epoch, held, kept)\n",
+        new="self._name))\n        self.touched = asyncio.get_running_loop().time()\n",
         breaks="the deadline counts from a look, and not from a touch that succeeded",
         by=("tests/unit/locking/test_failover.py",),
         why="others have to see an ETag for longer than the holder's mistake lasts",

@@ -593,6 +593,25 @@ async def test_a_write_of_state_shows_that_its_holder_lived_when_it_was_sent() -
     await release(hold)
 
 
+@virtual
+async def test_the_stamp_before_a_read_after_a_write_without_an_answer_shows_a_living_holder_too() -> None:
+    network = Network()
+    hold = await lock_on(network, failover=6.0).acquire()
+    await asyncio.sleep(1.0)
+    network.plan("put", Fate(up=4.0))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await state_of(hold).awrite("late")
+    await asyncio.sleep(0.2)
+    assert await state_of(hold).aread() is None
+    network.always("write", LOST_REQUEST)
+    last = network.sent("write")[-1].sent
+    assert last < 2.0, "no touch was due, but the read needed a stamp"
+    await hold.lost
+    assert now() == pytest.approx(last + 6.0 * 14 / 15)
+    await release(hold)
+
+
 @pytest.mark.parametrize(("readers", "seconds"), [(1, 0.93), (8, 0.2)])
 def test_reads_leave_room_for_touches(readers: int, seconds: float) -> None:
     @virtual
