@@ -1014,6 +1014,13 @@ def test_nothing_is_found_where_hosts_do_as_they_should() -> None:
     assert scene.found() == {}
 
 
+def test_who_does_not_wait_in_line_has_no_turn_that_could_be_over() -> None:
+    scene = Scene()
+    SITUATIONS["kept from others"](scene)
+    scene.world.oracle.callers.out_of_line = {"ship"}
+    assert "kept from others" not in scene.found()
+
+
 def test_a_lease_that_a_late_copy_of_its_acquire_brings_back_is_no_loss_to_be_told() -> None:
     scene = Scene()
 

@@ -349,7 +349,8 @@ class CallerChecks(Checks):
     def _may_enter_once_more(self, invocation: _LockInvocation) -> None:
         """A process that has had its turn leaves the lock to others, if a host that can acquire waits there.
 
-        Only a caller near its timeout, and a single attempt, may ask once more (``Lock``): that is no violation.
+        Only a caller near its timeout, and a single attempt, may ask once more (``Lock``): that is no violation. Who
+        does not wait in line makes single attempts.
         """
         now = self.evidence.loop.now
         run = self._turns.get(invocation.lock)
@@ -358,7 +359,7 @@ class CallerChecks(Checks):
             return
         if run.since is None:
             run.since = now
-        if now - run.since <= limit or invocation.guard is None:
+        if now - run.since <= limit or invocation.guard is None or not invocation.in_line:
             return
         if invocation.guard.wait is not None and self._age(invocation) > invocation.guard.wait - _LAST_LOOK:
             return
