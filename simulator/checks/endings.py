@@ -367,7 +367,10 @@ def _not_allowed(history: History) -> Iterator[Finding]:
         function = history.function(name)
         rule = f"on_contention={function.on_contention!r} does not allow that"
         if function.max_waiting is not None and reason == function.when_full:
-            rule += f", and when_full={reason!r} only while {function.max_waiting} others wait (max_waiting)"
+            others = "another waits" if function.max_waiting == 1 else f"{function.max_waiting} others wait"
+            rule += f", and when_full={reason!r} only while {others} (max_waiting)"
+        elif function.max_waiting is not None and reason != "timeout":
+            rule += f", nor does when_full={function.when_full!r}"
         elif reason == "timeout" and function.limit is not None:
             rule += f" before {function.cut_after:g} s (functionTimeout is {function.limit:g} s)"
         yield violation(f"{count(number, 'invocation')} of {name!r} gave up ({reason}), though {rule}")

@@ -11,12 +11,15 @@ from singleton.base.errors import LockNotAcquired
 from singleton.base.events import tell
 from singleton.base.hold import Hold
 from singleton.defer import deferral
+from singleton.defer.failure_count import FailureCount
 from singleton.functions import candidacy, message_deferral
 from singleton.functions.listener import ListenerGuard
 from singleton.functions.message_deferral import Deferring
 from tests.broken.breaking import Now, around, broken, entries, this_host
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.broken.breaking import Patch
 
 
@@ -140,6 +143,28 @@ def messages_stay_away_twice_as_long_as_declared(patch: Patch) -> None:
 @broken("back for another time than its defer_delay", app="defers")
 def messages_stay_away_half_as_long_as_declared(patch: Patch) -> None:
     _put_back_for(patch, 0.5)
+
+
+def _failures_are_noted(patch: Patch, change: Callable[[FailureCount], FailureCount]) -> None:
+    """Note other failures than there were before a message was put back."""
+
+    def made(real: Any) -> Any:
+        async def note(store: Any, queue: str, key: str, failures: FailureCount) -> None:
+            await real(store, queue, key, change(failures))
+
+        return note
+
+    around(patch, message_deferral, "note_failures", made)
+
+
+@broken("once too often on", app="returns")
+def the_failures_of_a_message_are_forgotten_when_it_is_put_back(patch: Patch) -> None:
+    _failures_are_noted(patch, lambda _: FailureCount())
+
+
+@broken("of 5 failures", app="returns")
+def each_failure_before_a_message_was_put_back_counts_twice(patch: Patch) -> None:
+    _failures_are_noted(patch, lambda noted: replace(noted, before=2 * noted.before))
 
 
 @broken("with another body than before", "defer", app="defers")
