@@ -31,8 +31,6 @@ _TOUCHES: Final = 3
 """How often in the time of ``failover`` a waiter looks, and a holder writes."""
 _AGAIN: Final = 15.0
 """Seconds in which its caller begins again after a request without an answer."""
-_MORE: Final = 3
-"""Renewals of a hold beyond twice those of its interval: about its beginning, its end and a wake-up."""
 _CONTENT: Final = ("read a blob", "write content under a lease")
 """Requests for what the app keeps in a lock's blob."""
 
@@ -53,7 +51,6 @@ def judge_asking(history: History) -> Iterator[Finding]:
         yield from _unasked(history, asking)
         yield from () if history.faults else _asked_late(history, asking)
         yield from _too_often(history, asking)
-        yield from _renewed_too_often(history)
 
 
 class _BlobRequests:
@@ -264,18 +261,3 @@ def _explained(history: History, asking: _BlobRequests, where: Where, start: flo
     asked = (request for each in wheres for request in asking.requests[each] if start - _AGAIN <= request.t <= end)
     again = sum(request.status is None for request in asked)  # without an answer its caller begins again
     return reads + again * _READS, requests + again * _ONCE
-
-
-def _renewed_too_often(history: History) -> Iterator[Finding]:
-    """A hold is renewed once in its interval. Failed renewals explain twice as many, and a few more."""
-    for got in history.acquisitions:
-        if not got.seen or got.function not in history.functions or not (got.owner or got.mode == "listener"):
-            continue
-        until, due = min(got.until, history.end), history.function(got.function).renewal_in(got.mode)
-        renewed = sum(got.t < t <= until for t in got.granted)
-        if renewed > 2 * (until - got.t) / due + _MORE:
-            yield violation(
-                f"a hold of {got.function!r} on {got.host} was renewed {renewed} times in {until - got.t:.1f} s, from "
-                f"second {got.t - history.start:.1f} on: one renewal in {due:g} s is declared"
-            )
-            return

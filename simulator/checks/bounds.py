@@ -11,66 +11,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from itertools import groupby, pairwise, zip_longest
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.deadlines import SLACK, slack, timing, too_slow
+from simulator.checks.deadlines import SLACK, Measured, Row, slack, timing, too_slow
 from simulator.checks.endings import leased_since, taken
 from simulator.checks.exclusion import most_at_once
 from simulator.checks.excuses import CALL, TRY_ONCE, broken_by, by_when, disturbed
 from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
-from simulator.history.deeds import may_be_repeated, outside
+from simulator.checks.releases import RELEASES, bodies_ended
+from simulator.history.deeds import outside
 from simulator.history.leases import DEADLINE
 from simulator.history.outages import covered
 from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from simulator.checks.deadlines import Timing
     from simulator.checks.endings import TakenSpan
-    from simulator.history.facts import Acquisition, Deed, History, LeaseRequest, Wait
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """One run of a row's clock, for a deed of a host.
-
-    Attributes:
-        bound: the seconds that are allowed, as the table says.
-        slack: seconds that are allowed besides, for a request, in a run that does not measure the machine.
-        most: seconds that are allowed even while the storage does not answer.
-        what: more words for the row's sentence.
-        other: a further host that the clock waited for.
-        slows: whether a slow machine makes the clock run longer.
-        polls: whether polls end the clock: then delays since the last poll before the deadline count, else delays since
-            the deadline. A timer comes late only by what keeps it waiting when it is due.
-    """
-
-    deed: Deed
-    start: float
-    end: float
-    bound: float
-    slack: float = SLACK
-    most: float = math.inf
-    what: str = ""
-    other: str = ""
-    slows: bool = True
-    polls: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One row of the table: how it is measured, and the sentence about a clock that ran for too long.
-
-    ``rule``: the bound in words, if the seconds of the bound don't say it.
-    """
-
-    clocks: Callable[[History], Iterator[Measured]]
-    says: str
-    rule: str = ""
+    from simulator.history.facts import Acquisition, History, Wait
 
 
 def judge_bounds(history: History) -> Iterator[Finding]:
@@ -83,12 +44,21 @@ def judge_bounds(history: History) -> Iterator[Finding]:
 
 
 def judge_renewals(history: History) -> Iterator[Finding]:
-    """Find holds that were not renewed in time, in a run with locks.
+    """Find holds that were not renewed in time, or too often, in a run with locks.
 
-    A failed renewal counts as a renewal: other checks find that the renewal did not help. Virtual worlds have no real
-    network: in a world the oracle knows what the service knows.
+    A hold is renewed once in its interval. Failed renewals explain twice as many, and a few more. A failed renewal
+    counts as a renewal: other checks find that the renewal did not help. Virtual worlds have no real network: in a
+    world the oracle knows what the service knows.
     """
     yield from _judge(history, _RENEWALS)
+    for got, due, until in () if history.rough else _renewed(history):
+        number = sum(got.t < t <= until for t in got.granted)
+        if number > 2 * (until - got.t) / due + _MORE:
+            yield violation(
+                f"a hold of {got.function!r} on {got.host} was renewed {number} times in {until - got.t:.1f} s, from "
+                f"second {got.t - history.start:.1f} on: one renewal in {due:g} s is declared"
+            )
+            return
 
 
 def _judge(history: History, row: Row) -> Iterator[Finding]:
@@ -231,8 +201,6 @@ def _runs(history: History) -> Iterator[tuple[str, list[Acquisition]]]:
 
 _READ: Final = 1.0
 """Seconds for which a single attempt waits for the read of the holder."""
-_RELEASE: Final = 5.0
-"""Seconds of a release while the storage does not answer."""
 
 
 def _attempts(history: History) -> Iterator[Measured]:
@@ -270,45 +238,6 @@ def _answers(history: History) -> dict[tuple[str, str], float]:
     }
 
 
-def _releases(history: History) -> Iterator[Measured]:
-    """The release of a lock is sent when its body has ended; the invocations that have ended show the end, too."""
-    answered = {
-        (call.host, call.id)
-        for call in history.invocations
-        if call.ending in {"ok", "error", "deferred"} and call.error != "CancelledError"
-    }
-    ended, asked = _ended(history), [each for each in history.requests if each.action == "release" and each.granted]
-    sent = {(each.host, each.lease): each.sent for each in asked if each.lease}  # the answer may come late
-    for got in history.acquisitions:
-        end = ended.get((got.host, got.lock, got.owner))
-        if end is not None and got.ending in {"ok", "open"} and (got.host, got.owner) in answered:
-            until = min(got.until, history.end, sent.get((got.host, got.lease), math.inf))
-            yield Measured(deed=got, start=end, end=until, bound=0.0, slack=2 * SLACK, most=_RELEASE)
-
-
-def _retries(history: History) -> Iterator[Measured]:
-    """A release that failed is tried again, for as long as its process lives and tries releases."""
-    holds = {(got.host, got.worker, got.lease): got for got in history.acquisitions if got.lease}
-    tries: dict[tuple[str, int, str], list[LeaseRequest]] = defaultdict(list)
-    for request in history.requests:
-        if request.action == "release" and request.timed:
-            tries[request.host, request.worker, request.lease].append(request)
-    for whose in tries.keys() & holds.keys():
-        host, worker, _ = whose
-        gone = [end.t for end in history.worker_ends if (end.host, end.worker) == (host, worker)]
-        gone += [ends[host] for ends in (history.stopping, history.deaths, history.exits) if host in ends]
-        several = tries[whose]
-        last = min(history.end, several[0].sent + _RELEASE, *(t for t in gone if t >= several[0].sent))
-        for each, later in zip_longest(several, several[1:]):
-            if may_be_repeated(each):
-                end = last if later is None else min(last, later.sent)
-                yield Measured(deed=holds[whose], start=each.t, end=end, bound=_AGAIN, most=_AGAIN, polls=False)
-
-
-_AGAIN: Final = 2.5
-"""Seconds from the answer to a release that failed until the release is tried again."""
-
-
 def _entries(history: History) -> Iterator[Measured]:
     """A body begins when its process has its lock, and nobody else there has it, if its guard is right around it."""
     asked = {(wait.host, wait.lock, wait.owner, wait.end): wait.start for wait in history.waits}
@@ -336,16 +265,6 @@ _ENTRY: Final = 2.0
 """Seconds from the grant of a lock to the first line of its body, on a busy machine."""
 
 
-def _ended(history: History) -> dict[tuple[str, str, str], float]:
-    """Return when the bodies under each hold had ended by themselves, by host, lock and owner."""
-    ended: dict[tuple[str, str, str], float] = {}
-    for section in history.sections:
-        if section.mode == "function" and section.ending in {"ok", "error"}:
-            who = (section.host, section.lock, section.owner)
-            ended[who] = max(section.end, ended.get(who, 0.0))
-    return ended
-
-
 def _expiries(history: History) -> Iterator[Measured]:
     """If all renewals fail, a hold lasts until the deadline. With failover its touches have a deadline of their own.
 
@@ -368,22 +287,25 @@ def _expiries(history: History) -> Iterator[Measured]:
 
 def _told(history: History) -> Iterator[Measured]:
     """If the storage answers that a lease is gone, its holder is told at once, while its body runs."""
-    ended = _ended(history)
+    ended = bodies_ended(history)
     for got in history.acquisitions:
         end = min(got.until, ended.get((got.host, got.lock, got.owner), math.inf), history.end)
         yield Measured(deed=got, start=got.gone, end=end, bound=0.0, most=0.0, polls=False)
 
 
 def _renewals(history: History) -> Iterator[Measured]:
+    for got, due, until in _renewed(history):
+        for start, end in pairwise((got.t, *got.asked, until)):
+            yield Measured(deed=got, start=start, end=end, bound=due, slack=_LATE_RENEWAL, polls=False)
+
+
+def _renewed(history: History) -> Iterator[tuple[Acquisition, float, float]]:
+    """Yield each hold whose renewals are known, the declared interval of these, and the end of the hold."""
     # Something that is guarded, but is no function of the host, has no invocation id: its holds can't be told apart.
     for got in history.acquisitions:
         if got.seen and got.function in history.functions and (got.owner or got.mode == "listener"):
-            due = history.function(got.function).renewal_in(got.mode)
-            until = (
-                history.stopping.get(got.host, math.inf) if got.ending == "open" else got.until
-            )  # nobody told the end
-            for start, end in pairwise((got.t, *got.asked, min(got.until, until, history.end))):
-                yield Measured(deed=got, start=start, end=end, bound=due, slack=_LATE_RENEWAL, polls=False)
+            end = history.stopping.get(got.host, math.inf) if got.ending == "open" else got.until  # nobody told the end
+            yield got, history.function(got.function).renewal_in(got.mode), min(end, got.until, history.end)
 
 
 _BEFORE: Final = 1.0
@@ -413,6 +335,8 @@ def _overtaken(history: History) -> Iterator[Measured]:
             latest = wait if latest is None or wait.start > latest.start else latest
 
 
+_MORE: Final = 3
+"""Renewals of a hold beyond twice those of its interval: about its beginning, its end and a wake-up."""
 _LATE_RENEWAL: Final = 2.0
 """Seconds by which a renewal may be late on a busy machine."""
 _RENEWALS: Final = Row(
@@ -432,16 +356,7 @@ _ROWS: Final = (
         "later",
         rule="among the waiters of one process the first to come is the first to get the lock",
     ),
-    Row(
-        clocks=_releases,
-        says="{lock} was kept by {host} for {seconds:.1f} s after its body had ended",
-        rule="a request is allowed; 5 s while the storage does not answer",
-    ),
-    Row(
-        clocks=_retries,
-        says="{host} did not try again to release {lock} for {seconds:.1f} s after a try had failed",
-        rule=f"{_AGAIN} s and a request are allowed, while the {_RELEASE:g} s of a release last",
-    ),
+    *RELEASES,
     Row(
         clocks=_entries,
         says="a body of {function!r} began {seconds:.1f} s after {host} had {lock} for it",

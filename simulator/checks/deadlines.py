@@ -7,15 +7,17 @@ not later than the machine explains, is not judged. Something later than the mac
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.findings import Finding, unproven
 from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from simulator.history.facts import History
+    from simulator.history.facts import Deed, History
 
 SLACK: Final = 1.5
 """Seconds that a request, and the records about the request, may take in a run that does not measure the machine."""
@@ -23,6 +25,45 @@ _SPARED: Final = 1.0
 """Seconds less in a run that measures."""
 
 Timing = Literal["in time", "late", "not judged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One run of a row's clock, for a deed of a host.
+
+    Attributes:
+        bound: the seconds that are allowed, as the table says.
+        slack: seconds that are allowed besides, for a request, in a run that does not measure the machine.
+        most: seconds that are allowed even while the storage does not answer.
+        what: more words for the row's sentence.
+        other: a further host that the clock waited for.
+        slows: whether a slow machine makes the clock run longer.
+        polls: whether polls end the clock: then delays since the last poll before the deadline count, else delays since
+            the deadline. A timer comes late only by what keeps it waiting when it is due.
+    """
+
+    deed: Deed
+    start: float
+    end: float
+    bound: float
+    slack: float = SLACK
+    most: float = math.inf
+    what: str = ""
+    other: str = ""
+    slows: bool = True
+    polls: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of the table: how it is measured, and the sentence about a clock that ran for too long.
+
+    ``rule``: the bound in words, if the seconds of the bound don't say it.
+    """
+
+    clocks: Callable[[History], Iterator[Measured]]
+    says: str
+    rule: str = ""
 
 
 def slack(history: History, seconds: float = SLACK) -> float:

@@ -32,7 +32,7 @@ from simulator.checks.losses import is_full
 from simulator.history.deeds import outside
 from simulator.history.facts import Wait
 from simulator.history.journal import CANCELLED, PANIC
-from simulator.history.leases import left_leases
+from simulator.history.leases import kept_leases, left_leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -321,11 +321,12 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
     that dies while it keeps the lock for ``at_least`` seconds leaves it leased for as long.
     """
     spans: dict[str, list[TakenSpan]] = defaultdict(list)
+    kept = {id(got): until for got, until in kept_leases(history) if until < math.inf}
     for got, since in leased_since(history):
         # A candidate for the listener refuses until its next attempt, and notices only there that no listener runs.
         known = history.function(got.function).poll_in(got.mode) + slack(history) if got.mode == "listener" else 0
         least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
-        until, gone = max(got.until, least), ended_at(history, got)
+        until, gone = max(got.until, least, kept.get(id(got), 0.0)), ended_at(history, got)
         over = until + ASKED if until > got.until else until  # nobody tells of the release of a lock that was kept
         lapses = got.ending != "ok" or gone < over or history.paused(got.host, got.t, over)
         until = min(until, max(got.until, gone)) + (history.lease_of(got) if lapses else 0)

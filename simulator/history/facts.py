@@ -249,9 +249,8 @@ class PatternUse:
         what: ``read`` or ``write`` of what is kept, or on the network the ``end`` of a result; ``send``; ``sent``,
             ``failed`` (given up) or ``again``, as a relay notes; how a body hears of a loss, in its own words.
         name: of the lock, the inbox or the outbox. key: of the operation or the message. place: in an outbox.
-        queue: for the bells of an inbox.
-        digest: of the value that was written, read or sent; empty: no value. default: of a read's default.
-        caller: the function for whose invocation it was asked; empty: not known.
+        queue: for the bells of an inbox. digest: of the value that was written, read or sent; empty: no value.
+        default: of a read's default. caller: the function for whose invocation it was asked; empty: not known.
         hold: the hold of the guard under which it was asked; None: of a lock client, or of nobody.
         ok: whether the call returned; an open use, and one that raised, may have had its effect or not.
     """
@@ -307,6 +306,7 @@ class LeaseRequest:
     status: int | None  # None: no answer
     period: int | None  # the seconds of the lease, if it is asked for
     code: str = ""  # the error code of a refusal; older journals have none
+    carried_out: bool = False  # whether the storage granted the lease, by an answer that was lost
 
     @property
     def granted(self) -> bool:

@@ -87,6 +87,7 @@ class Historian:
         self._sights: dict[Key, list[Sight]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
+        self._answered: set[tuple[str, str]] = set()  # the grants that the storage sent: blob and lease
         self._uses = PatternUses()
         self.grants = Grants()
 
@@ -163,9 +164,13 @@ class Historian:
     def _take_host(self, record: Record) -> None:
         history, host = self.history, record.host
         match record.event:
+            case "lease_granted":
+                self._answered.add((record.text("blob"), record.text("lease")))
             case "lease_request":
-                history.requests.append(lease_request(record))
-                self.grants.take(history.requests[-1], self.held.values())
+                request = lease_request(record)
+                lost = request.status is None and (request.blob, request.lease) in self._answered
+                history.requests.append(replace(request, carried_out=lost))
+                self.grants.take(request, self.held.values())
             case "blob_made" if record.get("status") == _MADE:
                 history.made.append((record.t - float(record.get("took") or 0.0), record.text("blob")))
             case "storage_calls":

@@ -195,6 +195,19 @@ def leases_of(history: History, records: Iterable[Record]) -> list[Lease]:
     return sorted([*reader.leases, *concluded], key=lambda lease: lease.start)
 
 
+def kept_leases(history: History) -> Iterator[tuple[Acquisition, float]]:
+    """Yield each hold with ``at_least``, and when its process gave the lease back or handed the lease on.
+
+    Infinity: the process did neither. Older journals tell of no release, and nothing is yielded.
+    """
+    tells = any(each.action == "release" for each in history.requests)
+    over = {(each.host, each.lease): each.sent for each in reversed(history.requests) if each.action == "release"}
+    for got in sorted(history.acquisitions, key=lambda got: got.t, reverse=True):
+        if tells and got.lease and got.mode == "function" and history.function(got.function).at_least:
+            yield got, over.get((got.host, got.lease), math.inf)
+        over[got.host, got.lease] = got.t
+
+
 def left_leases(history: History) -> Iterator[tuple[str, str, float, float]]:
     """Yield the leases that no hold tells of: lock, blob, begin and end of each.
 

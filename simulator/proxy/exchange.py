@@ -14,6 +14,7 @@ from simulator.proxy import wire
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+_GRANTED = 201
 # Linger is on with time 0: the socket is closed by a reset, and no port stays in a waiting state.
 RESET = struct.pack("ii", 1, 0)
 
@@ -60,6 +61,8 @@ class Exchange:
         self._server: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.forgotten = False
         """Whether the network has forgotten the client's connection: all later requests on it are lost."""
+        self.when_granted: Callable[[ProxyRequest], None] = lambda _: None
+        """Is called with each request by which the server granted a lease, whether the client hears of it or not."""
         self.message: wire.HttpMessage
         self.request: ProxyRequest
 
@@ -71,7 +74,10 @@ class Exchange:
             self._server = await asyncio.open_connection(*self._target, limit=wire.LIMIT)
         reader, writer = self._server
         writer.write(self.message.raw)
-        return await wire.read_response(reader, method=self.request.method)
+        answer = await wire.read_response(reader, method=self.request.method)
+        if answer.status == _GRANTED and self.request.operation == "acquire":
+            self.when_granted(self.request)
+        return answer
 
     def repeat(self, seconds: float) -> None:
         """Send the request to the server once more, `seconds` from now, and drop the reply."""

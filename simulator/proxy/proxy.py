@@ -26,7 +26,7 @@ from simulator.proxy.actions import Action, Match, PassOn, ProxyRule
 from simulator.proxy.exchange import Exchange, ProxyRequest, reset
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 
 HOST = "127.0.0.1"
@@ -42,6 +42,8 @@ class FaultProxy:
         """Prepare a proxy before a server on `target_port`; the entered proxy listens on `port`."""
         self.target = (HOST, target_port)
         self.port = 0
+        self.when_granted: Callable[[ProxyRequest], None] = lambda _: None
+        """Is called with each request by which the server granted a lease."""
         self._rules: list[ProxyRule] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -139,7 +141,9 @@ class FaultProxy:
         task.add_done_callback(self._late.discard)
 
     def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Exchange:
-        return Exchange(self.target, reader, writer, self._later)
+        exchange = Exchange(self.target, reader, writer, self._later)
+        exchange.when_granted = self.when_granted
+        return exchange
 
     def _arrived(self, message: wire.HttpMessage) -> ProxyRequest:
         method, target, _ = message.first

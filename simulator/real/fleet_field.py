@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from simulator.history.journal import clock
 from simulator.nemesis.field import Field, Holding, Wanting
@@ -11,8 +12,10 @@ from simulator.real.fleet import GRACE, SETTLED_EXITS
 
 if TYPE_CHECKING:
     from simulator.history.facts import Acquisition, Deed
+    from simulator.history.journal import Write
     from simulator.nemesis.field import Tell
     from simulator.nemesis.wires import Wire, Wires
+    from simulator.proxy.exchange import ProxyRequest
     from simulator.real.fleet import Fleet, Host
     from simulator.real.storage import Storage
 
@@ -29,11 +32,18 @@ class Wiring:
         self._wires = wires
         self._connection = connection
         self.by_host: dict[str, Wire] = {}
+        self.write: Write = lambda *_, **__: None
 
     def open(self, host: str) -> str:
         """Open a host's wire, and return the connection string by way of it."""
-        self.by_host[host] = self._wires.open(self._connection)
-        return self.by_host[host].connection_string
+        self.by_host[host] = wire = self._wires.open(self._connection)
+        wire.blobs.when_granted = self._granted
+        return wire.connection_string
+
+    def _granted(self, request: ProxyRequest) -> None:
+        """Write that the storage granted a lease: the host hears of it only if the answer gets through."""
+        lease = request.headers.get("x-ms-proposed-lease-id", "")
+        self.write("lease_granted", blob=request.path, lease=f"{crc32(lease.encode()):08x}")
 
     def close(self, host: str) -> None:
         """Close the wire of a host that has ended."""
@@ -48,6 +58,7 @@ class RealField(Field):
     def __init__(self, fleet: Fleet, wiring: Wiring, storage: Storage) -> None:
         self._fleet = fleet
         self._wiring = wiring
+        wiring.write = fleet.journal.write
         self._storage = storage
         self._random = random.Random(f"back {fleet.scenario.seed}")
         self._draining: dict[Host, float] = {}

@@ -25,6 +25,7 @@ _OPTIONS: Final = {
     "longest": "",
     "dozes": "--duration 25",
     "throttled": "",
+    "lossy": "--duration 20",
     "heeds": "--duration 20",
     "blocks": "",
     "refuses": "",

@@ -190,6 +190,18 @@ def a_write_of_state_loses_the_lock_now_and_then(patch: Patch) -> None:
     around(patch, SectionState, "write", made)
 
 
-@broken("was free for", app="keeps")
+@broken("by an answer that got lost, and neither asked", app="lossy")
+def a_lease_whose_answer_was_lost_is_forgotten(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def ask(self: Any, owner: str) -> Any:
+            self._id = self._new_id()
+            return await real(self, owner)
+
+        return ask
+
+    around(patch, Acquisition, "ask", made)
+
+
+@broken("longer than at_least=", app="keeps")
 def a_lock_is_kept_for_three_times_as_long_as_declared(patch: Patch) -> None:
     around(patch, Registry, "keep", lambda real: lambda self, hold, seconds: real(self, hold, 3 * seconds))
