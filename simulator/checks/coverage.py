@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.findings import Finding, by_function, count, label, note, unproven, violation
-from simulator.checks.messages import Messages, error_name
+from simulator.checks.messages import UNSENT, Messages, error_name
 from simulator.history.deeds import once_of, outside
 
 if TYPE_CHECKING:
@@ -225,9 +225,8 @@ def _notes(history: History) -> Iterator[Finding]:
     why = Counter((call.function, call.blames or error_name(call) or "an error", bool(call.blames)) for call in failed)
     for (function, name, of_lock), number in sorted(why.items()):
         narrow = history.function(function).narrow if name == "TypeError" else ""
-        own = (
-            f"its decorator {narrow}, which takes no argument 'context': give it **kwargs" if narrow else "its own code"
-        )
+        own = "its outputs could not be sent" if name == UNSENT else "its own code"
+        own = f"its decorator {narrow}, which takes no argument 'context': give it **kwargs" if narrow else own
         by = "the lock" if of_lock else own
         by = "its policy" if of_lock and name == "LockNotAcquired" else by
         yield note(f"{count(number, 'invocation')} of {function!r} failed with {name} ({by})")

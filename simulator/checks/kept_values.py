@@ -5,6 +5,7 @@ writes. Whether a write without an answer happened nobody knows, until somebody 
 
 A body of ``@once`` that begins has read that its operation is not done. A success with a body has written the result
 of the body; a success without a body has read that result. So a second body after a kept result is a read of nothing.
+Each output that a body sets is a register of its own.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def judge_kept(history: History) -> Iterator[Finding]:
     yield from _of_others(history)
     kept = accesses(history)
     writers = {
-        (place[0], each.digest): place for place, several in kept.items() for each in several if each.what == "write"
+        (place[0], _output(place), each.digest): place
+        for place, several in kept.items()
+        for each in several
+        if each.what == "write"
     }
     wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
     unknown = 0
@@ -196,7 +200,7 @@ def _wrong(
     place: Register,
     several: list[PatternUse],
     read: PatternUse,
-    writers: Mapping[tuple[str, str], Register],
+    writers: Mapping[tuple[str, str, str], Register],
 ) -> tuple[str, str]:
     """Say what is wrong about a read, in general and in this case."""
     written = [each for each in several if each.what == "write" and each.start <= read.end]
@@ -206,9 +210,11 @@ def _wrong(
     now = f"{read.host} at {read.end - history.start:.1f} s"
     then = "" if last is None else f", though {last.host} had written another at {last.end - history.start:.1f} s"
     theirs = next((each for each in reversed(written) if each.digest in _values(read)), None)
-    elsewhere = next((writers[place[0], each] for each in _values(read) if (place[0], each) in writers), None)
+    others = (writers.get((place[0], _output(place), each)) for each in _values(read))
+    elsewhere = next((each for each in others if each is not None), None)
     if NOTHING in _values(read):
-        began = "a body ran again after its result was kept" if "once" in place[0] else "a value that was kept is gone"
+        again = "once" in place[0] and not _output(place)
+        began = "a body ran again after its result was kept" if again else "a value that was kept is gone"
         return began, f"{now}{then.replace('another', 'one')}"
     if theirs is not None and _over(theirs, read):
         return (
@@ -227,8 +233,14 @@ def _wrong(
 
 def _named(place: Register, several: Iterable[PatternUse]) -> str:
     of, name, *_ = place
+    of = f"output {_output(place)!r} of {of}" if _output(place) else of
     function = next((each.function for each in several if each.function), "")
     return f"{of} of {function!r}" if function else f"{of} of {label(name)!r}"
+
+
+def _output(place: Register) -> str:
+    """Return the output of a function under ``@once`` whose value this is; empty: it is the result."""
+    return place[-1] if place[0] == "@once" else ""
 
 
 def _key(place: Register) -> str:
@@ -255,11 +267,14 @@ def _of_once(history: History) -> Iterator[PatternUse]:
             caller=function, start=call.start, end=call.end, ok=True, keep=history.function(function).keep,
         )  # fmt: skip
         last = next((body for body in reversed(bodies) if body.function == function), None)
+        given, answer = call.once.get("once_kept"), call.once.get("once_answered")
         if last is not None:
             yield replace(about, start=_looked(history, call.host, call.start, last.start), end=last.start)
-            if last.ending != "error":
-                value = UNREADABLE if last.digest is None else last.digest
-                done = last.ending == call.ending == "ok"
-                yield replace(about, what="write", digest=value, start=last.start, ok=done)
-        if call.ending == "ok" and call.answer is not None and (last is None or last.ending == "ok"):
-            yield replace(about, digest=call.answer)
+            if last.ending != "error" or given is not None:
+                written = {"": UNREADABLE if last.digest is None else last.digest} if given is None else given
+                done = call.ending == "ok" and (last.ending == "ok" if given is None else answer is not None)
+                for output, value in written.items():
+                    yield replace(about, what="write", digest=value, start=last.start, ok=done, where=output)
+        if call.ending == "ok" and answer is not None and (last is None or last.ending == "ok" or given is not None):
+            for output, value in answer.items():
+                yield replace(about, digest=value, where=output)

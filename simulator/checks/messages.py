@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenied", "StorageUnavailable"})
 """Errors by which the lock itself fails an invocation."""
 
-_UNSENT: Final = "OutputError"
+UNSENT: Final = "OutputError"
+"""The error of an invocation whose outputs could not be sent."""
 _NAMED: Final = 5
 
 HIDDEN: Final = 60.0
@@ -310,7 +311,7 @@ def _judge_poison(
         return note(f"{where} by deliveries that never reached a host, which count all the same")
     if not failed:
         return violation(f"{where} without one failed invocation")
-    if any(error_name(call) == _UNSENT and (call.host, call.id) in refused for call in failed):
+    if any(error_name(call) == UNSENT and (call.host, call.id) in refused for call in failed):
         return violation(
             f"{where} because it was skipped: the None of a skipped call can't be sent to a $return output; give the "
             "function a func.Out parameter instead"
@@ -326,7 +327,7 @@ def _judge_poison(
         return note(f"{where}: {', or '.join(sorted(causes))}")
     if outlived and names == {"LockLost"}:
         return note(f"{where}: max_hold ended its body each time")
-    if names == {_UNSENT}:
+    if names == {UNSENT}:
         return note(f"{where} because its function's outputs could not be sent ({failed[-1].error})")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")
 

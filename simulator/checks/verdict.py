@@ -301,10 +301,13 @@ def _hosts(history: History) -> Iterator[HostReport]:
 def _inside(history: History) -> dict[str, tuple[str, ...]]:
     functions = {(call.host, call.id): call.function for call in history.invocations}
     met: dict[str, dict[str, None]] = {}
-    for section in history.sections:
-        caller = functions.get((section.host, outside(section.owner)))
-        if caller is not None and outside(section.owner) != section.owner:
-            met.setdefault(caller, {})[section.function] = None
+    ran = [(each.host, each.owner, each.function) for each in history.sections]
+    # A guard which is passed no context does not know its invocation: the host does.
+    ran += [(each.host, each.invocation, each.function) for each in history.sights if each.inner]
+    for host, owner, function in ran:
+        caller = functions.get((host, outside(owner)))
+        if caller is not None and outside(owner) != owner:
+            met.setdefault(caller, {})[function] = None
     return {caller: tuple(guards) for caller, guards in met.items()}
 
 

@@ -198,7 +198,7 @@ class Invocation:
     keys: dict[Mode, str | None] = field(default_factory=dict)
     blobs: dict[Mode, str] = field(default_factory=dict)  # container and blob of its locks, where these are known
     operation: str = ""  # equal for two calls of which `@once` must run one; empty: there is none, or not known
-    answer: str | None = None  # the digest of what `@once` answered; None: nothing, or not known
+    once: dict[str, dict[str, str]] = field(default_factory=dict)  # by event, digests by output: see kept_values
     settled: bool = False  # whether the host has told the message's fate afterwards
 
 

@@ -275,9 +275,9 @@ class Historian:
             case "call_raised":
                 for call in self._called(record):
                     call.raised = record.text("error")
-            case "once_answered":
+            case "once_kept" | "once_answered":
                 for call in self._called(record):
-                    call.answer = record.text("digest")
+                    call.once[record.event] = {"": record.text("digest"), **(record.get("outputs") or {})}
             case "expected":
                 for call in self._called(record):
                     keys = dict(record.get("keys") or {})

@@ -21,7 +21,9 @@ def digest(value: object) -> str:
     if isinstance(value, bytes | bytearray):
         kind, text = "bytes", bytes(value)
     elif callable(body := getattr(value, "get_body", None)):
-        kind, text = f"answer {getattr(value, 'status_code', '')}", body() or b""
+        about = [str(getattr(value, name, "")) for name in ("status_code", "mimetype", "charset")]
+        headers = sorted((name.lower(), text) for name, text in getattr(value, "headers", {}).items())
+        kind, text = f"answer {about} {headers}", body() or b""
     else:
         try:
             kind, text = "json", json.dumps(value, sort_keys=True).encode()

@@ -210,7 +210,6 @@ class Worker:
                     result = await function.call(**arguments)
                 else:
                     result = await self._loop.run_in_executor(self._pool, self._call, function, context, arguments)
-                self._witness.returned(context.invocation_id, result)
             given = given_back(function, outputs, result)
             if (error := unflushed()) is not None:
                 return BodyOutcome(error=describe(error), remark=_NO_STDOUT.format(describe(error)))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.history.value_digest import NOTHING, digest
 from simulator.witness.value_form import Form, Yielded, form_of, is_delivered, is_lazy, is_output, noted
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class _GuardRun:
     got: Mapping[str, Any] = field(default_factory=dict)  # what the function below was given
     forms: dict[str, Form]  # of values of this invocation alone, which other code of the app can't change
     outputs: dict[str, _Given] = field(default_factory=dict)  # at the begin, or as the function below left them
+    unset: dict[str, Any] = field(default_factory=dict)  # the outputs that nobody had set at the begin
     result: _Given | None = None
     error: BaseException | None = None  # of the function below
     ran: bool = False
@@ -107,6 +109,7 @@ class GuardWatcher:
         about: dict[str, Any] = {"guarded": guarded, "below": below, "invocation": self._invocation(), "before": around}
         self._guard_runs[run] = made = _GuardRun(**about, given=given, forms=forms)
         made.outputs = self._outputs(given)
+        made.unset = {name: given[name] for name, each in made.outputs.items() if each.value is None}
         _around.set(made)
 
     def left(self, _: CodeType, run: object, value: object, error: BaseException | None) -> None:
@@ -116,6 +119,7 @@ class GuardWatcher:
             ended.over = True
             _around.set(ended.before)
             self._end(ended, value, error)
+            self._tell_kept(ended, "once_answered", value, error)
             self._turn += 1
         if (around := self._below_runs.pop(run, None)) is not None:
             _around.set(around)
@@ -124,6 +128,7 @@ class GuardWatcher:
             around.outputs |= self._outputs(around.got)
             if error is None and not around.guarded.keeps:
                 around.outputs |= self._iterated(around.got)
+            self._tell_kept(around, "once_kept", value, error)
 
     def _begin(self, around: _GuardRun, got: Mapping[str, Any]) -> None:
         around.ran, around.got = True, got
@@ -199,6 +204,13 @@ class GuardWatcher:
 
     def _seen(self, value: object) -> _Given:
         return _Given(value, form_of(value), None if self._running else self._turn)
+
+    def _tell_kept(self, run: _GuardRun, event: str, value: object, error: BaseException | None) -> None:
+        """Tell what a guard is given to keep, and what it answers: a result, and the outputs that are set meanwhile."""
+        if run.guarded.keeps and error is None:
+            set_to = {name: each.get() for name, each in run.unset.items()}
+            outputs = {name: NOTHING if given is None else digest(given) for name, given in set_to.items()}
+            self._write(event, invocation=run.invocation, digest=digest(value), outputs=outputs)
 
     def _tell(self, run: _GuardRun, kind: str, what: str = "", *forms: Form, sure: bool = True) -> None:
         about = {"invocation": run.invocation, "function": run.guarded.name, "kind": kind, "what": what}

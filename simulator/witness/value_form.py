@@ -8,6 +8,8 @@ without attributes, an iterator and an awaitable count by identity.
 from __future__ import annotations
 
 import io
+import itertools
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _MOST: Final = 10_000
 """How many values inside a value are read."""
+_ADAPTERS: Final = (enumerate, filter, map, zip, *(each for each in vars(itertools).values() if isinstance(each, type)))
 _WRITTEN: Final = frozenset({"datetime", "decimal", "uuid"})
 """Modules of classes whose objects are told apart by ``repr``."""
 _OF_WORKER: Final = ("azure.functions.", "werkzeug.datastructures")
@@ -111,9 +114,10 @@ def _parts(value: Any) -> tuple[str, bytes, Iterable[Any], bool]:
 
 
 class Yielded(list[Any]):
-    """The values that a generator has yielded so far; ``ended``: the generator has no more."""
+    """The values that a generator has yielded so far; ``ended``: it has no more; ``error``: with which it failed."""
 
     ended = False
+    error: BaseException | None = None
 
 
 def noted(generator: Generator[Any, Any, Any], yielded: Yielded) -> Generator[Any, Any, Any]:
@@ -131,12 +135,44 @@ def noted(generator: Generator[Any, Any, Any], yielded: Yielded) -> Generator[An
     except StopIteration as end:
         yielded.ended = True
         return end.value
+    except BaseException as error:
+        yielded.error = error
+        raise
 
 
 def passed_on(run: Any, value: Any) -> Any:
-    """Return a function's result for the caller. ``run.value`` becomes the result, or the values of a generator."""
-    run.value = value
-    if type(value) is not GeneratorType:
-        return value
-    run.value = Yielded()
-    return noted(value, run.value)
+    """Return a function's result for the caller. ``run.value`` becomes the result, or the values of an iterator.
+
+    The iterators are those that run code of the app's. The lock refuses a generator where it refuses a ``map``.
+    """
+    kind, run.value = type(value), value
+    if kind is GeneratorType or issubclass(kind, _ADAPTERS):
+        run.value = Yielded()
+        return noted(value if kind is GeneratorType else (item for item in value), run.value)
+    if isinstance(getattr(kind, "__next__", None), FunctionType) and not hasattr(kind, "__aiter__"):
+        with suppress(Exception):  # of the app's class: what it yields is not known then
+            run.value = _noted_in_place(value)
+    return value
+
+
+def _noted_in_place(iterator: Any) -> Yielded:
+    """Note what an iterator of the app's own yields; it keeps its attributes and its class's name."""
+    kind, yielded = type(iterator), Yielded()
+
+    def following(self: Any) -> Any:
+        try:
+            yielded.append(kind.__next__(self))
+        except StopIteration:
+            yielded.ended = True
+            raise
+        except BaseException as error:
+            yielded.error = error
+            raise
+        return yielded[-1]
+
+    if iter(iterator) is not iterator:
+        raise TypeError(kind)
+    following.__code__ = following.__code__.replace(co_filename=kind.__next__.__code__.co_filename)  # code of the app's
+    names = {name: vars(kind).get(name, "") for name in ("__module__", "__doc__")}
+    iterator.__class__ = type(kind.__name__, (kind,), {**names, "__slots__": (), "__next__": following})
+    return yielded

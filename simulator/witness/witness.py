@@ -362,11 +362,6 @@ class Witness:
             return {"token": hold.token, "hold": hold.lock, "lost": lost}
         return {"token": hold.token, "hold": hold.lock, "lost": False}
 
-    def returned(self, invocation: str, result: object) -> None:
-        """A function has returned the result of its body, or what `@once` has kept."""
-        if (called := self._called.get(invocation)) and any(called.function == name for _, name in self._once):
-            self._write("once_answered", invocation=invocation, digest=digest(result))
-
     def _asked(self, invocation: str, asker: str) -> None:
         called, now = self._called.get(invocation), time.monotonic()
         if called and now - called.asked > _SAME:

@@ -83,6 +83,28 @@ def once_answers_with_the_result_of_another_key(patch: Patch) -> None:
     around(patch, once_guard, "_replayed", made)
 
 
+@broken("output 'out' of @once of 'bill': a value that was kept is gone", app="bills")
+def a_repeat_sets_no_outputs(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda call, outcome: real(call, replace(outcome, outputs={}))
+
+    around(patch, once_guard, "_replayed", made)
+
+
+@broken("@once of 'receipt': a value was read that nobody had written", app="bills")
+def a_repeat_gets_an_answer_without_its_headers(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def replayed(call: Any, outcome: Outcome) -> Any:
+            answer = real(call, outcome)
+            if hasattr(answer, "headers"):
+                answer.headers.clear()
+            return answer
+
+        return replayed
+
+    around(patch, once_guard, "_replayed", made)
+
+
 @broken("a message ran before an earlier one of its key was over", app="inboxes")
 def an_inbox_swaps_two_messages(patch: Patch) -> None:
     def made(real: Any) -> Any:

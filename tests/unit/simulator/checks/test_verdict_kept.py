@@ -168,17 +168,32 @@ def test_state_that_nobody_reads_again_is_said_to_be_unjudged() -> None:
 
 
 def operation(
-    story: Story, host: str, start: float, key: str, answer: str | None, *, body: str | None = None, outcome: str = "ok"
+    story: Story,
+    host: str,
+    start: float,
+    key: str,
+    answer: str | None,
+    *,
+    body: str | None = None,
+    outcome: str = "ok",
+    given: str | None = None,
+    out: tuple[str, str] | None = None,
 ) -> None:
-    """Tell of an invocation under ``@once``; ``body``: the digest of what its body gave, if there was one."""
+    """Tell of an invocation under ``@once``; ``body``: the digest of what its body gave, if there was one.
+
+    ``given``: of what `@once` was given, if that is told. ``out``: of the output then, and as it is handed on.
+    """
     name = f"{host} {start}"
     about = {"function": "charge", "invocation": name}
     story.add(start, host, "invocation_started", **about)
     story.add(start, host, "expected", invocation=name, keys={"once": f'["once", "charge", "{key}"]'})
     if body is not None:
         story.sight(host, start + 0.1, start + 0.5, invocation=name, function="charge", digest=body)
+    outs = [{} if out is None else {"outputs": {"out": each}} for each in out or ("", "")]
+    if given is not None:
+        story.add(start + 0.5, host, "once_kept", invocation=name, digest=given, **outs[0])
     if answer is not None:
-        story.add(start + 0.6, host, "once_answered", invocation=name, digest=answer)
+        story.add(start + 0.6, host, "once_answered", invocation=name, digest=answer, **outs[1])
     blames = {"error": "LockLost: gone", "blames": "LockLost"} if outcome != "ok" else {}
     story.add(start + 0.7, host, "invocation_ended", **about, outcome=outcome, **blames)
 
@@ -194,6 +209,37 @@ def test_a_repeat_gets_the_result_of_the_body_and_runs_none() -> None:
     operation(story, "host-1", 3, "a", "paid", body="paid")
     operation(story, "host-2", 5, "a", "paid")
     operation(story, "host-2", 6, "b", "paid too", body="paid too")
+    assert violations(story) == ()
+
+
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        ("mail", None),
+        ("", "a value that was kept is gone: host-2 at 6.7 s, though host-1 had written one at 3.7 s"),
+        ("mail b", "a value of another key was read: host-2 at 6.7 s read, for 'a', what was kept for 'b'"),
+        (
+            "paid",
+            "a value was read that nobody had written: host-2 at 6.7 s, for 'a', though host-1 had written another",
+        ),
+    ],
+)
+def test_a_repeat_sets_the_outputs_that_the_body_had_set(out: str, told: str | None) -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", "paid", body="paid", given="paid", out=("mail", "mail"))
+    operation(story, "host-1", 4, "b", "paid", body="paid", given="paid", out=("mail b", "mail b"))
+    operation(story, "host-1", 5, "c", "paid", body="paid", given="paid", out=("", ""))
+    operation(story, "host-2", 6, "a", "paid", out=("", out))
+    operation(story, "host-2", 7, "c", "paid", out=("", ""))
+    found = [text for text in violations(story) if "@once" in text]
+    assert len(found) == (told is not None)
+    assert told is None or f"output 'out' of @once of 'charge': {told}" in found[0]
+
+
+def test_what_decorators_below_and_above_once_make_of_a_result_is_their_own_business() -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", "as json", body="paid", given="as json")
+    operation(story, "host-2", 5, "a", "as json")
     assert violations(story) == ()
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
+from simulator.history.value_digest import digest
 from simulator.host.triggers.bindings import Out
 from simulator.witness import guards as witness_guards
 from simulator.witness.guards import GuardedFunction
@@ -28,12 +29,15 @@ class Guards:
     def __init__(self) -> None:
         self.altered: list[tuple[str, str]] = []
         self.fields: list[dict[str, Any]] = []
+        self.kept: list[tuple[str, str, dict[str, str]]] = []
         self._witness = Witness(self._write)
 
     def _write(self, event: str, /, **fields: Any) -> None:
         if event == "altered":
             self.altered.append((fields["kind"], fields["what"]))
             self.fields.append(fields)
+        if event.startswith("once_"):
+            self.kept.append((event, fields["digest"], fields["outputs"]))
 
     def around(self, function: Any, guard: Callable[..., Any], *, keeps: bool = False) -> Any:
         """Guard a function: ``guard`` gets the function and the arguments."""
@@ -344,6 +348,28 @@ def test_what_once_keeps_may_come_back_as_json_does(guards: Guards) -> None:
     assert answered(guards, lambda: "", lambda function, **named: function(**named) or None, keeps=True) == [
         ("result", "")
     ]
+
+
+def test_what_once_is_given_and_what_it_hands_on_is_told_with_its_outputs(guards: Guards) -> None:
+    def ship(msg: str, out: Out, log: Out) -> str:
+        out.set(msg)
+        return "shipped"
+
+    def repeats(_: Any, msg: str, out: Out, log: Out) -> str:
+        return "shipped"
+
+    def fails(function: Any, **named: Any) -> None:
+        raise KeyError
+
+    read = Out()
+    read.set("by a decorator above")  # an output that is set before is none of the guard's
+    guards.call(guards.around(ship, passing, keeps=True), msg="x", out=Out(), log=read)
+    guards.call(guards.around(ship, repeats, keeps=True), msg="x", out=Out(), log=read)
+    with pytest.raises(KeyError):
+        guards.call(guards.around(ship, fails, keeps=True), msg="x", out=Out(), log=read)
+    guards.call(guards.around(ship, passing), msg="x", out=Out(), log=read)
+    done = digest("shipped"), {"out": digest("x")}
+    assert guards.kept == [("once_kept", *done), ("once_answered", *done), ("once_answered", done[0], {"out": ""})]
 
 
 def test_without_its_body_a_guard_answers_nothing_or_that_it_is_busy(guards: Guards) -> None:
