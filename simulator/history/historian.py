@@ -261,6 +261,8 @@ class Historian:
                         sight.other_hold = seen_in(record) != sight.hold
                     sight.left_running = tuple(record.get("left_running") or ())
                     sight.digest = record.get("digest")
+            case "items_failed":
+                self._fail_items(record)
             case "invocation_started":
                 told: dict[str, Any] = {name: record.text(name) for name in ("function", "message", "request")}
                 call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, **told)
@@ -283,6 +285,14 @@ class Historian:
                     keys = dict(record.get("keys") or {})
                     call.operation = keys.pop("once", "")
                     call.keys, call.blobs = keys, dict(record.get("blobs") or {})
+
+    def _fail_items(self, record: Record) -> None:
+        """A body is not over before the items of the iterator that it returned."""
+        whose = record.host, record.text("invocation"), record.text("function")
+        for sight in reversed(self.history.sights):
+            if (sight.host, outside(sight.invocation), sight.function) == whose:
+                sight.ending, sight.error = "error", record.text("error")
+                return
 
     def _called(self, record: Record) -> Iterable[Invocation]:
         return self._calls.get((record.host, "", record.text("invocation")), ())

@@ -15,7 +15,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.value_digest import NOTHING, digest
-from simulator.witness.value_form import Form, Yielded, form_of, is_delivered, is_lazy, is_output, noted
+from simulator.witness.value_form import (
+    Form,
+    Yielded,
+    form_of,
+    is_delivered,
+    is_lazy,
+    is_output,
+    kept_digest,
+    noted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -143,7 +152,13 @@ class GuardWatcher:
                     self._tell(around, "argument", name, before, now)
 
     def _end(self, run: _GuardRun, value: object, error: BaseException | None) -> None:
-        """Compare how a guard ends with how the function below ended."""
+        """Compare how a guard ends with how the function below ended, whose items may fail only under the guard."""
+        seen = [each.value for each in (run.result, *run.outputs.values()) if each is not None]
+        failure = next((each.error for each in seen if isinstance(each, Yielded) and each.error is not None), None)
+        if failure is not None:
+            run.error = failure
+            about = {"invocation": run.invocation, "function": run.guarded.name}
+            self._write("items_failed", **about, error=type(failure).__name__)
         if run.running:
             self._tell(run, "early")
         elif run.error is not None or error is not None:
@@ -210,7 +225,7 @@ class GuardWatcher:
         if run.guarded.keeps and error is None:
             set_to = {name: each.get() for name, each in run.unset.items()}
             outputs = {name: NOTHING if given is None else digest(given) for name, given in set_to.items()}
-            self._write(event, invocation=run.invocation, digest=digest(value), outputs=outputs)
+            self._write(event, invocation=run.invocation, digest=kept_digest(value), outputs=outputs)
 
     def _tell(self, run: _GuardRun, kind: str, what: str = "", *forms: Form, sure: bool = True) -> None:
         about = {"invocation": run.invocation, "function": run.guarded.name, "kind": kind, "what": what}

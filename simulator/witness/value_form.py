@@ -17,6 +17,8 @@ from itertools import chain
 from types import FunctionType, GeneratorType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.history.value_digest import UNREADABLE, digest
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
@@ -111,6 +113,11 @@ def _parts(value: Any) -> tuple[str, bytes, Iterable[Any], bool]:
     told = sorted(name for name in attributes if not name.endswith(_FILLED_LATER))
     inner = [part for name in told for part in (name, attributes[name])]
     return f"{kind.__module__}.{kind.__qualname__}", b"%d" % len(told), inner, kind.__module__.startswith(_OF_WORKER)
+
+
+def kept_digest(value: object) -> str:
+    """Return the digest of what `@once` may keep. Items that nobody has asked for yet have none."""
+    return UNREADABLE if isinstance(value, Yielded) and not value.ended else digest(value)
 
 
 class Yielded(list[Any]):

@@ -31,6 +31,7 @@ from simulator.history.value_digest import digest
 from simulator.witness.code_watch import watch
 from simulator.witness.guards import GuardWatcher
 from simulator.witness.standstills import tell_standstills
+from simulator.witness.value_form import kept_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -341,7 +342,7 @@ class Witness:
         if error is not None:
             told["error"] = _name_of(error)
         elif (id(code), function) in self._once:
-            told["digest"] = digest(value)
+            told["digest"] = kept_digest(value)
         # What a body inside another one leaves running may be its own task or thread: the outer body tells of the rest.
         if not around and (still := self.leftovers.of(invocation)):
             told["left_running"] = still

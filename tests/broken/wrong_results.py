@@ -124,6 +124,11 @@ def the_last_item_of_a_generator_is_dropped(patch: Patch) -> None:
     _results(patch, lambda before, after: after[:-1] if isinstance(after, list) and after is not before else after)
 
 
+@broken("returned something else than its body", app="items")
+def the_last_item_of_a_map_is_dropped(patch: Patch) -> None:
+    _results(patch, lambda before, after: after[:-1] if isinstance(after, list) and after is not before else after)
+
+
 @broken("returned something else than its body", app="yields")
 def the_last_item_of_a_list_is_dropped_in_place(patch: Patch) -> None:
     def changed(before: Any, after: Any) -> Any:

@@ -18,9 +18,18 @@ def violations(story: Story, end: float = 40) -> list[str]:
 
 
 def called(
-    *, body: str | None = "", raised: str = "", asked: bool = True, decorated: bool = False, blames: str = ""
+    *,
+    body: str | None = "",
+    raised: str = "",
+    asked: bool = True,
+    decorated: bool = False,
+    blames: str = "",
+    items: str = "",
 ) -> list[str]:
-    """Return what is found where an invocation raised one thing, and its body (None: there was none) another."""
+    """Return what is found where an invocation raised one thing, and its body (None: there was none) another.
+
+    ``items``: with what the iterator failed that the body had returned.
+    """
     story = Story()
     owner = story.body("host-1", 1, 2, A, seen=(1, 2))
     story.know(witnessed=True, decorated=decorated)
@@ -32,6 +41,8 @@ def called(
         story.lock(3, "host-1", "acquired", A, "x")
         story.lock(3, "host-1", "body_started", A, "x")
         story.sight("host-1", 3, 4, invocation="x", error=body)
+        if items:
+            story.add(4, "host-1", "items_failed", invocation="x", function="ship", error=items)
         story.lock(4, "host-1", "body_ended", A, "x", reason="error" if body else "ok")
         story.lock(4, "host-1", "released", A, "x")
     story.add(4.1, "host-1", "call_raised", invocation="x", error=raised)
@@ -42,6 +53,9 @@ def called(
 
 def test_an_error_of_the_bodys_own_is_no_finding() -> None:
     assert called(body="ValueError", raised="ValueError") == []
+    assert called(raised="ValueError", items="ValueError") == []
+    (found,) = called(raised="KeyError", items="ValueError")
+    assert found == "1 invocation of 'ship' failed with another error than its body's"
 
 
 @pytest.mark.parametrize(

@@ -99,13 +99,14 @@ def lines(verdict: Verdict) -> list[str]:
 
 def test_a_function_without_a_guard_is_said_to_be_judged_by_the_guards_within() -> None:
     story = with_ledger()
-    for number, name in enumerate(("nightly", "plain")):
+    for number, name in enumerate(("nightly", "plain", "bare")):
         story.add(0.2, "host-1", "function", name=name, trigger="timer", guarded=False)
         story.add(number + 1, "host-1", "invocation_started", function=name, invocation=name)
         story.add(number + 2, "host-1", "invocation_ended", function=name, invocation=name, outcome="ok")
     ledger(story, "host-1", 1.2, 1.8, owner="nightly", token=1, sees=1.8)
+    story.sight("host-1", 3.2, 3.8, function="write_ledger", invocation="bare")  # its guard was passed no context
     told = lines(verdict_of(story))
-    assert "without @singleton, and judged by the guards within: nightly (write_ledger)" in told
+    assert "without @singleton, and judged by the guards within: bare (write_ledger), nightly (write_ledger)" in told
     assert "without @singleton, and not judged: plain" in told
 
 

@@ -677,3 +677,13 @@ def test_no_failure_is_too_many_where_the_count_was_hindered_or_is_not_known(cau
 def test_a_message_is_not_given_up_before_it_failed_as_often_as_it_may(each: int) -> None:
     said = "m of 'orders' was given up after 2 of 5 failures"
     assert any(said in text for text in judge(failing_copies("m", "m2", each=each).end(60)).violations) == (each == 1)
+
+
+def test_outputs_that_could_not_be_sent_are_no_error_of_the_apps_code() -> None:
+    story = base()
+    story.body("host-2", 1.2, 1.4, key_lock("a"), owner="one")
+    story.add(1.1, "host-2", "invocation_started", function="ship", invocation="one")
+    error = "OutputError: StoreFailure: throttled"
+    story.add(1.5, "host-2", "invocation_ended", function="ship", invocation="one", outcome="error", error=error)
+    notes = judge(story.end(30)).notes
+    assert "1 invocation of 'ship' failed with OutputError (its outputs could not be sent)" in notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import time
 from copy import copy
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ class Guards:
     def __init__(self) -> None:
         self.altered: list[tuple[str, str]] = []
         self.fields: list[dict[str, Any]] = []
+        self.failed: list[str] = []
         self.kept: list[tuple[str, str, dict[str, str]]] = []
         self._witness = Witness(self._write)
 
@@ -36,6 +38,8 @@ class Guards:
         if event == "altered":
             self.altered.append((fields["kind"], fields["what"]))
             self.fields.append(fields)
+        if event == "items_failed":
+            self.failed.append(fields["error"])
         if event.startswith("once_"):
             self.kept.append((event, fields["digest"], fields["outputs"]))
 
@@ -265,6 +269,67 @@ def test_the_items_of_an_iterator_in_an_output_all_reach_the_worker(guards: Guar
     assert guards.altered == []
     guards.call(guards.around(ship, losing), msg="x", out=Out())
     assert guards.altered == [("output", "out")]
+
+
+class Countdown:
+    """An iterator of an app's own, with attributes; ``fails``: its second item raises."""
+
+    def __init__(self, start: int, *, fails: bool = False) -> None:
+        self.left, self.fails = start, fails
+
+    def __iter__(self) -> Countdown:
+        return self
+
+    def __next__(self) -> int:
+        if not self.left:
+            raise StopIteration
+        self.left -= 1
+        return self.left // (0 if self.fails and self.left == 1 else 1)
+
+
+LAZY: list[Callable[[], Any]] = [
+    lambda: map(str, (1, 2)),
+    lambda: zip((1, 2), (3, 4), strict=True),
+    lambda: filter(None, (1, 2)),
+    lambda: enumerate("ab"),
+    lambda: itertools.chain((1,), (2,)),
+    lambda: (each for each in (1, 2)),
+    lambda: Countdown(2),
+]
+
+
+@pytest.mark.parametrize("given", LAZY)
+def test_each_item_of_an_iterator_that_a_body_returns_reaches_the_worker(guards: Guards, given: Any) -> None:
+    assert answered(guards, given, listed) == answered(guards, given, passing) == []
+    assert answered(guards, given, shorter) == [("result", "")]
+
+
+def test_an_iterator_of_the_apps_own_keeps_its_class_and_attributes(guards: Guards) -> None:
+    made = Countdown(2)
+    given = guards.call(guards.around(lambda **_: made, passing), msg="x")
+    assert (given is made, isinstance(given, Countdown), type(given).__name__, given.left) == (
+        True,
+        True,
+        "Countdown",
+        2,
+    )
+    assert [*given] == [1, 0]
+
+
+def test_an_iterator_of_the_apps_own_that_fails_is_the_apps_error(guards: Guards) -> None:
+    def ship(msg: str, out: Out) -> None:
+        out.set(Countdown(3, fails=True))
+
+    def settling(function: Any, msg: str, out: Out) -> None:
+        function(msg, out)
+        out.set([*out.get()])
+
+    for function in (lambda **_: Countdown(3, fails=True), lambda **_: map(divmod, (1, 1), (1, 0))):
+        with pytest.raises(ZeroDivisionError):
+            answered(guards, function, listed)
+    with pytest.raises(ZeroDivisionError):
+        guards.call(guards.around(ship, settling), msg="x", out=Out())
+    assert (guards.altered, guards.failed) == ([], ["ZeroDivisionError"] * 3)
 
 
 def test_guards_that_one_factory_has_made_are_compared_with_the_function_of_each(guards: Guards) -> None:
