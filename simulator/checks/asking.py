@@ -45,12 +45,18 @@ Where: TypeAlias = tuple[str, int, str]
 def judge_asking(history: History) -> Iterator[Finding]:
     """Find requests that no declaration explains, and refusals without a request, in a run with locks."""
     asking = _BlobRequests(history)
-    yield from _elsewhere(history, asking)
-    yield from _periods(history, asking)
+    yield from judge_blobs(history, asking)
     if not history.rough:
         yield from _unasked(history, asking)
         yield from () if history.faults else _asked_late(history, asking)
         yield from _too_often(history, asking)
+
+
+def judge_blobs(history: History, asking: _BlobRequests | None = None) -> Iterator[Finding]:
+    """Find holds without a lease of the declared blob, and leases of another length than declared."""
+    asking = asking or _BlobRequests(history)
+    yield from _elsewhere(history, asking)
+    yield from _periods(history, asking)
 
 
 class _BlobRequests:

@@ -20,7 +20,7 @@ from simulator.checks.messages import UNSENT, Messages, error_name
 from simulator.history.deeds import once_of, outside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from simulator.history.facts import Acquisition, Function, History, Mode, Section, Wait
 
@@ -61,11 +61,11 @@ def count_exercised(history: History) -> Exercised:
     )
 
 
-def untried(history: History, exercised: Exercised) -> Iterator[str]:
-    """Yield in words what the app declares and the run did not reach."""
+def untried(history: History, exercised: Exercised, judged: Container[str] = ()) -> Iterator[str]:
+    """Yield in words what the app declares and the run did not reach; ``judged``: locks of lock clients."""
     if not (history.sections and history.setup.get("singleton", True)):
         return
-    if locks := [*history.client_locks]:
+    if locks := [lock for lock in history.client_locks if lock not in judged]:
         were, first = ("was", "") if len(locks) == 1 else ("were", "the first ")
         yield f"{count(len(locks), 'lock')} of lock clients {were} not judged: {first}{label(locks[0])!r}"
     ran = {section.function for section in history.sections}

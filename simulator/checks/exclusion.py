@@ -149,6 +149,16 @@ def _given_back(history: History, body: Section, until: float) -> bool:
     )
 
 
+def judge_given_back(history: History) -> Iterator[Finding]:
+    """Find bodies that were inside when their process gave the lease back."""
+    inside = [each for each in history.sections if each.told is None and _given_back(history, each, each.end)]
+    for first in inside[:1]:
+        yield violation(
+            f"{count(len(inside), 'body', 'bodies')} went on after the lease was given back: the first of "
+            f"{label(first.lock)}, on {first.host} at {first.start - history.start:.1f} s"
+        )
+
+
 def _slept(history: History, overlap: Overlap) -> bool:
     first, second = overlap.first, overlap.second
     struck = history.faults or history.outside
@@ -157,7 +167,8 @@ def _slept(history: History, overlap: Overlap) -> bool:
 
 def _stood_still(history: History, first: Section, second: Section) -> bool:
     """Tell whether one stood still inside, or on its way in, while the other began, and was told when it woke."""
-    inside = first.ending == "lost" and history.paused(first.host, first.start, second.start)
+    told = first.ending == "lost" or first.told is not None  # a thread that was told may outlast the run
+    inside = told and history.paused(first.host, first.start, second.start)
     inside = inside and (history.rough or overslept(history, first, second.start))
     late = second.ending == "lost" and history.stood_still_asking(second, second.start)
     return inside or (late and (history.rough or is_long(history, second, second.start)))

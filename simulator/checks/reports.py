@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.checks.excuses import ASKED, behind_failure, behind_loss, behind_overlap, behind_return
 from simulator.checks.findings import Finding, by_function, count
@@ -75,8 +75,11 @@ class CheckResult:
         return any(finding.kind == "violation" for finding in self.findings)
 
 
-def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -> tuple[CheckResult, ...]:
-    """Return the result of each check: how much was looked at, and the findings."""
+CheckResults: TypeAlias = tuple[CheckResult, ...]
+
+
+def report_checks(history: History, clients: History, findings: Mapping[str, Iterable[Finding]]) -> CheckResults:
+    """Return the result of each check: how much was looked at, by guards and by lock clients, and the findings."""
     ran = bodies_of(history)
     bodies = {"guarded bodies": len(ran), "locks": len({body.lock for body in ran})}
     holds, invocations = {"holds": len(history.acquisitions)}, {"invocations": len(history.invocations)}
@@ -116,6 +119,7 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
             "Each later holder of a lock has a greater token.",
             {"fencing tokens": len(issued), "locks": len({got.lock for got in issued})},
         ),
+        "clients": ("A lock of a lock client is kept as a guard's.", {"holds of lock clients": len(clients.sections)}),
         "kept": ("What a holder keeps is what the next one reads: hold.state, results of once.", _uses(history)),
         "ordered": ("The messages of a key of an inbox or an outbox go in the order sent.", _sends(history)),
         "failovers": ("The locks of a killed host are taken over in time.", kills),

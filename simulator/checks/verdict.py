@@ -10,12 +10,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from simulator.checks.answers import judge_answers
-from simulator.checks.asking import judge_asking
+from simulator.checks.asking import judge_asking, judge_blobs
 from simulator.checks.bounds import judge_bounds, judge_renewals
 from simulator.checks.coverage import (
     Exercised,
@@ -33,6 +34,7 @@ from simulator.checks.exclusion import (
     Tokens,
     check_tokens,
     find_overlaps,
+    judge_given_back,
     judge_guards,
     judge_leaders,
     judge_overlaps,
@@ -47,7 +49,7 @@ from simulator.checks.failover import (
     measure_failovers,
     unmeasured,
 )
-from simulator.checks.findings import natural
+from simulator.checks.findings import Finding, natural
 from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.kept_values import judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
@@ -55,6 +57,7 @@ from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.checks.sites import judge_sites
+from simulator.history.client_holds import client_history
 from simulator.history.deeds import bodies_of, outside
 from simulator.history.historian import read_history
 
@@ -201,8 +204,10 @@ def judge(records: Sequence[Record]) -> Verdict:
     messages, of_messages = check_messages(history)
     requests, of_requests = check_requests(history)
     exercised = count_exercised(history)
+    clients = client_history(records)
     checks = report_checks(
         history,
+        clients,
         {
             "overlaps": judge_overlaps(history, overlaps, caught),
             "sites": judge_sites(history) if locked else (),
@@ -216,6 +221,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "losses": judge_losses(history) if locked else (),
             "endings": (*judge_endings(history), *judge_answers(history)) if locked else (),
             "tokens": judge_tokens(tokens),
+            "clients": _judge_clients(clients) if locked else (),
             "kept": judge_kept(history),
             "ordered": judge_ordered(history),
             "failovers": judge_failovers(history, failovers),
@@ -236,7 +242,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         reasons=reasons,
         violations=violations,
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
-        untried=tuple(_unseen(history, exercised, failovers)),
+        untried=tuple(_unseen(history, exercised, failovers, clients)),
         exercised=exercised,
         sections=len(bodies_of(history)),
         locks=len({section.lock for section in history.sections}),
@@ -251,26 +257,37 @@ def judge(records: Sequence[Record]) -> Verdict:
         hosts=tuple(_hosts(history)),
         functions=tuple(_functions(history)),
         faults=report_faults(history, caught),
-        **_setup(history.setup),
+        **_setup(history, history.setup),
         inside=_inside(history),
-        interrupted=history.interrupted,
-        duration=history.end - history.start,
-        start=history.start,
         too_slow=joined([finding.too_slow for finding in findings if finding.too_slow]),
         checks=checks,
     )
 
 
-def _unseen(history: History, exercised: Exercised, failovers: list[Failover]) -> Iterator[str]:
-    yield from untried(history, exercised)
+def _judge_clients(history: History) -> Iterator[Finding]:
+    """Judge what was done under locks of lock clients, by the checks of guards. Notes are those of the whole run."""
+    checks = (judge_given_back, judge_blobs, judge_spans, judge_losses, judge_renewals)
+    of_locks = (*judge_overlaps(history, *find_overlaps(history)), *judge_tokens(check_tokens(history)))
+    folders = {each.lock.removesuffix(each.function.partition(" (")[0]) for each in history.sections}
+    for finding in (*of_locks, *(each for check in checks for each in check(history))):
+        text = functools.reduce(lambda text, folder: text.replace(folder, ""), folders, finding.text)
+        if finding.kind != "note":
+            yield replace(finding, text=f"lock clients: {text}")
+
+
+def _unseen(history: History, exercised: Exercised, failovers: list[Failover], clients: History) -> Iterator[str]:
+    yield from untried(history, exercised, {name.partition(" (")[0] for name in clients.functions})
     yield from unmeasured(history, failovers)
     yield from unjudged(history)
     yield from unseen_messages(history)
 
 
-def _setup(setup: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the verdict repeats of a run's setup."""
+def _setup(history: History, setup: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the verdict repeats of a run's setup, and its times."""
     return {
+        "interrupted": history.interrupted,
+        "duration": history.end - history.start,
+        "start": history.start,
         "singleton": bool(setup.get("singleton", True)),
         "same_app": bool(setup.get("same_app", False)),
         "apps": len(setup.get("sites") or ()),

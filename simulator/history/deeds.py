@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from simulator.faults.real import KINDS
+from simulator.faults.real import KINDS, short
 from simulator.history.facts import Function, Held, LeaseRequest, Mode, Section
 from simulator.history.journal import Record
 from simulator.history.outages import Strike
@@ -109,6 +109,13 @@ def strike_of(record: Record) -> Strike:
         seconds=record.get("seconds"),
         **told,
     )
+
+
+def broken_by_user_code(record: Record) -> Strike:
+    """Return the end of a lease that user code asked for, as an operator does."""
+    lock = record.text("lock")
+    what = f"user code on {record.host} asked to break the lease of {short(lock)}"
+    return Strike(id=0, kind="break", lock=lock, what=what, start=record.t, end=record.t)
 
 
 _ENDING: Final = frozenset({"release", "break", "change", "delete"})

@@ -16,6 +16,7 @@ from simulator.history.deeds import (
     about_of,
     bear_witness,
     began,
+    broken_by_user_code,
     end,
     function_of,
     holds_of,
@@ -151,6 +152,8 @@ class Historian:
             case "operator":
                 history.operated.append((record.t, record.text("lock")))
                 history.deleted += history.operated[-1:] if record.get("action") == "delete" else []
+                if "path" in record.fields:
+                    history.outside.append(broken_by_user_code(record))
             case "fault" if record.get("id") is not None:
                 history.faults.append(strike_of(record))  # without an id: of a virtual world (`History.rough`)
             case "fault_ended":

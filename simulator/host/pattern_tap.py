@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from simulator.history.pattern_uses import CALLBACK
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
+from simulator.host.client_tap import around
 from simulator.witness.witness import MOST_ATTEMPTS, inbox_name, invoked
 from singleton.base.hold import LossSignal
 from singleton.base.state import State
@@ -216,23 +217,7 @@ class _Tap:
 
     def call(self, real: Callable[..., Any], use: Callable[..., _Use | None]) -> Callable[..., Any]:
         """Return a function that tells of each call what ``use`` says of the call: None if there is nothing to tell."""
-        if inspect.iscoroutinefunction(inspect.unwrap(real)):
-
-            @functools.wraps(real)
-            async def awaited(*args: Any, **kwargs: Any) -> Any:
-                with self.told(use, args, kwargs) as answer:
-                    answer.append(await real(*args, **kwargs))
-                return answer[0]
-
-            return awaited
-
-        @functools.wraps(real)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            with self.told(use, args, kwargs) as answer:
-                answer.append(real(*args, **kwargs))
-            return answer[0]
-
-        return called
+        return around(real, lambda *args, **kwargs: self.told(use, args, kwargs))
 
     @contextmanager
     def told(

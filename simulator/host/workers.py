@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.history.deeds import ONCE
 from simulator.history.journal import Journal
 from simulator.host.app.app_model import HostError
+from simulator.host.client_tap import tap_clients
 from simulator.host.expected_keys import expected_blobs, expected_keys
 from simulator.host.function_plan import (
     guarded_functions,
@@ -89,6 +90,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     tap_leases(seen, Connections)
     witness = Witness(seen, current_hold)
     tap_patterns(seen, witness)
+    tap_clients(seen)
     tell_process_standstills(seen)
     try:
         prepared = prepare_app(config)

@@ -6,6 +6,7 @@ from tests.broken import (
     wrong_answers,
     wrong_bodies,
     wrong_bounds,
+    wrong_clients,
     wrong_holds,
     wrong_keeping,
     wrong_losses,
@@ -27,6 +28,7 @@ _KINDS = (
     wrong_keeping,
     wrong_losses,
     wrong_bounds,
+    wrong_clients,
 )
 
 __all__ = ["BROKEN"]

@@ -1,0 +1,90 @@
+"""Lock clients that admit several, give a lock back too soon, or mix up tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from singleton.base.errors import LockNotAcquired
+from singleton.base.hold import Hold
+from singleton.baseclient import BaseClient
+from singleton.clients import request_events
+from singleton.clients.blocks import _BaseBlock
+from singleton.clients.leadership import Leadership
+from tests.broken.breaking import around, broken
+
+if TYPE_CHECKING:
+    from singleton.runtime.registry import Registry
+    from tests.broken.breaking import Patch
+
+
+@broken("bodies went on after the lease was given back", app="sections", options="--duration 8")
+def a_block_gives_its_lock_back_as_it_begins(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def acquired(self: Any, locks: Any) -> Any:
+            got = await real(self, locks)
+            for hold in self._holds:
+                await locks.release_async(hold)
+            return got
+
+        return acquired
+
+    around(patch, _BaseBlock, "_acquired", made)
+
+
+@broken("more than 2 bodies of one semaphore", app="sections", options="--duration 8")
+def a_semaphore_of_a_client_has_a_slot_more(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def asked(
+            self: Any, name: str, timeout: Any, owner: str, limit: int | None = None, *more: Any, **how: Any
+        ) -> Any:
+            return real(self, name, timeout, owner, None if limit is None else limit + 1, *more, **how)
+
+        return asked
+
+    around(patch, BaseClient, "_asked", made)
+
+
+@broken("of digest", app="sections", options="--duration 8")
+def a_try_that_finds_a_lock_taken_gets_in(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def tried(self: Any, name: str, *args: Any, **more: Any) -> Any:
+            work = real(self, name, *args, **more)
+
+            async def attempt(registry: Registry) -> Any:
+                got = await work(registry)
+                return Hold(name, token=2**52) if isinstance(got, LockNotAcquired) else got
+
+            return attempt
+
+        return tried
+
+    around(patch, BaseClient, "_try", made)
+
+
+@broken("of poller", app="sections", options="--duration 8")
+def each_candidate_leads(patch: Patch) -> None:
+    leads = Hold("poller", token=2**52)
+    patch.setattr(Leadership, "_future", lambda _: _Answered(leads))
+
+
+class _Answered:
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
+
+    def done(self) -> bool:
+        return True
+
+    def result(self, _: float | None = None) -> Hold:
+        return self._hold
+
+
+@broken("fencing tokens out of order", app="sections", options="--duration 8")
+def a_client_tells_tokens_of_another_lock(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def follow(call: Any, hold: Any) -> None:
+            hold.token = None if hold.token is None else 2**52 - hold.token
+            real(call, hold)
+
+        return follow
+
+    around(patch, request_events, "_follow", made)

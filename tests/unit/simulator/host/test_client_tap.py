@@ -1,0 +1,156 @@
+"""When user code is inside of a lock of a lock client is told at the boundary to the product."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simulator.history.journal import Record
+from simulator.host.client_tap import tap_clients
+from singleton import AsyncLockClient, LockClient
+from singleton.base.hold import Hold
+from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
+from singleton.clients.leadership import Leadership
+from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.testing import memory_locks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OF_CLIENTS = ("lock", "semaphore", "try_lock", "lock_all", "leadership", "periodic", "acquire", "release", "break_")
+_TAPPED: dict[Any, tuple[str, ...]] = {
+    LockClient: _OF_CLIENTS,
+    AsyncLockClient: _OF_CLIENTS,
+    Block: ("__enter__",),
+    AsyncBlock: ("__aenter__",),
+    _BaseBlock: ("_left", "another"),
+    Leadership: ("wait", "_wait_async", "stop", "__aexit__", "hold"),
+    PeriodicWorker: ("_do",),
+}
+
+
+class Told(list[Record]):
+    """Collects records, and tells in short what they say."""
+
+    def __call__(self, event: str, /, **fields: Any) -> None:
+        self.append(Record(float(len(self)), "host-1", event, fields))
+
+    @property
+    def events(self) -> list[str]:
+        """What was told: the names that were entered, and who left."""
+        names = {record.text("number"): record.text("name") for record in self if record.get("kind") == "entered"}
+        return [
+            f"{'in' if record.get('kind') == 'entered' else 'out of'} {names[record.text('number')]}"
+            for record in self
+            if record.event == "client_lock"
+        ]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    for owner, names in _TAPPED.items():
+        for name in names:
+            monkeypatch.setattr(owner, name, getattr(owner, name))  # put back afterwards
+    told = Told()
+    tap_clients(told)
+    with memory_locks():
+        yield told
+
+
+@pytest.fixture
+def locks(told: Told) -> LockClient:
+    return LockClient("AzureWebJobsStorage")
+
+
+def test_a_block_is_told_with_what_was_asked_for_and_got(told: Told, locks: LockClient) -> None:
+    with locks.lock("stock", at_least=1, max_hold=30) as hold:
+        (entered,) = told
+        assert (entered.text("name"), entered.text("got"), entered.get("token")) == ("stock", "stock", hold.token)
+        assert (entered.get("limit"), entered.get("lease")) == (None, 15)
+        assert (entered.get("at_least"), entered.get("max_hold")) == (1, 30)
+    assert told.events == ["in stock", "out of stock"]
+
+
+def test_a_block_around_another_of_its_lock_is_one_stay(told: Told, locks: LockClient) -> None:
+    with locks.lock("stock", reentrant=True):
+        with locks.lock("stock", reentrant=True):
+            assert told.events == ["in stock"]
+        assert told.events == ["in stock"]
+    assert told.events == ["in stock", "out of stock"]
+
+
+def test_a_try_in_vain_is_no_stay(told: Told, locks: LockClient) -> None:
+    with locks.lock("stock"), locks.try_lock("stock") as got:
+        assert got is None
+    assert told.events == ["in stock", "out of stock"]
+
+
+def test_each_slot_and_each_lock_of_a_set_is_told(told: Told, locks: LockClient) -> None:
+    with locks.semaphore("printers", 2), locks.lock_all(["b", "a"]):
+        assert told.events == ["in printers", "in b", "in a"]
+        assert told[0].get("limit") == 2
+        assert told[0].text("got").startswith("printers/slot-")
+    assert told.events[3:] == ["out of b", "out of a", "out of printers"]
+
+
+def test_each_call_of_a_decorated_function_is_a_stay(told: Told, locks: LockClient) -> None:
+    @locks.lock("numbers")
+    def count() -> None: ...
+
+    count()
+    count()
+    assert told.events == ["in numbers", "out of numbers"] * 2
+
+
+async def test_so_are_blocks_of_coroutines(told: Told) -> None:
+    async with AsyncLockClient("AzureWebJobsStorage") as locks:
+        async with locks.lock("stock"):
+            assert told.events == ["in stock"]
+        hold = await locks.acquire("mails")
+        await locks.release(hold)
+    assert told.events == ["in stock", "out of stock", "in mails", "out of mails"]
+
+
+def test_a_hold_without_a_block_ends_as_it_is_released(told: Told, locks: LockClient) -> None:
+    locks.release(locks.acquire("mails"))
+    assert told.events == ["in mails", "out of mails"]
+
+
+def test_or_as_it_is_dropped(told: Told, locks: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LockClient, "_do", lambda *_: Hold("mails"))
+    locks.acquire("mails")
+    gc.collect()
+    assert told.events == ["in mails", "out of mails"]
+
+
+def test_the_work_of_a_periodic_worker_is_a_stay(told: Told, locks: LockClient) -> None:
+    with locks.periodic("cleanup", print, every=60):
+        while len(told) < 2:
+            time.sleep(0.01)
+    assert told.events == ["in cleanup", "out of cleanup"]
+
+
+def test_a_leader_leads_from_its_first_look_to_its_stop(told: Told, locks: LockClient) -> None:
+    with locks.leadership("poller") as leadership:
+        hold = leadership.wait()
+        assert leadership.hold is hold
+        assert told.events == ["in poller"]
+        assert told[0].get("lease") == 60
+    assert told.events == ["in poller", "out of poller"]
+    assert leadership.hold is None
+    assert len(told) == 2
+
+
+def test_user_code_that_breaks_a_lock_is_told_as_an_operator(told: Told, locks: LockClient) -> None:
+    with locks.lock("stock", on_loss="tell"):
+        told.clear()
+        locks.break_("stock")
+        locks.break_("stock", notice=10)
+        assert len(told) == 2
+    assert [(each.event, each.get("action"), each.get("lock")) for each in told[:2]] == [
+        ("operator", "break", "stock"),
+        ("operator", "break slowly", "stock"),
+    ]
