@@ -26,6 +26,7 @@ from simulator.checks.excuses import (
     leased_until,
     sections_of,
     troubled_since,
+    uncaused,
 )
 from simulator.checks.findings import Finding, by_function, count, note, unproven, violation
 from simulator.checks.losses import is_full
@@ -217,7 +218,8 @@ def _errors(history: History) -> Iterator[Finding]:
 
 def _failures(history: History) -> Iterator[Finding]:
     """The lock fails no invocation, unless something was done to it."""
-    failed, unclear = Counter[tuple[str, str]](), defaultdict[str, list[str]](list)
+    failed: dict[tuple[str, str], list[Invocation]] = defaultdict(list)
+    unclear: dict[str, list[str]] = defaultdict(list)
     slowed: dict[tuple[str, str], Invocation] = {}
     declared = _declared_well(history)
     for call, ran in tries(history):
@@ -227,18 +229,16 @@ def _failures(history: History) -> Iterator[Finding]:
             elif is_slowed(history, call):
                 slowed[call.function, call.blames] = call
             else:
-                failed[call.function, call.blames] += 1
+                failed[call.function, call.blames].append(call)
     for (function, name), call in sorted(slowed.items()):
         yield too_slow(
             history, f"an invocation of {function!r} failed with {name} on {call.host}", call.start, call.end
         )
-    for (function, name), number in sorted(failed.items()):
-        yield violation(
-            f"{count(number, 'invocation')} of {function!r} failed with {name}, which nothing in this run caused"
-        )
-
-    for function, (error, *more) in sorted(unclear.items()):
-        calls = count(1 + len(more), "invocation")
+    for (function, name), (call, *more) in sorted(failed.items()):
+        why = uncaused(history, call.host, call.start, call.end)
+        yield violation(f"{count(1 + len(more), 'invocation')} of {function!r} failed with {name}, {why}")
+    for function, (error, *others) in sorted(unclear.items()):
+        calls = count(1 + len(others), "invocation")
         yield unproven(f"{calls} of {function!r} failed, perhaps by the app's own fault: the first with {error}")
 
 

@@ -46,6 +46,19 @@ def disturbed(history: History, host: str, start: float, end: float) -> bool:
     return history.paused(host, start, end) or bool(hindering(history, host, start, end))
 
 
+def uncaused(history: History, host: str, start: float, end: float) -> str:
+    """Say that nothing caused what went wrong on a host between these two; a fault of that time is named."""
+    spans = [(fault.kind, fault.start, min(fault.end, end)) for fault in hindering(history, host, start, end)]
+    spans += [("pause", pause.start, min(pause.end, end)) for pause in history.pauses if pause.host == host]
+    near = [(until - since, kind, since, until) for kind, since, until in spans if since <= end and until >= start]
+    text = "which nothing in this run caused"
+    for _, kind, since, until in sorted(near)[-1:]:
+        text += (
+            f" (the {kind} from second {since - history.start:.1f} to {until - history.start:.1f} does not explain it)"
+        )
+    return text
+
+
 def by_when(history: History, host: str, start: float, seconds: float) -> float:
     """Return when so many seconds have passed since ``start`` in which the requests of a host were not hindered."""
     end = start + seconds

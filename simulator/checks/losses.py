@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.deadlines import slack, too_slow
-from simulator.checks.excuses import broken_by, disturbed, ended_at, is_long
+from simulator.checks.excuses import broken_by, disturbed, ended_at, is_long, uncaused
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 from simulator.history.deeds import outside
 from simulator.history.journal import CANCELLED
@@ -111,11 +111,11 @@ def _uncaused(history: History) -> Iterator[Finding]:
         else:
             lost[got.function, got.why].append(got)
     for (name, why), (first, *more) in sorted(lost.items()):
-        number, since = 1 + len(more), first.until - (first.granted or [first.t])[-1]
+        granted = (first.granted or [first.t])[-1]
         yield violation(
-            f"{count(number, 'hold')} of {name!r} lost ({why or 'no reason given'}), which nothing in this run caused: "
-            f"the first on {first.host} at {first.until - history.start:.1f} s, {since:.1f} s after its lease was last "
-            "granted"
+            f"{count(1 + len(more), 'hold')} of {name!r} lost ({why or 'no reason given'}), "
+            f"{uncaused(history, first.host, granted, first.until)}: the first on {first.host} at "
+            f"{first.until - history.start:.1f} s, {first.until - granted:.1f} s after its lease was last granted"
         )
     for each in history.outside:
         yield note(f"{each.what}, after second {each.start - history.start:.1f}: that is not judged")

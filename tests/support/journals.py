@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +193,11 @@ class Story:
 def plain(texts: Iterable[str]) -> list[str]:
     """Return sentences of a verdict without their times and bounds."""
     return [text.partition(" (from second ")[0] for text in texts]
+
+
+def bare(texts: Iterable[str]) -> list[str]:
+    """Return sentences of a verdict without the faults that do not explain what is told."""
+    return [re.sub(r" \(the \w+ from second \S+ to \S+ does not explain it\)", "", text) for text in texts]
 
 
 def quiet_story(hosts: int) -> Story:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.checks.verdict import judge
-from tests.support.journals import Story, key_lock
+from tests.support.journals import Story, bare, key_lock
 
 if TYPE_CHECKING:
     from simulator.checks.verdict import Verdict
@@ -46,7 +46,7 @@ def blamed(verdict: Verdict) -> list[str]:
 
 
 def uncaused(verdict: Verdict) -> list[str]:
-    return [text for text in verdict.violations if UNCAUSED in text]
+    return [text for text in bare(verdict.violations) if UNCAUSED in text]
 
 
 ERROR = ("error", 6, 9)
@@ -110,7 +110,7 @@ def test_a_hold_that_is_lost_with_no_body_inside_is_judged_too() -> None:
         story.lock(1, "host-1", "acquired", B, "", mode="listener")
         story.lock(65 if cut else 20, "host-1", "lost", B, "", mode="listener", reason="expired")
         story.fleet(75, "healed")
-        return tuple(text for text in judge(story.end(78)).violations if UNCAUSED in text)
+        return tuple(text for text in bare(judge(story.end(78)).violations) if UNCAUSED in text)
 
     assert dropped(cut=True) == ()
     (said,) = dropped(cut=False)
