@@ -269,6 +269,8 @@ class Judging:
     def _failure(self, error: BaseException, source: Source) -> StoreFailure:
         from azure.core.exceptions import AzureError, ClientAuthenticationError
 
+        if isinstance(error, StoreFailure):  # of who looks at the answers of the SDK
+            return error
         if not isinstance(error, AzureError):
             what = type(error).__name__
             twice = _TWO_SIGNATURES in text_of(error)  # and does not end by itself, as an answer that never came might

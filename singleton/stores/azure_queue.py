@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from singleton.stores.azure_blob import Judging, done
 from singleton.stores.message_store import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.reply_headers import clock
+from singleton.stores.reply_headers import check_success, clock
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,6 +33,7 @@ class AzureMessageStore:
     async def now(self) -> float:
         replies: list[PipelineResponse[Any, Any]] = []
         await self._judged(self._client.get_queue_properties(raw_response_hook=replies.append))
+        check_answer(replies[0])
         now = clock(replies[0].http_response.headers)
         if now is None:
             raise StoreFailure(detail="an answer without a date")
@@ -68,6 +69,15 @@ class AzureMessageStore:
     async def aclose(self) -> None:
         for closable in self._close_with:
             await closable.close()
+
+
+def check_answer(reply: PipelineResponse[Any, Any]) -> None:
+    """Check each answer to a client, as its ``raw_response_hook``. A page of something in between may be a success.
+
+    Nobody would have hidden or deleted a message, or seen that the queue is empty.
+    """
+    if reply.http_response.status_code < 300:
+        check_success(reply.http_response.headers)
 
 
 def _seconds(date: datetime | None) -> float:

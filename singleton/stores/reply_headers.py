@@ -39,6 +39,12 @@ def refusal(
     return StoreFailure(status, code, " ".join(filter(None, said)), seconds(headers.get("Retry-After")), at, source)
 
 
+def check_success(headers: Mapping[str, str]) -> None:
+    """Raise ``StoreFailure`` for a success that only something in between may have answered: it has no mark."""
+    if not any(map(headers.get, _MARKS)):
+        raise StoreFailure(detail=f"an answer without {' or '.join(_MARKS)}: it is not from the storage service")
+
+
 def clock(headers: Mapping[str, str]) -> float | None:
     """Read the service's clock in the headers of a reply; a date that is none is no clock."""
     try:

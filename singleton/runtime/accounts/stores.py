@@ -157,9 +157,10 @@ def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMe
     """Make a store for a queue, on the loop of its later requests; ``transport`` as for ``open_through_sdk``."""
     from azure.storage.queue.aio import QueueClient
 
-    from singleton.stores.azure_queue import AzureMessageStore
+    from singleton.stores.azure_queue import AzureMessageStore, check_answer
 
-    client, own, judged = _client_of_sdk(QueueClient, account, f"queue {queue!r}", (queue,), transport)
+    options = {"raw_response_hook": check_answer, **transport}
+    client, own, judged = _client_of_sdk(QueueClient, account, f"queue {queue!r}", (queue,), options)
     return AzureMessageStore(client, close_with=own, judged=judged)
 
 
@@ -171,7 +172,9 @@ def _client_of_sdk(
     from singleton.stores.azure_blob import Judging, quiet_logger
 
     _load_the_rest_of_the_sdk()
-    options = {**_ONCE, "logger": quiet_logger(), **(transport or {"transport": _transport()})}
+    options = {**_ONCE, "logger": quiet_logger(), **transport}
+    if "transport" not in options:
+        options["transport"] = _transport()
     own: Any = None
     if isinstance(account, GivenAccount):
         own = ThreadedCredential(account.credential) if blocks(account.credential) else None

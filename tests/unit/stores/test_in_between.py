@@ -96,6 +96,15 @@ async def test_a_page_without_an_error_code_says_nothing_of_a_lock_or_a_queue(
     assert "something in between answered" in str(failure)
 
 
+@pytest.mark.parametrize("status", [200, 201, 204])
+@pytest.mark.parametrize("call", OF_QUEUES)
+async def test_a_page_that_tells_of_a_success_has_done_nothing_to_a_queue(call: str, status: int) -> None:
+    answer = page(status) if status != 204 else Answer(204, HTML)
+    failure = await failure_of("sdk", call, answer)
+    assert (failure.code, failure.meaning) == (None, "transient")
+    assert failure.source != "service"
+
+
 @pytest.mark.parametrize("mark", MARKS)
 async def test_one_of_the_services_two_headers_is_not_enough(mark: str) -> None:
     failure = await failure_of("direct", "renew", page(404, **{mark: MARKS[mark]}))
