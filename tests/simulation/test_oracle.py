@@ -1021,6 +1021,38 @@ def test_who_does_not_wait_in_line_has_no_turn_that_could_be_over() -> None:
     assert "kept from others" not in scene.found()
 
 
+def test_a_read_for_a_stamp_is_no_look_at_who_has_the_lock() -> None:
+    scene = Scene()
+
+    async def part(host: Host) -> None:
+        scene.world.oracle.bounds.forgets = False
+        for name, when in (("a", 4.0), ("b", 20.0)):
+            await host.until(when)
+            host.says("waiting", name, function="insist")
+            if name == "b":
+                await host.store.acquire(LOCK, IDS[1], PERIOD)
+                await host.store.read(LOCK)
+                await host.store.release(LOCK, IDS[1])
+                await host.until(22.0)
+            with pytest.raises(StoreFailure):
+                await host.store.acquire(LOCK, IDS[2], PERIOD)
+            host.says("contended", name, function="insist", reason="raise")
+            if name == "a":
+                await host.store.read(LOCK)
+            host.ends("LockNotAcquired", name)
+
+    async def holds(host: Host) -> None:
+        for lease_id, since, until in ((IDS[0], 0.0, 6.0), (IDS[3], 21.0, 24.0)):
+            await host.until(since)
+            belief = await host.take(lease_id)
+            await host.until(until)
+            await host.store.release(LOCK, belief.id)
+
+    scene.b.plays(holds)
+    scene.a.plays(part)
+    assert "read too often" not in scene.found()
+
+
 def test_a_lease_that_a_late_copy_of_its_acquire_brings_back_is_no_loss_to_be_told() -> None:
     scene = Scene()
 

@@ -269,7 +269,7 @@ class CallerChecks(Checks):
         machine, lock = where = invocation.machine, invocation.lock
         has = self.evidence.service.tenure(lock)
         if has is None or has.machine is machine or not self.conduct.refused_since(machine, lock, invocation.since):
-            return  # a read may be the stamp's
+            return
         read, before = self.conduct.reads.get(where, -math.inf), self._read.get(where, -math.inf)
         once = invocation.guard is not None and invocation.guard.wait == 0 and invocation.failover is None
         if not once or read < invocation.since or self.evidence.bounds.forgets:

@@ -98,7 +98,7 @@ class Conduct:
     attempts: dict[tuple[Machine, str], float] = field(default_factory=dict)
     """When each machine last asked for a lock."""
     reads: dict[tuple[Machine, str], float] = field(default_factory=dict)
-    """When each machine last read a lock's blob."""
+    """When each machine last read a lock's blob, to see who has the lock: not for a stamp under its own lease."""
     keeps: Callable[[Tenure], bool] = lambda _: False
     """Tells whether a host has a reason to keep a lease without a body inside: a set of locks, or ``at_least``."""
 
@@ -206,7 +206,7 @@ class Conduct:
             self.evidence.blame(
                 "used after its store", f"{machine.name} sends {act} by a connection that it has closed"
             )
-        if request.call == "read":
+        if request.call == "read" and not self._has(machine, request.name):
             self.reads[machine, request.name] = now
         if passage.strange:
             self._strange[machine.name] = now
@@ -234,6 +234,10 @@ class Conduct:
             self._must_be_in_time(request, lease_id)
             self._renewals[lease_id].append(sent)
             self._last_renewal[lease_id] = now
+
+    def _has(self, machine: Machine, lock: str) -> bool:
+        has = self.evidence.service.tenure(lock)
+        return has is not None and has.machine is machine
 
     def replied(self, request: NetworkRequest, failure: Exception | None, answer: Any = None) -> None:
         """Take a reply that reaches its host: an error, or an answer."""
