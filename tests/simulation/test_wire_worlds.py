@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from simulator.explore_cli import explore
 from simulator.virtual.faults import KINDS
 from simulator.virtual.faults.wire_faults import OF_WIRES
+from simulator.virtual.hosts.queue_service import Queues
+from simulator.virtual.hosts.queue_wire import QueueWire
 from simulator.virtual.http.blob_api import http_date
 from simulator.virtual.search.exploration import Exploration
 from simulator.virtual.search.story_report import promises, tell
@@ -183,6 +185,76 @@ def test_every_call_of_a_store_travels_by_every_way_in(seed: int) -> None:
     assert host.failure(store.drop("log", labelled)).meaning == "missing"
     run(store.aclose())
     assert not host.found
+
+
+# --- queues -----------------------------------------------------------------------------------------------------------
+
+
+class QueueHost(Host):
+    """A host's queue on the wire, as its locks use the queue."""
+
+    def __init__(self, seed: int = 1) -> None:
+        super().__init__(seed)
+        self.queues = Queues(self.world.loop)
+        self.queue = QueueWire(self.world, self.queues).open(self.machine, "orders")
+
+
+def test_every_call_of_a_queue_travels_and_times_come_in_whole_seconds() -> None:
+    host = QueueHost()
+    queue, run = host.queue, host.run
+    assert host.failure(queue.send("x", delay=0, life=60)).code == "QueueNotFound"
+    run(queue.create())
+    text = "a\r\nb <&> \u00e4\u2028"
+    sent = run(queue.send(text, delay=2, life=None))
+    assert (run(queue.take(32, 30)), sent.inserted) == ([], float(int(sent.inserted)))
+    run(asyncio.sleep(2.0))
+    (taken,) = run(queue.take(32, 30))
+    assert (taken.id, taken.text, taken.dequeued) == (sent.id, text, 1)
+    hidden = run(queue.hide(taken.id, taken.receipt, 0))
+    assert hidden.until == int(host.world.loop.now)
+    assert host.failure(queue.delete(taken.id, taken.receipt)).code == "PopReceiptMismatch"
+    (received,) = run(queue.receive(1, 30))
+    assert (received.text, received.dequeue_count, received.inserted.timestamp()) == (text, 2, sent.inserted)
+    run(queue.delete(received.id, received.pop_receipt))
+    assert host.failure(queue.hide(received.id, received.pop_receipt, 1)).code == "MessageNotFound"
+    assert run(queue.now()) == int(host.world.loop.now)
+    run(queue.aclose())
+    assert not host.found
+
+
+@pytest.mark.parametrize("how", SPOILINGS)
+def test_what_comes_in_place_of_a_queues_answer_is_no_answer(how: str) -> None:
+    for seed in range(20):
+        host = QueueHost(seed)
+        host.run(host.queue.create())
+        where = "answer" if how == "page" else "unread"
+        host.passage = lambda passage, where=where: setattr(passage, where, Spoilt(how))  # type: ignore[misc]
+        queue = host.queue
+        requests = (queue.take(1, 9), queue.hide("m", "r", 9), queue.delete("m", "r"), queue.now(), queue.create())
+        for request in (*requests, queue.send("x", delay=0, life=None)):
+            failure = host.failure(request)
+            assert (failure.code, failure.meaning) == (None, "transient")
+        assert not host.found
+
+
+def test_what_a_queue_is_asked_and_tells_is_compared_with_the_service() -> None:
+    asked = {"another request": ("time_to_live", 7), "another answer": ("visibility_timeout", 8)}
+    for finding, (option, value) in asked.items():
+        host = QueueHost()
+        host.run(host.queue.create())
+        client: Any = host.queue._client
+        if finding == "another request":
+            send = client.send_message
+            client.send_message = lambda *args, **more: send(*args, **more | {option: value})  # noqa: B023
+            host.run(host.queue.send("x", delay=0, life=60))
+        else:
+
+            async def gone(*_: Any) -> None:
+                raise StoreFailure(404, "MessageNotFound")
+
+            client.delete_message = gone
+            host.failure(host.queue.delete("m", "r"))
+        assert [each.partition(":")[0] for each in host.found] == [finding]
 
 
 @pytest.mark.parametrize("how", SPOILINGS)

@@ -158,7 +158,7 @@ class AzureQueues(HostQueues):
     def __init__(self, connection_string: str) -> None:
         self._connection_string = connection_string
         self._service: QueueServiceClient | None = None
-        super().__init__(lambda queue: _AzureQueue(self.open().get_queue_client(queue)))
+        super().__init__(lambda queue: AzureQueue(self.open().get_queue_client(queue)))
 
     def open(self) -> QueueServiceClient:
         """Return the client of the account. The first call imports the SDK, which many apps do without.
@@ -185,7 +185,9 @@ class AzureQueues(HostQueues):
             await self._service.close()
 
 
-class _AzureQueue(AzureMessageStore):
+class AzureQueue(AzureMessageStore):
+    """A ``HostQueue``, through the SDK."""
+
     async def receive(self, count: int, seconds: int) -> list[QueueMessage]:
         """See ``HostQueue.receive``."""
         pages = self._client.receive_messages(messages_per_page=count, visibility_timeout=seconds).by_page()

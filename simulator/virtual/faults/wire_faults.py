@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simulator.virtual.faults.world_fault import Target
-    from simulator.virtual.storage.network import NetworkRequest, Passage
+    from simulator.virtual.storage.network import Passage
 
 OF_WIRES: Final = "over the wire"
 """In place of a workload: the faults of worlds over the wire, of whatever workload."""
@@ -55,9 +55,6 @@ class SpoiltAnswers(NetworkFault, kind="spoilt answers"):
     seconds: float = about(0.5, 2, 5, 10, 20)
     how: str = drawn("page", lambda rng: rng.choice(list(SPOILINGS)))
     percent: int = drawn(100, lambda rng: rng.choice([20, 50, 100]))
-
-    def concerns(self, request: NetworkRequest) -> bool:
-        return not request.call.startswith("queue") and super(SpoiltAnswers, self).concerns(request)
 
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
         if rng.random() * 100 >= self.percent or passage.answer is not None:

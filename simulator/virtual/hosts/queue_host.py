@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +30,7 @@ from singleton.decorator import guards_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from simulator.host.triggers.queue import QueueMessage
+    from simulator.host.triggers.queue import HostQueue, QueueMessage
     from simulator.virtual.hosts.queue_service import Stored
     from simulator.virtual.oracle.evidence import Guarded
     from simulator.virtual.time.machine import Machine
@@ -193,7 +194,10 @@ class QueueWorld:
         world.rng_work.random()  # unused: without it a seed would mean another world
         self._listeners: list[tuple[Machine, QueueListener]] = []
         self._given_up: set[str] = set()
+        self._of_host: Callable[[Machine, str], HostQueue] = partial(VirtualQueue, world.network, self.queues)
         world.openings.open_queue = partial(VirtualQueue, world.network, self.queues)
+        if world.wire is not None:
+            self._wire_up(world)
 
     def listen(
         self,
@@ -208,7 +212,7 @@ class QueueWorld:
         listener = QueueListener(
             function=function,
             queue=queue,
-            service=HostQueues(partial(VirtualQueue, self.world.network, self.queues, machine), patience=PATIENCE),
+            service=HostQueues(partial(self._of_host, machine), patience=PATIENCE),
             options=self.options,
             visibility=visibility,
             body=run,
@@ -217,6 +221,14 @@ class QueueWorld:
         )
         self._listeners.append((machine, listener))
         self.world.start(machine, listener.run())
+
+    def _wire_up(self, world: World) -> None:
+        """Let hosts and locks ask the queues over the virtual wire, if the Azure SDK for queues is installed."""
+        with suppress(ImportError):
+            from simulator.virtual.hosts.queue_wire import QueueWire
+
+            wire = QueueWire(world, self.queues)
+            self._of_host, world.openings.open_queue = wire.of_host, wire.open
 
     def give_up(self, message: QueueMessage) -> None:
         """Let a message that its function refuses be moved to the poison queue, after this delivery has failed."""

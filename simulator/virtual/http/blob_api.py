@@ -20,7 +20,7 @@ ID: Final = "x-ms-client-request-id"
 META: Final = "x-ms-meta-"
 CONTAINER: Final = "container"
 """The call that makes a container."""
-_OF_SERVICE: Final = {"x-ms-request-id": "5f3c0000-simulated", "x-ms-version": "2021-12-02"}
+OF_SERVICE: Final = {"x-ms-request-id": "5f3c0000-simulated", "x-ms-version": "2021-12-02"}
 """Headers that every answer of the service has."""
 _CODES: Final = {500: "InternalError", 503: "ServerBusy", 403: "AuthenticationFailed", 401: "InvalidAuthenticationInfo"}
 """What the service says if a fault names only a status. Other answers come from a proxy before it, without a code."""
@@ -186,7 +186,7 @@ def answer_of(asked: AskedCall, result: Any, now: float, *, ranged: bool = False
         answer = refusal_of(StoreFailure(409, "BlobAlreadyExists"), now)
         answer.means = result
         return answer
-    headers = {**_OF_SERVICE, "date": http_date(int(now)), "etag": '"0x0"', "last-modified": http_date(0)}
+    headers = {**OF_SERVICE, "date": http_date(int(now)), "etag": '"0x0"', "last-modified": http_date(0)}
     status, body = success_of(call), b""
     match result:
         case BlobState():
@@ -260,7 +260,7 @@ def refusal_of(failure: StoreFailure, now: float) -> HttpAnswer:
     if code is None:
         headers["content-type"], body = "text/html", b"<html>no such luck</html>"
     else:
-        headers |= {**_OF_SERVICE, "x-ms-error-code": code, "content-type": "application/xml"}
+        headers |= {**OF_SERVICE, "x-ms-error-code": code, "content-type": "application/xml"}
         said = xml({"Code": code, "Message": failure.detail or code})
         body = f'<?xml version="1.0" encoding="utf-8"?><Error>{said}</Error>'.encode()
     told = StoreFailure(status, code, "", failure.retry_after, float(int(now)), "service" if code else "between")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.http.blob_api import HttpAnswer
 
-_PAGES: Final = (200, 200, 204, 302, 404, 409, 502)
+PAGES: Final = (200, 200, 204, 302, 404, 409, 502)
 """Statuses of a proxy's page."""
 _LONG: Final = 40_000
 _PLAUSIBLE: Final = {
@@ -50,7 +50,7 @@ def spoilt(how: str, status: int, named: Mapping[str, str], rng: random.Random, 
 
 
 def _page(rng: random.Random, method: str) -> bytes:
-    status = rng.choice(_PAGES)
+    status = rng.choice(PAGES)
     length = 0 if status == 204 else rng.choice((0, 25, 25, _LONG))
     head = f"HTTP/1.1 {status} Proxied\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n"
     return head.encode() + (b"" if method == "HEAD" else length * b"<")

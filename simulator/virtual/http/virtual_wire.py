@@ -83,25 +83,25 @@ class VirtualWire(WireServer):
         if not isinstance(got, HttpAnswer):
             right = isinstance(told, StoreFailure) and told.source != "service" and told.code is None
         elif isinstance(means, StoreFailure) and asking.asked.call in ("create", "start_log"):
-            right = _plain(told) == _plain(means) or (means.code == "BlobAlreadyExists" and not told)
+            right = plain(told) == plain(means) or (means.code == "BlobAlreadyExists" and not told)
         else:
-            right = _plain(told) == _plain(means)
+            right = plain(told) == plain(means)
         if not right:
-            answer = got.how if isinstance(got, Spoilt) else _plain(means) if got is not None else "nothing"
-            text = f"the store of {machine} makes {_plain(told)} of the answer to {shown(asking.asked)}: {answer}"
+            answer = got.how if isinstance(got, Spoilt) else plain(means) if got is not None else "nothing"
+            text = f"the store of {machine} makes {plain(told)} of the answer to {shown(asking.asked)}: {answer}"
             self.blame("another answer", text[:400])
 
 
-def _plain(told: object) -> object:
+def plain(told: object) -> object:
     """Return what can be compared: of a failure what a lock may go by."""
     if isinstance(told, StoreFailure):
         return told.status, told.code, told.retry_after, told.at, told.source, told.meaning
-    if isinstance(told, tuple):
-        return tuple(_plain(each) for each in told)
+    if isinstance(told, tuple | list):
+        return tuple(plain(each) for each in told)
     fields = getattr(told, "__dataclass_fields__", None)
     if fields is None:
         return dict(told) if isinstance(told, dict) else told
-    return {name: _plain(getattr(told, name)) for name in fields if name != "name"}
+    return {name: plain(getattr(told, name)) for name in fields if name != "name"}
 
 
 def _watched(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -192,7 +192,7 @@ class Ledger:
     def _asked(self, request: NetworkRequest, passage: Passage) -> None:
         """Take a request, and what the network will do to it."""
         length = passage.out + passage.back
-        unanswered = passage.lost or passage.reply_lost or passage.reset
+        unanswered = passage.lost or passage.reply_lost or passage.reset or passage.unread is not None
         if request.call in {"note", "noted", "remove", "queue create", "queue time"}:
             late = length > _OF_A_NOTE or passage.copies > 1
             if unanswered or late or passage.answer is not None:
@@ -230,7 +230,10 @@ class Ledger:
         slack = math.inf if entry.unanswered else slack
         if entry.unanswered or self._struck(entry):
             left = 0.0
-        if lives != left and not left - _CUT_OFF <= lives <= entry.expires - now + slack:
+        longest = entry.expires - now
+        if self.world.wire is not None:  # ends are told in whole seconds there, and so is the time
+            longest = max(longest, left) + 1.0
+        if lives != left and not left - _CUT_OFF <= lives <= longest + slack:
             self._blame("wrong life", entry, f"was put back for {lives:.0f} s, and had {left:.0f} s left")
         least, most = (max(1, round(self._delay * (1 + way * _JITTER))) for way in (-1, 1))
         if life is not None and life // 2 < most:

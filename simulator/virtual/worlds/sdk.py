@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 _CONTAINER: Final = "webjobshost"
-_ACCOUNT: Final = StorageAccount(
+ACCOUNT: Final = StorageAccount(
     connection_string="DefaultEndpointsProtocol=https;AccountName=explored;AccountKey=c2ltdWxhdGVk;EndpointSuffix=localhost"
 )
 
@@ -111,7 +111,7 @@ def open_store(
 ) -> LeaseStore:
     """Make a machine's store as the lock thread does, except the transport: all accounts are one."""
     transport = VirtualTransport(network, containers, machine, closed)
-    return open_through_sdk(_ACCOUNT, _CONTAINER, transport=transport)
+    return open_through_sdk(ACCOUNT, _CONTAINER, transport=transport)
 
 
 def read_request(request: SdkRequest) -> tuple[AskedCall, bool]:

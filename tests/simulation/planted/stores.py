@@ -12,6 +12,7 @@ CONNECTIONS: Final = "singleton/stores/http/connections.py"
 DIRECT: Final = "singleton/stores/direct_blob.py"
 HEADERS: Final = "singleton/stores/reply_headers.py"
 TOKEN: Final = "singleton/stores/bearer_token.py"
+QUEUE: Final = "singleton/stores/azure_queue.py"
 WIRE: Final = "singleton/stores/wire.py"
 
 STORES: tuple[Mutant, ...] = (
@@ -103,6 +104,42 @@ STORES: tuple[Mutant, ...] = (
         new='        length = length and length.partition(",")[0]\n'
         "        if length is not None and not _LENGTH.fullmatch(length):\n",
         breaks="an answer with two readings decides about a lock",
+        wire=True,
+    ),
+    Mutant(
+        name="a copy is put back without an end",
+        file=QUEUE,
+        old="        until = -1 if life is None else life\n",
+        new="        until = -1\n",
+        breaks="a message that is put back again and again outlives its life",
+        among="defer",
+        wire=True,
+    ),
+    Mutant(
+        name="a hidden message keeps its receipt",
+        file=QUEUE,
+        old="return Hidden(str(reply.pop_receipt), ",
+        new="return Hidden(receipt, ",
+        breaks="what is put back can't be deleted, and runs twice",
+        among="defer",
+        wire=True,
+    ),
+    Mutant(
+        name="a proxy's page is a success of the queue",
+        file=QUEUE,
+        old="    if reply.http_response.status_code < 300:\n",
+        new="    if reply.http_response.status_code < 200:\n",
+        breaks="a message counts as deleted that nobody has deleted",
+        among="defer",
+        wire=True,
+    ),
+    Mutant(
+        name="one bell of all that were received",
+        file=QUEUE,
+        old="return [message async for message in page]",
+        new="return [message async for message in page][:1]",
+        breaks="keys wait for bells that were received and dropped",
+        among="ordered",
         wire=True,
     ),
 )
