@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 _XML: Final = {"content-type": "application/xml"}
 _PAGE: Final = b"<html>no such luck</html>"
-_SENT: Final[ContextVar[list[_Exchange] | None]] = ContextVar("simulated_queue_requests", default=None)
+_SENT: Final[ContextVar[list[_QueueExchange] | None]] = ContextVar("simulated_queue_requests", default=None)
 """The requests of the running call of a store."""
 
 
-class _Asked(NamedTuple):
+class _QueueCall(NamedTuple):
     """A call of a store: of which queue, which call, with which arguments."""
 
     queue: str
@@ -59,10 +59,10 @@ class _Asked(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Exchange:
+class _QueueExchange:
     """A request as the service hears it, and what its answer means; not ``answered``: by the service."""
 
-    heard: _Asked | None = None
+    heard: _QueueCall | None = None
     means: object = None
     answered: bool = False
 
@@ -84,11 +84,11 @@ class QueueWire:
         shipped = open_queue(ACCOUNT, name, transport=_Transport(self, machine, closed))
         return WatchedQueue(self, machine, name, shipped)
 
-    def compare(self, who: str, asked: _Asked, exchanges: list[_Exchange], told: object) -> None:
+    def compare(self, who: str, asked: _QueueCall, exchanges: list[_QueueExchange], told: object) -> None:
         """Compare what a store was asked for, what the service heard and answered, and what the store tells."""
         if len(exchanges) > 1:
             self.blame("request sent twice", f"{who} sends {asked} again, unasked")
-        last = exchanges[-1] if exchanges else _Exchange()
+        last = exchanges[-1] if exchanges else _QueueExchange()
         if last.heard is not None and last.heard != asked:
             self.blame("another request", f"{who} asks for {asked}, and the service hears {last.heard}"[:400])
             return
@@ -115,7 +115,7 @@ class _Transport(AsyncHttpTransport[Any, Any]):
         Raises:
             ServiceRequestError: no answer came that HTTP allows; whether the request was carried out is not known.
         """
-        exchange = _Exchange()
+        exchange = _QueueExchange()
         sent = _SENT.get()
         assert sent is not None
         sent.append(exchange)
@@ -164,7 +164,7 @@ def _comparable(told: object) -> object:
     ]
 
 
-def asked_by(request: HeardRequest) -> _Asked:
+def asked_by(request: HeardRequest) -> _QueueCall:
     """Return the call that a request asks for. ``StoreFailure``: there is none, or something is missing."""
     query = dict(parse_qsl(request.query))
     queue, *rest = [unquote(part) for part in request.path.split("/")[1:]]
@@ -173,21 +173,21 @@ def asked_by(request: HeardRequest) -> _Asked:
     try:
         match request.method, rest:
             case "PUT", []:
-                return _Asked(queue, "create", {})
+                return _QueueCall(queue, "create", {})
             case "GET", [] if query.get("comp") == "metadata":
-                return _Asked(queue, "now", {})
+                return _QueueCall(queue, "now", {})
             case "GET", ["messages"]:
                 count, seconds = int(query["numofmessages"]), int(query["visibilitytimeout"])
-                return _Asked(queue, "receive", {"count": count, "seconds": seconds})
+                return _QueueCall(queue, "receive", {"count": count, "seconds": seconds})
             case "POST", ["messages"]:
                 life, delay = int(query["messagettl"]), int(query["visibilitytimeout"])
                 text = ET.fromstring(request.body).findtext("MessageText") or ""  # noqa: S314 - as in the product
-                return _Asked(queue, "send", {"text": text, "delay": delay, "life": None if life == -1 else life})
+                return _QueueCall(queue, "send", {"text": text, "delay": delay, "life": None if life == -1 else life})
             case "PUT", ["messages", id]:
                 seconds = int(query["visibilitytimeout"])
-                return _Asked(queue, "hide", {"id": id, "receipt": query["popreceipt"], "seconds": seconds})
+                return _QueueCall(queue, "hide", {"id": id, "receipt": query["popreceipt"], "seconds": seconds})
             case "DELETE", ["messages", id]:
-                return _Asked(queue, "delete", {"id": id, "receipt": query["popreceipt"]})
+                return _QueueCall(queue, "delete", {"id": id, "receipt": query["popreceipt"]})
     except KeyError as error:
         raise StoreFailure(400, "MissingRequiredQueryParameter", str(error)) from None
     except ET.ParseError as error:
@@ -248,10 +248,10 @@ def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     async def ask(store: WatchedQueue, *args: Any, **more: Any) -> Any:
         _, *named = parameters.bind(store, *args, **more).arguments.items()
-        asked = _Asked(store.name, method.__name__, dict(named))
+        asked = _QueueCall(store.name, method.__name__, dict(named))
         if method.__name__ == "take":
-            asked = _Asked(store.name, "receive", {"count": named[0][1], "seconds": named[1][1]})
-        exchanges: list[_Exchange] = []
+            asked = _QueueCall(store.name, "receive", {"count": named[0][1], "seconds": named[1][1]})
+        exchanges: list[_QueueExchange] = []
         before = _SENT.get()
         _SENT.set(exchanges)
         try:
