@@ -26,6 +26,8 @@ ONCE: Final = "once/"
 """With which the names of the locks of `@once` begin."""
 OF_PATTERNS: Final = (ONCE, "inbox/")
 """With which the names of locks begin that a pattern has, and no lock client of the app."""
+_CONTEXT: Final = "Context "
+"""With which the form of an invocation's context begins."""
 _IN: Final = " in "
 _SLOT: Final = re.compile(r"/slot-[0-9]+\Z")
 
@@ -190,6 +192,23 @@ _MODES: Final[tuple[Mode, ...]] = ("function", "listener", "also")
 _OF_BOTH: Final = frozenset({"acquired", "body_started", "body_ended", "lost", "released"})
 
 
+def by_delivery(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield the records; deeds of a guard with a mixed-up context get the invocation for which the host saw them."""
+    records = list(records)
+    mixed = _mixed(records)
+    for record in records:
+        invocation = record.text("invocation")
+        if record.event == "lock" and invocation and record.text("function") in mixed:
+            yield Record(record.t, record.host, record.event, {**record.fields, "owner": invocation})
+        else:
+            yield record
+
+
+def _mixed(records: Iterable[Record]) -> set[str]:
+    """Return the functions whose guards passed on the context of another invocation."""
+    return {each.text("function") for each in records if each.text("given").startswith(_CONTEXT)}
+
+
 def with_older_names(records: Iterable[Record]) -> Iterator[Record]:
     """Yield the records; what a guard with ``also=`` tells of its lock, a second time for the lock's older name."""
     known: dict[tuple[str, str], dict[str, str]] = {}
@@ -221,7 +240,8 @@ def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
     keys: dict[str, dict[str, None]] = defaultdict(dict)
     of_listeners = {call.function: call for call in history.invocations if call.keys.get("listener")}
     known: list[tuple[Deed, str]] = []
-    for deed in _deeds(history):
+    mixed = _mixed(history.altered)
+    for deed in (each for each in _deeds(history) if each.function not in mixed):
         # A process asks for a listener's lock, not an invocation.
         listens = deed.mode == "listener"
         caller = of_listeners.get(deed.function) if listens else calls.get((deed.host, deed.owner))

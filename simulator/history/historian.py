@@ -17,6 +17,7 @@ from simulator.history.deeds import (
     bear_witness,
     began,
     broken_by_user_code,
+    by_delivery,
     end,
     function_of,
     holds_of,
@@ -62,7 +63,7 @@ Key: TypeAlias = tuple[str, str, str]
 def read_history(records: Iterable[Record]) -> History:
     """Read records, in any order, into a `History`."""
     historian = Historian()
-    ordered = in_order(records)
+    ordered = [*by_delivery(in_order(records))]
     if ordered:
         historian.history.start = ordered[0].t
     for record in with_older_names(ordered):

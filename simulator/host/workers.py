@@ -45,7 +45,7 @@ from simulator.host.web.site import HttpRequest, answered, http_input, request_n
 from simulator.host.worker import Worker, WorkerAnswer, WorkerCall, describe
 from simulator.witness.standstills import tell_process_standstills
 from simulator.witness.tap import tap_leases
-from simulator.witness.witness import Witness
+from simulator.witness.witness import Witness, invoked
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.hold import current_hold
 from singleton.stores.http.connections import Connections
@@ -100,7 +100,10 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
 
     def on_lock_event(event: LockEvent) -> None:
         asks = event.kind == "waiting" and not event.lock.startswith(ONCE)  # a guard of `@once` looks first
-        write("lock", worker=number, **asdict(event), **({"late": witness.guards.asks_late()} if asks else {}))
+        told: dict[str, object] = {"late": witness.guards.asks_late()} if asks else {}
+        if (invocation := invoked.get()) not in {"", event.owner}:
+            told["invocation"] = invocation
+        write("lock", worker=number, **asdict(event), **told)
 
     subscribe(on_lock_event)
     inner = inner_guards(prepared.plans)

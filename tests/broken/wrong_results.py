@@ -13,6 +13,7 @@ import azure.functions as func
 from singleton.base.errors import ConfigurationError
 from singleton.functions import guard
 from singleton.functions.guard import Guard
+from singleton.functions.triggers import Signature
 from tests.broken.breaking import Now, around, broken
 
 if TYPE_CHECKING:
@@ -78,6 +79,21 @@ def bodies_get_the_first_context(patch: Patch) -> None:
         return {**given, "context": first[0]} if "context" in given else given
 
     _given(patch, changed)
+
+
+@broken("called its body with another 'context'", app="contexts")
+def guards_take_the_first_context(patch: Patch) -> None:
+    first: dict[object, Any] = {}
+
+    def made(real: Any) -> Any:
+        def split(self: Any, args: Any, kwargs: Any) -> Any:
+            if "context" in kwargs and "context" in self._users.parameters:
+                kwargs["context"] = first.setdefault(self, kwargs["context"])
+            return real(self, args, kwargs)
+
+        return split
+
+    around(patch, Signature, "split", made)
 
 
 @broken("ended while its body still ran", app="replies")
