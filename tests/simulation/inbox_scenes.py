@@ -257,6 +257,19 @@ async def an_empty_log(host: Host) -> None:
         await asyncio.sleep(1.0)
 
 
+async def a_key_without_its_stop(host: Host) -> None:
+    """An operator deletes the state of a key that stands still: a look will ring for its messages, nobody sooner."""
+    desk = Desk(host)
+    watch = BellWatch(host.scene.world, desk.book, Queues(host.scene.world.loop), "orders")
+    await host.store.start_log(NAMES.log(KEY), NEW)
+    await host.store.append(NAMES.log(KEY), entry(1).framed())
+    desk.book.keys[KEY].kept = Position(stopped="_Fails: no")
+    desk.book._deletes(NAMES.lock(KEY))
+    for _ in range(10):
+        watch.look()
+        await asyncio.sleep(1.0)
+
+
 def _of(part: Callable[[Host], Coroutine[Any, Any, None]]) -> Callable[[Scene], None]:
     return lambda scene: scene.a.plays(part)
 

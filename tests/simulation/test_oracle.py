@@ -30,9 +30,9 @@ from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY
-from tests.simulation.inbox_scenes import INBOXES, all_is_well, an_empty_log, counted_twice
+from tests.simulation.inbox_scenes import INBOXES, a_key_without_its_stop, all_is_well, an_empty_log, counted_twice
 from tests.simulation.listening import LISTENING
-from tests.simulation.misdeliveries import MISDELIVERIES
+from tests.simulation.misdeliveries import LIFE, MISDELIVERIES, Desk
 from tests.simulation.nested_scenes import NESTED
 from tests.simulation.pattern_scenes import PATTERNS
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
@@ -1053,6 +1053,21 @@ def test_a_read_for_a_stamp_is_no_look_at_who_has_the_lock() -> None:
     assert "read too often" not in scene.found()
 
 
+def test_a_host_that_stood_still_may_put_a_message_back_for_the_life_that_it_had_before() -> None:
+    scene = Scene()
+
+    async def part() -> None:
+        desk = Desk(scene)
+        desk.receives()
+        await asyncio.sleep(5.0)
+        scene.a.machine.stop(60.0)
+        await asyncio.sleep(1.0)
+        desk.puts_back(life=LIFE)
+
+    scene.world.start(scene.a.machine, part(), seconds=90.0)
+    assert "wrong life" not in scene.found()
+
+
 def test_a_lease_that_a_late_copy_of_its_acquire_brings_back_is_no_loss_to_be_told() -> None:
     scene = Scene()
 
@@ -1099,7 +1114,7 @@ def test_a_set_does_not_answer_for_the_lease_of_a_caller_that_left_while_it_aske
     assert "out of order" not in scene.found()
 
 
-@pytest.mark.parametrize("part", [all_is_well, an_empty_log])
+@pytest.mark.parametrize("part", [all_is_well, an_empty_log, a_key_without_its_stop])
 def test_nothing_is_found_where_an_inbox_does_as_it_should(part: Callable[[Host], Coroutine[Any, Any, None]]) -> None:
     scene = Scene()
     scene.a.plays(part)

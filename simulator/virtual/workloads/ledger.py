@@ -227,6 +227,8 @@ class Ledger:
         lying = [stored.expires for (queue, _), stored in entry.there.items() if queue == entry.queue]
         left = max(lying, default=entry.expires) - now
         slack = _HELD_UP if entry.troubled or self._struck(entry) else _ROUND
+        if self._struck(entry):  # what is left was read after the first receipt, and before a host stood still
+            slack = max(slack, now - min(entry.machines.values()))
         slack = math.inf if entry.unanswered else slack
         if entry.unanswered or self._struck(entry):
             left = 0.0

@@ -59,7 +59,8 @@ class BellWatch(Judge):
             is_visited = service.tenure(names.lock(spot)) is not None
             if is_visited:
                 self._orphans.pop(spot, None)
-            if is_visited or spot in rung or self.book.keys[spot].kept.stopped:
+                self.book.silenced.discard(spot)
+            if is_visited or spot in rung or spot in self.book.silenced or self.book.keys[spot].kept.stopped:
                 self._bare.pop(spot, None)
             else:
                 self._bare.setdefault(spot, now)

@@ -60,6 +60,8 @@ class Postbook(Judge):
     """By their spots."""
     deleted: set[str] = field(default_factory=set)
     """Spots of keys whose state an operator has deleted."""
+    silenced: set[str] = field(default_factory=set)
+    """Those that stood still then, until a consumer comes: a stopped key has no bell, so the next look rings."""
     _by_number: dict[int, list[Send]] = field(default_factory=lambda: defaultdict(list))
     _by_id: dict[tuple[str, int], Send] = field(default_factory=dict)
 
@@ -222,6 +224,8 @@ class Postbook(Judge):
         if name.startswith(names.locks):
             spot = name.removeprefix(names.locks)
             self.deleted.add(spot)
+            if self.keys[spot].kept.stopped:
+                self.silenced.add(spot)
             self.keys[spot].kept = state_in(b"")
         if not name.startswith(names.logs) or not content:
             return
