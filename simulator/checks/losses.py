@@ -145,7 +145,8 @@ def _unwoken(history: History) -> Iterator[Finding]:
         if got.ending != "lost" and (got.ending != "ok" or use.what == CALLBACK):
             continue
         end = math.inf if use.what == CALLBACK and not use.ok else use.end
-        since, end = max(got.until, use.start), min(end, history.end, ended_at(history, got))
+        stops = min(ended_at(history, got), history.stopping.get(got.host, math.inf))
+        since, end = max(got.until, use.start), min(end, history.end, stops)
         late = history.worked(got.host, got.worker or 1, since, end)
         if late > _LEFT + slack(history):
             who = got.function, use.what

@@ -174,6 +174,11 @@ def losses_are_told_to_everybody_but_the_body(patch: Patch) -> None:
     around(patch, guard, "BodyContext", lambda real: lambda hold: real(Deaf(hold)))
 
 
+@broken("could not see that the lock was lost", app="patient", options="--pause 1")
+def a_lost_hold_says_that_it_is_owned(patch: Patch) -> None:
+    patch.setattr(Hold, "owned", property(lambda _: True))
+
+
 @broken("overlap", app="overstays", options="--hosts 3")
 def a_lock_is_given_back_under_a_body_that_has_it_for_too_long(patch: Patch) -> None:
     def changed(real: Any) -> Any:

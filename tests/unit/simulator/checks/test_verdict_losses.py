@@ -164,7 +164,7 @@ def test_the_next_try_of_an_invocation_that_lost_its_lock_has_one_of_its_own() -
     assert [text for text in found(again) if text in {BLIND, UNASKED}] == []
 
 
-def waiting(what: str, *, ends: float | None, kind: str = "lost", **answer: Any) -> list[str]:
+def waiting(what: str, *, ends: float | None, kind: str = "lost", stops: bool = False, **answer: Any) -> list[str]:
     """Return what is found of a body whose hold ends at second 20, and that waits for this from second 2 on."""
     waits = Story().know(cancels=True)
     waits.add(1, "host-1", "invocation_started", function="ship", invocation="i")
@@ -172,6 +172,8 @@ def waiting(what: str, *, ends: float | None, kind: str = "lost", **answer: Any)
     about = {"number": "1", "of": "hold.lost", "what": what, "name": A, "invocation": "i"}
     waits.add(2, "host-1", "pattern_asked", **about)
     waits.lock(20, "host-1", kind, A, "i", reason="expired")
+    if stops:
+        waits.add(20.2, "host-1", "host_stopping")
     if ends is not None:
         waits.add(ends, "host-1", "pattern_answered", number="1", **answer)
     return [text for text in found(waits) if "that its hold had ended, from second" in text]
@@ -185,6 +187,7 @@ def test_who_waits_for_a_loss_hears_of_it(what: str) -> None:
     assert waiting(what, ends=None) == [f"{what} of 'ship' on host-1 {UNWOKEN}"]
     assert waiting(what, ends=20.3) == []
     assert waiting(what, ends=12) == []  # a time-out
+    assert waiting(what, ends=None, stops=True) == []  # its process may end before it can tell
 
 
 def test_a_wait_ends_with_its_hold_too_and_a_callback_is_for_losses_only() -> None:
