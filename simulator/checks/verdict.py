@@ -258,7 +258,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         functions=tuple(_functions(history)),
         faults=report_faults(history, caught),
         **_setup(history, history.setup),
-        inside=_inside(history),
+        inside=_inside(history, clients),
         too_slow=joined([finding.too_slow for finding in findings if finding.too_slow]),
         checks=checks,
     )
@@ -315,12 +315,13 @@ def _hosts(history: History) -> Iterator[HostReport]:
         )
 
 
-def _inside(history: History) -> dict[str, tuple[str, ...]]:
+def _inside(history: History, clients: History) -> dict[str, tuple[str, ...]]:
     functions = {(call.host, call.id): call.function for call in history.invocations}
     met: dict[str, dict[str, None]] = {}
     ran = [(each.host, each.owner, each.function) for each in history.sections]
     # A guard which is passed no context does not know its invocation: the host does.
     ran += [(each.host, each.invocation, each.function) for each in history.sights if each.inner]
+    ran += [(each.host, each.owner, "locks of lock clients") for each in clients.sections]
     for host, owner, function in ran:
         caller = functions.get((host, outside(owner)))
         if caller is not None and outside(owner) != owner:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.history.deeds import semaphore_of
+from simulator.history.deeds import inside, semaphore_of
 from simulator.history.historian import read_history
 from simulator.history.journal import Record, in_order
 
@@ -46,13 +46,14 @@ def _as_guards(records: Iterable[Record], locks: set[str]) -> Iterator[Record]:
             function = record.text("name") + f" ({', '.join(options)})" * bool(options)
             facts = {**record.fields, "name": function, "guarded": True, "async": False}
             yield Record(record.t, record.host, "function", facts | {"at_once": limit or 1, "several": bool(limit)})
-            call = {"invocation": whose[1], "function": function}
+            owner = inside(record.text("invocation"), whose[1])
+            call = {"invocation": owner, "function": function}
             yield Record(record.t, record.host, "invocation_started", call)
             blobs = {"function": _path(record).partition("/")[2]}  # without the account
             yield Record(record.t, record.host, "expected", {**call, "keys": {}, "blobs": blobs})
             lock = _path(record) + got.removeprefix(semaphore_of(got)) * bool(limit)
             token = None if limit else record.get("token")  # tokens order the holds of one slot only
-            entries[whose] = {"lock": lock, "function": function, "owner": whose[1], "token": token}
+            entries[whose] = {"lock": lock, "function": function, "owner": owner, "token": token}
         for kind in _MEANS[record.text("kind")] if whose in entries else ():
             yield Record(record.t, record.host, "lock", {**record.fields, **entries[whose], "kind": kind})
 

@@ -159,3 +159,11 @@ def test_options_of_one_block_are_not_those_of_another() -> None:
     run.stay("host-1", 1, 5, token=1, max_hold=2.0, lost=(3, "too long"))
     run.stay("host-1", 20, 28, token=2)
     assert run.says() == []
+
+
+def test_a_function_without_a_guard_is_judged_by_its_locks() -> None:
+    run = Sections()
+    run.add(0.9, "host-1", "invocation_started", function="reserve", invocation="call")
+    run.stay("host-1", 1, 3, invocation="call")
+    run.add(3.1, "host-1", "invocation_ended", function="reserve", invocation="call", outcome="ok")
+    assert judge(run.records).inside == {"reserve": ("locks of lock clients",)}
