@@ -172,8 +172,9 @@ def _possible(history: History, several: Iterable[PatternUse], read: PatternUse)
     values -= {each.digest for each in written if _over(each, read)} - {
         each.digest for each in written if not _over(each, read)
     }
-    if not settled:
-        values.add(NOTHING if history.setup.get("fresh") else None)
+    fresh = history.setup.get("fresh")
+    if not settled and not (fresh and _output(read.register)):  # whoever waited for the body gets its outputs, too
+        values.add(NOTHING if fresh else None)
     return frozenset(values)
 
 

@@ -236,6 +236,13 @@ def test_a_repeat_sets_the_outputs_that_the_body_had_set(out: str, told: str | N
     assert told is None or f"output 'out' of @once of 'charge': {told}" in found[0]
 
 
+def test_a_repeat_that_waited_for_the_body_sets_its_outputs_too() -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", "paid", body="paid", given="paid", out=("mail", "mail"))
+    operation(story, "host-2", 3.2, "a", "paid", out=("", ""))
+    assert any("output 'out' of @once of 'charge': a value that was kept is gone" in text for text in violations(story))
+
+
 def test_what_decorators_below_and_above_once_make_of_a_result_is_their_own_business() -> None:
     story = with_charge()
     operation(story, "host-1", 3, "a", "as json", body="paid", given="as json")
