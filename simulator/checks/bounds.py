@@ -21,7 +21,7 @@ from simulator.checks.excuses import CALL, TRY_ONCE, broken_by, by_when, disturb
 from simulator.checks.failover import TURN
 from simulator.checks.findings import Finding, label, violation
 from simulator.checks.releases import RELEASES, bodies_ended
-from simulator.history.deeds import outside
+from simulator.history.deeds import outside, patience_told
 from simulator.history.leases import DEADLINE
 from simulator.history.outages import covered
 from simulator.history.slowness import STORAGE
@@ -205,21 +205,23 @@ _READ: Final = 1.0
 
 def _attempts(history: History) -> Iterator[Measured]:
     """A caller skips, raises or answers as soon as another has the lock; a timeout ends a wait."""
-    answers = _answers(history)
+    answers, patience = _answers(history), patience_told(history)
     for wait in history.waits:
         function = history.function(wait.function)
         limit = function.timeout if function.on_contention == "wait" else function.timeout or 0.0
-        if limit is None or wait.mode == "listener" or function.on_contention == "custom":
+        start = wait.start
+        if function.on_contention == "custom":
+            answer = patience.get((wait.host, wait.owner))
+            start, limit = (start, None) if answer is None else (answer.t, answer.get("patience"))
+        if limit is None or wait.mode == "listener":
             continue
         policy = f"on_contention={function.on_contention!r}"
-        policy += f", timeout={function.timeout:g}" if function.timeout else ""
+        policy += f", timeout={limit:g}" if limit else ""
         told = min(wait.end, history.end)
         end = answers.get((wait.host, wait.owner), told) if wait.ending == "contended" else told
         policy += f", and its answer came {end - told:.1f} s after its refusal" if end - told > _READ else ""
         most = TRY_ONCE + _READ if not limit and function.at_once == 1 else math.inf
-        yield Measured(
-            deed=wait, start=wait.start, end=end, bound=limit + _READ, slack=CALL / 2, most=most, what=policy
-        )
+        yield Measured(deed=wait, start=start, end=end, bound=limit + _READ, slack=CALL / 2, most=most, what=policy)
 
 
 def _answers(history: History) -> dict[tuple[str, str], float]:

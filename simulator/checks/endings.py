@@ -30,15 +30,16 @@ from simulator.checks.excuses import (
 )
 from simulator.checks.findings import Finding, by_function, count, note, unproven, violation
 from simulator.checks.losses import is_full
-from simulator.history.deeds import outside
+from simulator.history.deeds import outside, patience_told
 from simulator.history.facts import Wait
 from simulator.history.journal import CANCELLED, PANIC
 from simulator.history.leases import kept_leases, left_leases
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from simulator.history.facts import Acquisition, Deed, History, Invocation, Refusal, Sight
+    from simulator.history.journal import Record
 
 
 _ENDING: Final = 15.0
@@ -68,6 +69,7 @@ def judge_endings(history: History) -> Iterator[Finding]:
 def _never_refused(history: History) -> Iterator[Finding]:
     """Contention fails no caller that skips or answers, and none that waits for ever; a listener may be elsewhere."""
     failed = Counter[str]()
+    reasons = {(refusal.host, refusal.owner): refusal.reason for refusal in history.refusals}
     stood_by = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.mode == "listener"}
     for call, ran in tries(history):
         function = history.function(call.function)
@@ -77,13 +79,19 @@ def _never_refused(history: History) -> Iterator[Finding]:
         if refused and function.guarded and not function.decorated:
             waits = function.on_contention == "wait" and math.inf == function.gives_up_after == function.cut_after
             counted = function.max_waiting is not None and function.when_full == "raise"  # see accounts and spans
-            failed[call.function] += (waits or function.on_contention in {"skip", "conflict"}) and not counted
+            policy = function.on_contention
+            policy = reasons.get((call.host, call.id), "") if policy == "custom" else policy
+            failed[call.function] += (waits or policy in {"skip", "conflict"}) and not counted
     for name, number in sorted((+failed).items()):
-        policy = history.function(name).on_contention
         yield violation(
-            f"{count(number, 'invocation')} of {name!r} failed with LockNotAcquired, which on_contention={policy!r} "
+            f"{count(number, 'invocation')} of {name!r} failed with LockNotAcquired, which {_policy_of(history, name)} "
             "does not allow"
         )
+
+
+def _policy_of(history: History, name: str) -> str:
+    policy = history.function(name).on_contention
+    return "the answer of its policy" if policy == "custom" else f"on_contention={policy!r}"
 
 
 def _disobeyed(history: History) -> Iterator[Finding]:
@@ -166,7 +174,10 @@ def _successes(history: History) -> Iterator[Finding]:
         for refusal in history.refusals
         if refusal.mode == "listener"
         or refusal.reason == history.function(refusal.function).when_full == "defer"
-        or history.function(refusal.function).on_contention not in {"wait", "raise"}
+        or (
+            history.function(refusal.function).on_contention not in {"wait", "raise"}
+            and refusal.reason not in {"timeout", "raise"}
+        )
     }
     lost = [section for section in history.sections if section.ending == "lost"]
     empty, failed, without, hidden = (Counter[str]() for _ in range(4))
@@ -359,14 +370,15 @@ def _not_allowed(history: History) -> Iterator[Finding]:
     """A caller that gives up has a policy that allows it, and has waited as long as the policy says."""
     against = Counter[tuple[str, str]]()
     early: dict[str, list[Refusal]] = defaultdict(list)
+    patience = patience_told(history)
     for refusal, why in _refused_wrongly(history):
-        if why == "early" and history.function(refusal.function).timeout is not None:
+        if why == "early" and _limit(history, refusal, patience) < math.inf:
             early[refusal.function].append(refusal)
         else:
             against[refusal.function, refusal.reason] += 1
     for (name, reason), number in sorted((+against).items()):
         function = history.function(name)
-        rule = f"on_contention={function.on_contention!r} does not allow that"
+        rule = f"{_policy_of(history, name)} does not allow that"
         if function.max_waiting is not None and reason == function.when_full:
             others = "another waits" if function.max_waiting == 1 else f"{function.max_waiting} others wait"
             rule += f", and when_full={reason!r} only while {others} (max_waiting)"
@@ -379,9 +391,19 @@ def _not_allowed(history: History) -> Iterator[Finding]:
         first = min(several, key=lambda refusal: refusal.t - refusal.asked)
         yield violation(
             f"{count(len(several), 'invocation')} of {name!r} gave up after {first.t - first.asked:.1f} s, though "
-            f"timeout={history.function(name).timeout:g} (from second {first.asked - history.start:.1f} on, on "
+            f"timeout={_limit(history, first, patience):g} (from second {first.asked - history.start:.1f} on, on "
             f"{first.host})"
         )
+
+
+def _limit(history: History, refusal: Refusal, patience: Mapping[tuple[str, str], Record]) -> float:
+    """Return the seconds for which who was refused should have waited, by the policy of the app's own, too."""
+    function = history.function(refusal.function)
+    if function.on_contention == "custom":
+        answer = patience.get((refusal.host, refusal.owner))
+        told = None if answer is None else answer.get("patience")
+        return math.inf if told is None else float(told)
+    return function.gives_up_after if function.on_contention == "wait" else function.timeout or 0.0
 
 
 def refused_early(history: History) -> set[tuple[str, str]]:
@@ -397,15 +419,18 @@ def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early
     """
     calls = {(call.host, call.id) for call in history.invocations}
     waits: dict[tuple[str, str], list[Wait]] = defaultdict(list)
+    patience = patience_told(history)
     for wait in history.waits:
         waits[wait.host, outside(wait.owner)].append(wait)
     for refusal in history.refusals:
         function, policy = history.function(refusal.function), history.function(refusal.function).on_contention
+        if policy == "custom" and (refusal.host, refusal.owner) in patience:
+            policy = "wait"  # as the policy of the app's own answered
         if refusal.function not in history.functions or refusal.mode == "listener" or policy == "custom":
             continue
         mine = [each for each in waits[refusal.host, outside(refusal.owner)] if each.start >= refusal.called]
         asked = next((each for each in mine if (each.lock, each.start) == (refusal.lock, refusal.asked)), None)
-        limit = function.gives_up_after if policy == "wait" else function.timeout or 0.0
+        limit = _limit(history, refusal, patience)
         late = refusal.t + (_STALE if history.rough else _EARLY)
         within = len(mine) != 1 or (refusal.host, refusal.owner) not in calls
         may_be_at_once = within or (function.decorated and function.timeout is not None)

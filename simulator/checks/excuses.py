@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from simulator.faults.effects import effects_of
-from simulator.history.deeds import outside, semaphore_of
+from simulator.history.deeds import outside, patience_told, semaphore_of
 from simulator.history.facts import Acquisition, Section, Wait
 from simulator.history.leases import DEADLINE, left_leases
 from simulator.history.outages import covered
@@ -173,6 +173,8 @@ def is_slowed(history: History, call: Invocation) -> bool:
     function = history.function(call.function)
     if call.blames == "StorageUnavailable":
         timeout = function.timeout or math.inf  # a shorter one leaves less time for an answer
+        if (answer := patience_told(history).get((call.host, call.id))) is not None:
+            timeout = answer.get("patience") or math.inf
         since, costs = troubled_since(history, call) - CALL, min(CALL, max(timeout - SPARE, timeout / 2))
     elif call.blames == "LockLost":
         lease = function.silence_in(function.mode)
@@ -411,8 +413,10 @@ def troubled_since(history: History, call: Invocation) -> float:
 def _times_out(history: History, wait: Wait, call: Invocation) -> float:
     """Return from when on its time-out may have ended the wait of an invocation; infinity: it has none."""
     function = history.function(wait.function)
-    timeout = math.inf if function.on_contention == "custom" else function.timeout or math.inf
-    return min(wait.start + max(timeout - SPARE, timeout / 2), call.start + function.cut_after - SPARE)
+    start, timeout = wait.start, function.timeout or math.inf
+    if (answer := patience_told(history).get((wait.host, outside(wait.owner)))) is not None:
+        start, timeout = answer.t, answer.get("patience") or math.inf
+    return min(start + max(timeout - SPARE, timeout / 2), call.start + function.cut_after - SPARE)
 
 
 def behind_return(history: History, message: Message, call: Invocation) -> list[Strike]:

@@ -212,6 +212,7 @@ def judge_spans(history: History) -> Iterator[Finding]:
             lines = [*_lines(history)]
             yield from _waiting(history, lines)
             yield from _miscounted(history, lines)
+    yield from _told_wrongly(history)
     yield from _held_at_most(history)
 
 
@@ -321,6 +322,20 @@ def _miscounted(history: History, lines: list[list[tuple[Wait, float]]]) -> Iter
     for name, (first, *more) in sorted(wrong.items()):
         times = count(1 + len(more), "time")
         yield violation(f"the policy of {name!r} was told {times} that fewer others wait than did: the first {first}")
+
+
+def _told_wrongly(history: History) -> Iterator[Finding]:
+    """A policy of the app's own is told whose invocation it is asked for, and of its message, as these are."""
+    wrong: dict[str, list[Record]] = defaultdict(list)
+    for answer in history.answers:
+        if answer.get("wrong"):
+            wrong[answer.text("function")].append(answer)
+    for name, several in sorted(wrong.items()):
+        first = several[0]
+        yield violation(
+            f"the policy of {name!r} was told {count(len(several), 'time')} what is not so: the first "
+            f"{', '.join(first.get('wrong'))}, on {first.host} at {first.t - history.start:.1f} s"
+        )
 
 
 def is_full(history: History, refused: Wait | None, t: float) -> bool:

@@ -119,9 +119,13 @@ class Declaration:
         listens = self["mode"] == "listener"
         if self.policy == "custom" or (listens and self._recovery is not None):
             return 0.0
-        if self["timeout"] is not None:
-            return _seconds(self["timeout"])
-        return _seconds(self.options["lock_acquisition_timeout"]) if listens or self.policy == "wait" else 0.0
+        return self.patience if self["timeout"] is not None or listens or self.policy == "wait" else 0.0
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds for which an invocation waits that is to wait; None: as long as it takes."""
+        given = self["timeout"]
+        return _seconds(self.options["lock_acquisition_timeout"] if given is None else given)
 
     @property
     def keep(self) -> float | None:

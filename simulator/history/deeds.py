@@ -7,7 +7,7 @@ say what must exclude each other, independent of the name that the product gave 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -151,6 +151,16 @@ def lease_request(record: Record) -> LeaseRequest:
 def seen_in(record: Record) -> tuple[str, object]:
     """Return the lock and the token that a body sees. Older journals tell no lock."""
     return record.text("hold"), record.get("token")
+
+
+def patience_told(history: History) -> dict[tuple[str, str], Record]:
+    """Return the answers "wait" of policies of the app's own, by host and invocation; only those asked once.
+
+    An answer has the ``patience``: seconds for which the invocation is to wait, or None: as long as it takes.
+    """
+    times = Counter((each.host, each.text("invocation")) for each in history.answers)
+    known = [each for each in history.answers if each.text("answer") == "wait" and "patience" in each.fields]
+    return {who: each for each in known if times[who := (each.host, each.text("invocation"))] == 1 and who[1]}
 
 
 def bodies_of(history: History) -> list[Section]:

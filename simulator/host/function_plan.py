@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import CO_VARKEYWORDS, isfunction
 from typing import TYPE_CHECKING, Any, Final, Never
+
+from azure.functions import QueueMessage
 
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration
 from simulator.history.deeds import once_of
@@ -237,8 +240,11 @@ def tell_apart(guards: Iterable[Guard]) -> None:
         vars(guard)["call"] = told  # a guard is frozen
 
 
-def tell_policies(guards: Iterable[Guard], write: Write) -> None:
-    """Write what each policy of the app's own answers when its guard asks."""
+def tell_policies(guards: Iterable[Guard], write: Write, given: Callable[[], Mapping[str, Any]]) -> None:
+    """Write what each policy of the app's own answers when its guard asks, and what the policy was told wrongly.
+
+    ``given``: returns the arguments of the guard that runs.
+    """
     for guard in guards:
         if callable(policy := guard.on_contention):
 
@@ -246,10 +252,26 @@ def tell_policies(guards: Iterable[Guard], write: Write) -> None:
                 answer = policy(contention)
                 if isinstance(answer, str):
                     about = {"function": guard.function, "waiting": getattr(contention, "waiting", 0)}
+                    about |= {"patience": _declared(guard).patience, "wrong": _told_wrongly(contention, given())}
                     write("policy_answered", invocation=invoked.get(), answer=answer, **about)
                 return answer
 
             vars(guard)["on_contention"] = wraps(policy)(asked)  # a guard is frozen
+
+
+def _told_wrongly(contention: Any, given: Mapping[str, Any]) -> list[str]:
+    """Return what a policy is told of the invocation and its message, where that is not true, and what is true.
+
+    The Functions host shows what the body has in place of a property of the message's own: that is not compared.
+    """
+    right: dict[str, object] = {"owner": invoked.get()} if getattr(contention, "owner", "") else {}
+    messages = [each for each in given.values() if isinstance(each, QueueMessage)]
+    if len(messages) == 1:
+        theirs = messages[0].get_body().decode("utf-8", "replace").casefold()
+        names = {"message_id": ("id", messages[0].id), "dequeue_count": ("dequeuecount", messages[0].dequeue_count)}
+        right |= {name: value for name, (key, value) in names.items() if not re.search(rf"\b{key}\b", theirs)}
+    told = {name: getattr(contention, name, None) for name in right}
+    return [f"{name} {told[name]!r} in place of {value!r}" for name, value in right.items() if told[name] != value]
 
 
 def inner_records(plans: Iterable[Plan]) -> Iterator[dict[str, Any]]:

@@ -108,7 +108,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     subscribe(on_lock_event)
     inner = inner_guards(prepared.plans)
     tell_apart(inner)
-    tell_policies([*inner, *(guard for plan in prepared.plans for guard in plan.guards)], seen)
+    tell_policies([*inner, *(guard for plan in prepared.plans for guard in plan.guards)], seen, witness.guards.given)
     for plan in prepared.plans:
         queues = prepared.queue_options
         told = {"hides": queues.visibility_timeout, "tries": queues.max_dequeue_count}

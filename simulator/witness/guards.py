@@ -97,6 +97,11 @@ class GuardWatcher:
         around = _around.get()
         return 0.0 if around is None else round(max(time.monotonic() - around.began - _FIRST, 0.0), 3)
 
+    def given(self) -> Mapping[str, Any]:
+        """Return the arguments of the guard that runs here."""
+        around = _around.get()
+        return {} if around is None else around.given
+
     def add(self, guards: Iterable[GuardedFunction], codes: Mapping[Any, CodeType]) -> None:
         """Know these guards. ``codes``: what stands for a watched function in reports."""
         self._guards |= {id(codes[each.guard]): (each, codes[each.below]) for each in guards}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,55 @@ def policies_of_the_app_are_asked_once_for_a_lock(patch: Patch) -> None:
         return decided
 
     around(patch, contention, "decide", made)
+
+
+def _told(patch: Patch, **otherwise: Any) -> None:
+    """Tell policies of the app's own something else."""
+    real = contention.Contention.over
+    patch.setattr(contention.Contention, "over", lambda *given: replace(real(*given), **otherwise))
+
+
+@broken("what is not so: the first dequeue_count 0 in place of 1", app="asks")
+def policies_are_told_no_number_of_deliveries(patch: Patch) -> None:
+    _told(patch, dequeue_count=0)
+
+
+@broken("what is not so: the first message_id None in place of", app="asks")
+def policies_are_told_no_message(patch: Patch) -> None:
+    _told(patch, message_id=None)
+
+
+def _patience(patch: Patch, change: Callable[[float | None], float | None]) -> None:
+    real = Guard._waits
+    patch.setattr(
+        Guard,
+        "_waits",
+        lambda guard, policy: change(real(guard, policy)) if callable(guard.on_contention) else real(guard, policy),
+    )
+
+
+@broken("gave up after 0", app="asks")
+def who_waits_by_a_policy_of_the_app_does_so_for_a_quarter_of_the_time(patch: Patch) -> None:
+    _patience(patch, lambda seconds: seconds and seconds / 4)
+
+
+@broken("despite on_contention='custom', timeout=2", app="asks")
+def who_waits_by_a_policy_of_the_app_waits_without_end(patch: Patch) -> None:
+    _patience(patch, lambda seconds: None if seconds else seconds)
+
+
+@broken("succeeded without its body", app="asks")
+def who_raises_by_a_policy_of_the_app_succeeds(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def enter(self: Any, *args: Any) -> Any:
+            try:
+                return await real(self, *args)
+            except LockNotAcquired:
+                return None
+
+        return enter
+
+    entries(patch, made)
 
 
 @broken("succeeded without", "keys")

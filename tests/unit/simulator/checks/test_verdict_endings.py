@@ -305,6 +305,55 @@ def test_a_refusal_that_may_have_answered_another_caller_of_the_process_proves_n
     assert a_short_wait(Story().know(**custom), refused=3.7, other=2.9)
 
 
+def by_a_policy(
+    answer: str, reason: str, *, after: float = 0.5, patience: float | None = 2, outcome: str = "error", **known: Any
+) -> list[str]:
+    """Tell of an invocation that was refused so many seconds after the answer of its policy."""
+    story = Story().know(on_contention="custom", witnessed=True, **known)
+    story.body("host-1", 1, 30, A, seen=(1, 30))
+    about = {"function": "ship", "invocation": "asks"}
+    story.add(5, "host-2", "invocation_started", **about)
+    story.lock(5, "host-2", "waiting", A, "asks")
+    story.add(5, "host-2", "policy_answered", answer=answer, patience=patience, **about)
+    story.lock(5 + after, "host-2", "contended", A, "asks", reason=reason)
+    blames = "LockNotAcquired" if outcome == "error" else ""
+    error = {"error": "LockNotAcquired: no", "raised": blames} if blames else {}
+    story.add(5 + after, "host-2", "invocation_ended", outcome=outcome, blames=blames, **about, **error)
+    return violations(story)
+
+
+def test_who_waits_by_a_policy_of_the_app_waits_as_long_as_declared() -> None:
+    early = "1 invocation of 'ship' gave up after 0.5 s, though timeout=2"
+    assert early in by_a_policy("wait", "timeout")
+    assert by_a_policy("wait", "timeout", after=1.9) == []
+    endless = "1 invocation of 'ship' gave up (timeout), though the answer of its policy does not allow that"
+    assert endless in by_a_policy("wait", "timeout", patience=None, after=20)
+    assert by_a_policy("wait", "timeout", patience=None, after=18.5, limit=20) == []
+    late = "an invocation of 'ship' waited for 12.0 s for its lock, despite on_contention='custom', timeout=2"
+    assert late in by_a_policy("wait", "timeout", after=12)
+
+
+def test_what_became_of_an_invocation_is_what_the_policy_of_the_app_answered() -> None:
+    other = "1 invocation of 'ship' gave up (skip), though the answer of its policy does not allow that"
+    assert other in by_a_policy("wait", "skip", outcome="ok")
+    assert by_a_policy("raise", "raise") == []
+    empty = "1 invocation of 'ship' succeeded without its body, neither skipped nor put back"
+    assert empty in by_a_policy("raise", "raise", outcome="ok")
+    assert by_a_policy("skip", "skip", outcome="ok") == []
+    failed = "1 invocation of 'ship' failed with LockNotAcquired, which the answer of its policy does not allow"
+    assert failed in by_a_policy("skip", "skip")
+
+
+def test_a_policy_that_is_told_what_is_not_so_is_found() -> None:
+    story = Story().know(on_contention="custom")
+    for t, wrong in ((3, []), (4, ["count 0 in place of 2"])):
+        owner = story.skip("host-1", t, A)
+        about = {"invocation": owner, "function": "ship", "answer": "skip"}
+        story.add(t, "host-1", "policy_answered", wrong=wrong, **about)
+    told = "the policy of 'ship' was told 1 time what is not so: the first count 0 in place of 2, on host-1 at 4.0 s"
+    assert told in violations(story)
+
+
 def test_the_answer_of_a_policy_to_a_guard_that_knows_no_invocation_is_not_judged() -> None:
     story = Story().know(on_contention="custom")
     owner = story.body("host-1", 1, 2, A)
