@@ -267,6 +267,28 @@ def test_a_put_back_has_no_patience_with_a_queue_that_fails() -> None:
         assert said == ("1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused",)
 
 
+def short_wait_by_a_policy(*faults: tuple[float, float, str, str], patience: float | None = 2) -> tuple[str, ...]:
+    """Return what is said of an invocation that its own policy let wait, and that failed after two seconds."""
+    story = Story(policy="custom", faults=["error"])
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    about = {"function": "ship", "invocation": "call-1"}
+    story.add(2.0, "host-1", "invocation_started", **about)
+    story.lock(2.0, "host-1", "waiting", A, "call-1")
+    story.add(2.1, "host-1", "policy_answered", answer="wait", patience=patience, **about)
+    error = {"outcome": "error", "error": "StorageUnavailable: 503", "blames": "StorageUnavailable"}
+    story.add(4.2, "host-1", "invocation_ended", **about, **error)
+    return ended(story).violations
+
+
+def test_a_fault_explains_the_end_of_a_short_wait_that_a_policy_of_the_app_chose() -> None:
+    said = ("1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused",)
+    assert short_wait_by_a_policy((3.0, 4.0, "error", "host-1")) == ()
+    assert short_wait_by_a_policy() == said
+    (endless,) = short_wait_by_a_policy((3.0, 4.0, "error", "host-1"), patience=None)
+    assert endless.startswith(said[0])
+
+
 # --- a lock that stays leased -----------------------------------------------------------------------------------------
 
 
