@@ -54,6 +54,8 @@ _IN_VAIN: Final = 0.5
 """Seconds without an answer after which a host knows: no request has a shorter time limit."""
 _KEPT: Final = (None, None, 2.0, 6.0, 14.0)
 """Seconds after which the service closes an idle connection."""
+_EARLY: Final = 0.5
+"""The part of a proxy's pages that come before the proxy has read the request's body."""
 _WAYS: Final = ("key", "sas", "token")
 _AGAIN: Final = ("ContainerNotFound", "InvalidRange")
 """Codes after which a call of a store goes on with another request."""
@@ -223,6 +225,7 @@ class VirtualConnection(asyncio.Transport):
         self._ended = ""
         """Why the host may not use it again; empty: it may."""
         self._closing = False
+        self._unsent = 0
         self._of_host.open.add(self)
 
     @property
@@ -262,8 +265,8 @@ class VirtualConnection(asyncio.Transport):
         answering.add_done_callback(partial(self._answered, request, asking, exchange))
 
     def get_write_buffer_size(self) -> int:
-        """Return 0: all has been sent."""
-        return 0
+        """Return how many bytes could not be sent: a proxy may answer before the end of a body, and read no more."""
+        return self._unsent
 
     def is_closing(self) -> bool:
         """Tell whether the connection was closed."""
@@ -327,6 +330,9 @@ class VirtualConnection(asyncio.Transport):
         """Note why a host may not use the connection again, which has read the whole answer."""
         if isinstance(got, Spoilt):
             self._ended = "its last answer was none" if got.how != "page" else ""
+            if got.how == "page" and request.body and self._wire.rng.random() < _EARLY:
+                self._unsent = self._wire.rng.randint(1, len(request.body))
+                self._ended = "the body of its last request is not read to the end"
             return
         if got.status == 401 and "authorization" in request.headers:
             self._of_host.refused.setdefault(request.headers.get("authorization", ""), self._protocol.loop.time())

@@ -107,6 +107,14 @@ STORES: tuple[Mutant, ...] = (
         wire=True,
     ),
     Mutant(
+        name="a connection is kept with a part of a request",
+        file=CONNECTIONS,
+        old=" or self._transport.is_closing() or self._transport.get_write_buffer_size())",
+        new=" or self._transport.is_closing())",
+        breaks="the rest of a body stands before the next request",
+        wire=True,
+    ),
+    Mutant(
         name="a copy is put back without an end",
         file=QUEUE,
         old="        until = -1 if life is None else life\n",
