@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from simulator.explore_cli import explore
 from simulator.virtual.faults import KINDS
-from simulator.virtual.faults.wire_faults import OF_WIRES
+from simulator.virtual.faults.wire_faults import OF_WIRES, ForgottenConnections
 from simulator.virtual.hosts.queue_service import Queues
 from simulator.virtual.hosts.queue_wire import QueueWire
 from simulator.virtual.http.blob_api import http_date
@@ -52,6 +52,15 @@ def test_forgotten_connections_cost_no_hold() -> None:
         assert not run.violations, f"scenario {index + 1}"
         forgotten += run.reached["idle connections forgotten"]
     assert forgotten > 20
+
+
+def test_a_silence_says_nothing_of_a_connection_that_was_used_after_it() -> None:
+    """In this world a connection is used while another one is silent, is forgotten later, and a renewal goes there."""
+    twice = tuple(ForgottenConnections(at=at, host=0) for at in (6.0, 10.0))
+    planned = WorldScenario(seed=31004000339, hosts=4, workload="listener", faults=twice, wire=True)
+    run = planned.run()
+    assert run.reached["idle connections forgotten"] >= 2
+    assert not run.violations, "\n".join(tell(planned, run))
 
 
 @pytest.mark.planted

@@ -1,13 +1,14 @@
 """Connections of a host to the service, without sockets: bytes in, bytes out, in pieces of any size.
 
 A connection may be closed by the service while it is idle, be forgotten by the network, or get what nobody asked for.
-As soon as a host has waited in vain on a forgotten connection, the host should use no other: later requests there are
-the host's own fault, and no check is told of them.
+As soon as a host has waited in vain on a forgotten connection, the host should use no other that was idle by then:
+later requests there are the host's own fault, and no check is told of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -104,8 +105,8 @@ class HostConnections:
 
     def __init__(self) -> None:
         self.open: set[VirtualConnection] = set()
-        self.knows = False
-        """Whether the host has waited in vain on a connection since the last strike."""
+        self.silence = -math.inf
+        """When the last request was sent on which the host has waited in vain, by its clock."""
         self.refused: dict[str, float] = {}
         """When the host was told of tokens that the service refuses them, by its clock."""
 
@@ -114,7 +115,6 @@ class HostConnections:
         idle = [each for each in self.open if each.idle]
         for each in idle:
             each.forgotten = True
-        self.knows = False
         return len(idle)
 
 
@@ -221,6 +221,7 @@ class VirtualConnection(asyncio.Transport):
         self._context = copy_context()
         self._answering: asyncio.Future[Any] | None = None
         self._sent = 0.0
+        self._idle_since = protocol.loop.time()
         self._uses = 0
         self._ended = ""
         """Why the host may not use it again; empty: it may."""
@@ -241,7 +242,7 @@ class VirtualConnection(asyncio.Transport):
             )
         self._sent = self._protocol.loop.time()
         self._uses += 1
-        if self.forgotten and self._of_host.knows:
+        if self.forgotten and self._idle_since <= self._of_host.silence:
             return
         request, asking = read_bytes(bytes(data)), ASKING.get()
         assert asking is not None
@@ -314,7 +315,7 @@ class VirtualConnection(asyncio.Transport):
             return
         part, *left = left or [b""]
         if not left:
-            self._answering = None
+            self._answering, self._idle_since = None, self._protocol.loop.time()
             exchange.got = got
             self._note_end(request, got, close=close)
         self._read(part)
@@ -369,7 +370,7 @@ class VirtualConnection(asyncio.Transport):
         self._ended = self._ended or "it was closed"
         loop = self._protocol.loop
         if self.forgotten and not self.idle and loop.time() - self._sent >= _IN_VAIN:
-            self._of_host.knows = True
+            self._of_host.silence = max(self._of_host.silence, self._sent)
         self._of_host.open.discard(self)
         if self._answering is not None:
             self._answering.cancel()
