@@ -11,6 +11,7 @@ from tests.simulation.planted.deferrals import DEFERRALS
 from tests.simulation.planted.failovers import FAILOVERS
 from tests.simulation.planted.inboxes import INBOXES
 from tests.simulation.planted.listeners import LISTENERS
+from tests.simulation.planted.looks import LOOKS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
 from tests.simulation.planted.nested import NESTED
@@ -976,6 +977,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *REMEMBERED,
     # --- around the lock ---
     *CLIENTS,
+    *LOOKS,
     *NAMES,
     *LISTENERS,
     *DEFERRALS,

@@ -32,6 +32,7 @@ from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY
 from tests.simulation.inbox_scenes import INBOXES, a_key_without_its_stop, all_is_well, an_empty_log, counted_twice
 from tests.simulation.listening import LISTENING
+from tests.simulation.looking import LOOKS
 from tests.simulation.misdeliveries import LIFE, MISDELIVERIES, Desk
 from tests.simulation.nested_scenes import NESTED
 from tests.simulation.pattern_scenes import PATTERNS
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 FOLDERS = (Path(leaders.__file__).parents[1], Path(once.__file__).parent)
 """The simulator's virtual worlds, and those of the tests."""
-SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING, **SILENCING}
+SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING, **LOOKS, **SILENCING}
 
 
 def situation(check: str) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:

@@ -18,7 +18,7 @@ in the first run; "a stale token acted" does not in thousands.
     token order        an epoch or token that is not greater than all before it
 
 ``conduct.py`` judges the requests of hosts, ``callers.py`` the waits of callers, ``listeners.py`` listeners,
-``takeovers.py`` failover, ``blob_records.py`` the metadata of blobs.
+``takeovers.py`` failover, ``blob_records.py`` the metadata of blobs, ``errors_told.py`` the errors of waits.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.virtual.oracle.blob_records import BlobRecordChecks
 from simulator.virtual.oracle.callers import CallerChecks
 from simulator.virtual.oracle.conduct import Conduct
+from simulator.virtual.oracle.errors_told import ErrorChecks
 from simulator.virtual.oracle.evidence import AROUND, Evidence, Moments, RunningBody
 from simulator.virtual.oracle.listeners import ListenerChecks
 from simulator.virtual.oracle.takeovers import TakeoverChecks
@@ -57,6 +58,7 @@ class Oracle(Evidence):
         super().__init__(loop, service)
         self.conduct = Conduct(self)
         self.callers = CallerChecks(self, self.conduct)
+        self.errors = ErrorChecks(self, self.conduct)
         self.listening = ListenerChecks(self, self.conduct)
         self.moments = Moments(self.reached)
         self.silence = TakeoverChecks(self, self.conduct, wanting=[self.callers.want])
@@ -186,6 +188,7 @@ class Oracle(Evidence):
 
     def _sent(self, request: NetworkRequest, passage: Passage) -> None:
         self.conduct.sent(request, passage)
+        self.errors.sent(request, good=passage.good)
         self.listening.sent(request)
         self.silence.sent(request)
         if request.call == "acquire":
@@ -194,6 +197,7 @@ class Oracle(Evidence):
     def _replied(self, request: NetworkRequest, failure: Exception | None, answer: Any) -> None:
         self.silence.replied(request, failure, answer)
         self.conduct.replied(request, failure, answer)
+        self.errors.replied(request, failure)
         self.listening.replied(request, failure)
         status = failure.status if isinstance(failure, StoreFailure) else None
         if request.call == "acquire" and status in (401, 403):

@@ -35,6 +35,7 @@ from simulator.virtual.storage.network import Network, NetworkRequest, Passage
 from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, Stuck, VirtualLoop, watched
 from simulator.virtual.time.machine import Machine, here
+from simulator.virtual.worlds.heard_registry import HeardRegistry
 from simulator.virtual.worlds.logs import RAISED, Logs
 from simulator.virtual.worlds.outcome import Chronicle, Resource, Run, broken_promises
 from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
@@ -42,7 +43,6 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.base.hold import current_hold
 from singleton.base.kinds import Mode
 from singleton.runtime.lock_thread import provide_runtime
-from singleton.runtime.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -123,7 +123,9 @@ class World:
                 self.expect(fault)
 
     def _runtime(self, machine: Machine, seed: int) -> VirtualRuntime:
-        registry = Registry(
+        registry = HeardRegistry(
+            self.oracle,
+            machine,
             partial(self.openings.store, machine),
             _stream(seed, machine.name),
             open_queue=lambda _, name: self.openings.queue(machine, name),

@@ -1,0 +1,173 @@
+"""The errors that a wait for a lock ends with: is each one true, by the service's own record since the wait began?
+
+no trouble to tell of  ``StorageUnavailable``, and a usable answer had come in the minute before (single attempts: 10 s)
+nobody denied          ``StorageDenied``, and the service had refused this host nothing in the wait
+nobody was inside      ``LockNotAcquired``, and nobody had the lock, or a slot of the semaphore, in the wait
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from simulator.virtual.oracle.callers import slots_of
+from simulator.virtual.oracle.conduct import Checks
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
+from singleton.locking.section import Section
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from simulator.virtual.storage.network import NetworkRequest
+    from simulator.virtual.time.machine import Machine
+    from singleton.base.hold import Hold
+
+_PATIENCE: Final = 60.0
+"""Seconds without a usable answer after which waits end."""
+_ONE_ATTEMPT: Final = 10.0
+"""The same for a single attempt."""
+_CALL: Final = 5.0
+"""Seconds after which a host waits for an answer no longer."""
+_TURN: Final = 1.1
+"""Polling intervals for which a process that had its turn leaves a lock alone."""
+_ROUNDING: Final = 0.01
+
+HostBlob = tuple[str, str]
+"""The name of a machine, and of a blob."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LockWait:
+    """A wait of a host: for a lock, or with a ``limit`` for a slot of a semaphore."""
+
+    machine: Machine
+    lock: str
+    limit: int | None
+    timeout: float | None
+    owner: str
+    since: float
+    failover: bool = False
+    """Whether it also looks for a silent holder: an attempt then takes reads, too."""
+
+    @property
+    def places(self) -> list[HostBlob]:
+        """What the wait may end with: the lock, or any slot."""
+        blobs = [self.lock] if self.limit is None else slots_of(self.lock, self.limit)
+        return [(self.machine.name, blob) for blob in blobs]
+
+
+@dataclass(slots=True)
+class ErrorChecks(Checks):
+    """Told of requests, replies and waits."""
+
+    _failing_since: dict[HostBlob, float] = field(default_factory=dict)
+    """When the first attempt was sent of those that brought no usable answer."""
+    _failed: dict[HostBlob, float] = field(default_factory=dict)
+    """When an attempt was last sent that went wrong."""
+    _denied: dict[str, float] = field(default_factory=dict)
+    _taken: dict[HostBlob, float] = field(default_factory=dict)
+    """When a host was last told that somebody has a lock."""
+    _giving_back: dict[HostBlob, float] = field(default_factory=dict)
+    """When a release was first sent that is not answered yet."""
+    _given_back: dict[HostBlob, float] = field(default_factory=dict)
+    _waits: dict[LockWait, None] = field(default_factory=dict)
+    _holds: dict[HostBlob, list[weakref.ref[Hold]]] = field(default_factory=lambda: defaultdict(list))
+
+    def sent(self, request: NetworkRequest, *, good: bool) -> None:
+        """Take a request."""
+        place, now = (request.machine.name, request.name), self.evidence.loop.now
+        if request.call in ("acquire", "create"):
+            self._failing_since.setdefault(place, now)
+        if request.call == "release":
+            self._giving_back.setdefault(place, now)
+        if not good:
+            self._failed[place] = now
+
+    def replied(self, request: NetworkRequest, failure: Exception | None) -> None:
+        """Take a reply that reaches its host."""
+        place, now = (request.machine.name, request.name), self.evidence.loop.now
+        meaning = failure.meaning if isinstance(failure, StoreFailure) else None
+        if meaning == "denied":
+            self._denied[request.machine.name] = now
+        if request.call == "acquire" and meaning in ("held", "lost"):
+            self._taken[place] = now
+            self._failing_since.pop(place, None)
+        if request.call == "release":
+            self._given_back[place] = now
+            self._giving_back.pop(place, None)
+
+    def waits(self, wait: LockWait) -> None:
+        """Take the beginning of a wait."""
+        self._waits[wait] = None
+
+    def ended(self, wait: LockWait) -> None:
+        """Take the end of a wait, after what it ended with."""
+        del self._waits[wait]
+
+    def acquired(self, wait: LockWait, hold: Hold) -> None:
+        """Take the hold that a wait ended with."""
+        place = wait.machine.name, hold.lock
+        self._failing_since.pop(place, None)
+        self._holds[place] = [each for each in self._holds[place] if _goes_on(each)] + [weakref.ref(hold)]
+
+    def refused(self, wait: LockWait, error: SingletonError) -> None:
+        """Take the error that a wait ended with."""
+        told = f"{wait.owner} was told of {wait.lock}, for which it waited {self.evidence.loop.now - wait.since:.1f} s"
+        match error:
+            case StorageUnavailable():
+                self._must_have_failed(wait, error, told)
+            case StorageDenied():
+                self.evidence.reached["told: denied"] += 1
+                if self._denied.get(wait.machine.name, -math.inf) < wait.since - _ROUNDING:
+                    self._blame("nobody denied", f"{told}: {error}")
+            case LockNotAcquired(reason=None | "in use here"):
+                self._must_have_been_inside(wait, error, told)
+
+    def _must_have_failed(self, wait: LockWait, error: StorageUnavailable, told: str) -> None:
+        now, reached = self.evidence.loop.now, self.evidence.reached
+        drift = self.evidence.bounds.drift
+        silence = max(now - self._failing_since.get(place, now) for place in wait.places)
+        if error.code == "ContainerBeingDeleted" or self.conduct.strange(wait.machine, now - wait.since + _CALL):
+            return
+        reached["told: unavailable"] += 1
+        over = wait.timeout is not None and now - wait.since >= wait.timeout / drift - _ROUNDING and wait.timeout > 0
+        if over or wait.failover:
+            failed = max(self._failed.get(place, -math.inf) for place in wait.places)
+            still = wait.machine.stopped_since(now - wait.since + _CALL)  # an answer may have come meanwhile
+            if failed < wait.since - _CALL and not still:
+                self._blame("no trouble to tell of", f"{told}: {error}; and every request was answered")
+            return
+        least = (_PATIENCE if wait.timeout is None or wait.timeout > 0 else _ONE_ATTEMPT) / drift
+        if silence < least - _ROUNDING:
+            self._blame("no trouble to tell of", f"{told}: {error}; and {silence:.1f} s before it was answered")
+
+    def _must_have_been_inside(self, wait: LockWait, error: LockNotAcquired, told: str) -> None:
+        self.evidence.reached["told: taken"] += 1
+        free = [place[1] for place in wait.places if not self._was_inside(wait, place)]
+        every = wait.limit is not None and wait.timeout == 0
+        if len(free) == len(wait.places) or (every and free):
+            self._blame("nobody was inside", f"{told}: {error}; and nobody had {free[0]} then")
+
+    def _was_inside(self, wait: LockWait, place: HostBlob) -> bool:
+        bounds, since = self.evidence.bounds, wait.since - _ROUNDING
+        if wait.timeout == 0 or self._is_behind(wait):  # then it may get the answer to the last request of its process
+            since -= _TURN * bounds.poll * bounds.drift + _CALL
+        return (
+            self.evidence.service.held_until(place[1]) >= since
+            or self._taken.get(place, -math.inf) >= since
+            or self._given_back.get(place, -math.inf) >= since
+            or self._giving_back.get(place, -math.inf) >= since - _CALL * bounds.drift
+            or any(_goes_on(each) for each in self._holds[place])
+        )
+
+    def _is_behind(self, wait: LockWait) -> bool:
+        """Tell whether somebody of the same process came earlier, and waits."""
+        mine = [each for each in self._waits if each.machine is wait.machine and each.lock == wait.lock]
+        return mine[0] is not wait
+
+
+def _goes_on(known: weakref.ref[Hold]) -> bool:
+    hold = known()
+    return isinstance(hold, Section) and not hold.record.over

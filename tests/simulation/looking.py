@@ -1,0 +1,64 @@
+"""Situations for the looks that all workloads take: errors that are not true, of waits that hosts only claim."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.virtual.oracle.errors_told import LockWait
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
+from tests.simulation.scenes import IDS, LOCK, PERIOD, Host, Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+def wait_of(host: Host, *, timeout: float | None = None, **more: Any) -> LockWait:
+    """Return a wait that begins now."""
+    now = host.scene.world.loop.now
+    what: dict[str, Any] = {"lock": LOCK, "limit": None, "owner": "me", **more}
+    wait = LockWait(machine=host.machine, timeout=timeout, since=now, **what)
+    host.scene.world.oracle.errors.waits(wait)
+    return wait
+
+
+def told(host: Host, wait: LockWait, error: type[SingletonError]) -> None:
+    """End a wait with an error."""
+    errors = host.scene.world.oracle.errors
+    errors.refused(wait, error("told"))
+    errors.ended(wait)
+
+
+async def _tells_of_no_trouble(host: Host) -> None:
+    wait = wait_of(host)
+    await host.store.create(LOCK)
+    host.scene.world.network.rules.append(lambda _, passage: setattr(passage, "lost", True))
+    host.store.request("acquire", LOCK, (IDS[0], PERIOD), IDS[0])
+    await host.until(30.0)
+    told(host, wait, StorageUnavailable)
+
+
+async def _tells_of_a_denial(host: Host) -> None:
+    wait = wait_of(host)
+    await host.take()
+    told(host, wait, StorageDenied)
+
+
+async def _tells_of_a_holder(host: Host) -> None:
+    belief = await host.take()
+    await host.store.release(LOCK, belief.id)
+    await host.until(20.0)
+    wait = wait_of(host, timeout=5.0)
+    await host.until(25.0)
+    told(host, wait, LockNotAcquired)
+
+
+def _by(part: Callable[[Host], Coroutine[Any, Any, None]], scene: Scene) -> None:
+    scene.a.plays(part)
+
+
+LOOKS: Final[dict[str, Callable[[Scene], None]]] = {
+    "no trouble to tell of": partial(_by, _tells_of_no_trouble),
+    "nobody denied": partial(_by, _tells_of_a_denial),
+    "nobody was inside": partial(_by, _tells_of_a_holder),
+}
