@@ -282,7 +282,7 @@ class Semaphore:
             hold.record.end()
             return
         self._records[number] = hold.record
-        hold.owner, hold.record.caller = first.owner, first.caller
+        hold.owner, hold.lease.owner, hold.record.caller = first.owner, first.owner, first.caller
         if self.limit > 1:
             hold.fencing = None  # a semaphore keeps no state: it has several holders
         hold.lease.whose = first.invocation

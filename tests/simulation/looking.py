@@ -1,4 +1,4 @@
-"""Situations for the looks that all workloads take: errors that are not true, of waits that hosts only claim."""
+"""Situations for the looks that all workloads take: errors, records and ends of holds that are not true."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.oracle.errors_told import LockWait
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
+from singleton.locking.section import Section
+from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Host, Scene
 
 if TYPE_CHECKING:
@@ -53,6 +55,40 @@ async def _tells_of_a_holder(host: Host) -> None:
     told(host, wait, LockNotAcquired)
 
 
+async def _held(host: Host) -> Section:
+    """Take a lock that the registry of a host would tell of."""
+    lease: Any = await host.take()
+    hold = Section(LOCK, "me", 1, lease, None)
+    host.scene.world.oracle.ends.begun(host.machine, hold)
+    return hold
+
+
+async def _goes_on(host: Host) -> None:
+    (await _held(host)).record.settle()
+
+
+async def _sleeps_on(host: Host) -> None:
+    hold = await _held(host)
+    hold.own_lost._ended = True
+    hold.record.settle()
+
+
+async def _keeps_a_callback(host: Host) -> None:
+    hold = await _held(host)
+    hold.own_lost.add_callback(lambda _: None)
+    hold.own_lost.finish(kept=True)
+    hold.record.settle()
+
+
+async def _tells_at_a_renewal(host: Host, owner: str) -> None:
+    belief = await host.take()
+    hold = host.enter(belief)
+    await host.until(8.0)
+    etag = (await host.store.read(LOCK)).etag
+    await host.store.write(LOCK, belief.id, {EPOCH_KEY: "5", OWNER_KEY: owner, HELD_KEY: "8.0"}, etag)
+    host.leave(hold)
+
+
 def _by(part: Callable[[Host], Coroutine[Any, Any, None]], scene: Scene) -> None:
     scene.a.plays(part)
 
@@ -61,4 +97,8 @@ LOOKS: Final[dict[str, Callable[[Scene], None]]] = {
     "no trouble to tell of": partial(_by, _tells_of_no_trouble),
     "nobody denied": partial(_by, _tells_of_a_denial),
     "nobody was inside": partial(_by, _tells_of_a_holder),
+    "owned after its end": partial(_by, _goes_on),
+    "waits for its end": partial(_by, _sleeps_on),
+    "callback left": partial(_by, _keeps_a_callback),
+    "another named": partial(_by, partial(_tells_at_a_renewal, owner="him")),
 }

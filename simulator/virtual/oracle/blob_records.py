@@ -2,14 +2,15 @@
 
 nobody named    a hold began on a blob that its own process had made, and nobody stands on it
 told as older   a hold began, and what stands on the blob is of a hold before it, which would seem to go on
+another named   a host wrote who has its lock, and somebody else of that host was inside
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
+from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY, header_safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Evidence, RunningBody
     from simulator.virtual.storage.network import NetworkRequest
     from simulator.virtual.time.machine import Machine
+
+_LATELY: Final = 1.0
+"""Seconds for which a body was inside before a request that must name its caller."""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,21 @@ class BlobRecordChecks:
         """Take what the service has carried out."""
         if request.call in ("write", "put") and failure is None and request.lease_id is not None:
             self._written.add(request.lease_id)
+            if float(request.args[1].get(HELD_KEY, "0")) > 0:
+                self._must_be_inside(request, request.lease_id, request.args[1])
+
+    def _must_be_inside(self, request: NetworkRequest, lease_id: str, written: Mapping[str, str]) -> None:
+        """Judge what is written at a renewal: all that time one body was inside, which the record must name."""
+        machine = request.machine
+        for body in self.oracle.bodies(request.name):
+            lasted = request.sent - machine.reads(body.since)
+            mine = body.hold.lease_id == lease_id and body.hold.owner and not body.shared
+            if not mine or lasted < _LATELY:
+                continue
+            self.oracle.reached["holds named at a renewal"] += 1
+            if written.get(OWNER_KEY) != header_safe(body.hold.owner):
+                named = f"names {written.get(OWNER_KEY)!r}, and {body.hold.owner!r} is inside"
+                self.oracle.blame("another named", f"{machine.name} writes on {body.lock} who has it: it {named}")
 
     def entered(self, body: RunningBody) -> None:
         """Take the beginning of a body: the first under its lease is judged. A listener asks for its lease unnamed."""

@@ -110,6 +110,7 @@ class ErrorChecks(Checks):
         """Take the hold that a wait ended with."""
         place = wait.machine.name, hold.lock
         self._failing_since.pop(place, None)
+        self._giving_back.pop(place, None)
         self._holds[place] = [each for each in self._holds[place] if _goes_on(each)] + [weakref.ref(hold)]
 
     def refused(self, wait: LockWait, error: SingletonError) -> None:
@@ -132,15 +133,16 @@ class ErrorChecks(Checks):
         if error.code == "ContainerBeingDeleted" or self.conduct.strange(wait.machine, now - wait.since + _CALL):
             return
         reached["told: unavailable"] += 1
-        over = wait.timeout is not None and now - wait.since >= wait.timeout / drift - _ROUNDING and wait.timeout > 0
-        if over or wait.failover:
+        if wait.timeout is not None and wait.machine.stopped_since(now - wait.since + _CALL):
+            return  # an answer may have come while it stood still
+        lasts = _ONE_ATTEMPT if wait.timeout == 0 else wait.timeout
+        if wait.failover or (lasts is not None and now - wait.since >= lasts / drift - _ROUNDING):
             failed = max(self._failed.get(place, -math.inf) for place in wait.places)
-            still = wait.machine.stopped_since(now - wait.since + _CALL)  # an answer may have come meanwhile
-            if failed < wait.since - _CALL and not still:
+            if failed < wait.since - _CALL:
                 self._blame("no trouble to tell of", f"{told}: {error}; and every request was answered")
             return
-        least = (_PATIENCE if wait.timeout is None or wait.timeout > 0 else _ONE_ATTEMPT) / drift
-        if silence < least - _ROUNDING:
+        slot = wait.limit is not None and wait.timeout == 0  # which another attempt may have asked for earlier
+        if silence < (_ONE_ATTEMPT if slot else _PATIENCE) / drift - _ROUNDING:
             self._blame("no trouble to tell of", f"{told}: {error}; and {silence:.1f} s before it was answered")
 
     def _must_have_been_inside(self, wait: LockWait, error: LockNotAcquired, told: str) -> None:
@@ -154,11 +156,12 @@ class ErrorChecks(Checks):
         bounds, since = self.evidence.bounds, wait.since - _ROUNDING
         if wait.timeout == 0 or self._is_behind(wait):  # then it may get the answer to the last request of its process
             since -= _TURN * bounds.poll * bounds.drift + _CALL
+        lapses = (bounds.period + 2 * _CALL) * bounds.drift  # a release without an answer leaves the lease to lapse
         return (
             self.evidence.service.held_until(place[1]) >= since
             or self._taken.get(place, -math.inf) >= since
             or self._given_back.get(place, -math.inf) >= since
-            or self._giving_back.get(place, -math.inf) >= since - _CALL * bounds.drift
+            or self._giving_back.get(place, -math.inf) >= since - lapses
             or any(_goes_on(each) for each in self._holds[place])
         )
 

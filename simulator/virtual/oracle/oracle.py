@@ -18,7 +18,8 @@ in the first run; "a stale token acted" does not in thousands.
     token order        an epoch or token that is not greater than all before it
 
 ``conduct.py`` judges the requests of hosts, ``callers.py`` the waits of callers, ``listeners.py`` listeners,
-``takeovers.py`` failover, ``blob_records.py`` the metadata of blobs, ``errors_told.py`` the errors of waits.
+``takeovers.py`` failover, ``blob_records.py`` the metadata of blobs, ``errors_told.py`` the errors of waits,
+``hold_ends.py`` what is left of holds.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from simulator.virtual.oracle.callers import CallerChecks
 from simulator.virtual.oracle.conduct import Conduct
 from simulator.virtual.oracle.errors_told import ErrorChecks
 from simulator.virtual.oracle.evidence import AROUND, Evidence, Moments, RunningBody
+from simulator.virtual.oracle.hold_ends import HoldEndChecks
 from simulator.virtual.oracle.listeners import ListenerChecks
 from simulator.virtual.oracle.takeovers import TakeoverChecks
 from simulator.virtual.time.machine import Baton, here
@@ -59,6 +61,7 @@ class Oracle(Evidence):
         self.conduct = Conduct(self)
         self.callers = CallerChecks(self, self.conduct)
         self.errors = ErrorChecks(self, self.conduct)
+        self.ends = HoldEndChecks(self, self.conduct)
         self.listening = ListenerChecks(self, self.conduct)
         self.moments = Moments(self.reached)
         self.silence = TakeoverChecks(self, self.conduct, wanting=[self.callers.want])

@@ -22,7 +22,16 @@ from simulator.report.timeline.timeline import BrokenPromise, Mark, MarkKind, Ti
 from simulator.report.trace import trace_of, written
 from simulator.report.words import Line
 from simulator.virtual.http import virtual_wire
-from simulator.virtual.oracle import blob_records, callers, conduct, errors_told, listeners, oracle, takeovers
+from simulator.virtual.oracle import (
+    blob_records,
+    callers,
+    conduct,
+    errors_told,
+    hold_ends,
+    listeners,
+    oracle,
+    takeovers,
+)
 from simulator.virtual.search.narrative.choice import names_of_locks, read_tale
 from simulator.virtual.search.narrative.lines import tell_lines
 from simulator.virtual.search.tried import tried
@@ -102,7 +111,8 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
 def promises() -> dict[str, str]:
     """Return what each check of the workloads and of the oracle says must not be, by the name of the check."""
     modules = [module for name in names() for module in workload(name).checks]
-    of_all = (logs, virtual_wire, world, conduct, callers, errors_told, listeners, blob_records, takeovers, oracle)
+    judges = (conduct, callers, errors_told, hold_ends, listeners, blob_records, takeovers, oracle)
+    of_all = (logs, virtual_wire, world, *judges)
     pages = [*map(_docstring, modules), *(module.__doc__ or "" for module in of_all)]
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", "\n".join(pages), re.MULTILINE))
 

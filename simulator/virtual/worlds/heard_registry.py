@@ -46,6 +46,7 @@ class HeardRegistry(Registry):
             raise
         else:
             errors.acquired(wait, hold)
+            self._oracle.ends.begun(self._machine, hold)
             return hold
         finally:
             errors.ended(wait)

@@ -57,6 +57,18 @@ async def test_when_all_are_taken_nobody_gets_one_until_one_is_given_back() -> N
     await settled(service, one, other)
 
 
+@virtual
+async def test_the_blob_of_a_slot_names_who_got_the_slot() -> None:
+    service = MemoryLeaseStore()
+    host = Host(service, 1)
+    holds = await asyncio.gather(*(host.acquire(3, owner=f"caller {number}") for number in range(3)))
+    await asyncio.sleep(10)
+    named = [(await service.read(hold.lock)).metadata["FunctionInstance"] for hold in holds]
+    assert named == [hold.owner for hold in holds] == ["caller 0", "caller 1", "caller 2"]
+    await asyncio.gather(*(release(hold) for hold in holds))
+    await settled(service, host)
+
+
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_with_different_limits_on_one_name_the_highest_counts_in_all(hosts: int) -> None:
     @virtual
