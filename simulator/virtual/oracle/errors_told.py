@@ -138,7 +138,10 @@ class ErrorChecks(Checks):
         lasts = _ONE_ATTEMPT if wait.timeout == 0 else wait.timeout
         if wait.failover or (lasts is not None and now - wait.since >= lasts / drift - _ROUNDING):
             failed = max(self._failed.get(place, -math.inf) for place in wait.places)
-            if failed < wait.since - _CALL:
+            lasts_on = any(
+                self._failed.get(place, -math.inf) >= self._failing_since.get(place, math.inf) for place in wait.places
+            )
+            if failed < wait.since - _CALL and not lasts_on:
                 self._blame("no trouble to tell of", f"{told}: {error}; and every request was answered")
             return
         slot = wait.limit is not None and wait.timeout == 0  # which another attempt may have asked for earlier
