@@ -180,7 +180,7 @@ class Guard(Declaration):
         tell("waiting", call)
         _ = self._told
         # What is kept of an error has no traceback, whose frames would keep it until a collection.
-        waited, others, late = self.wait, WaitReport(), 0.0
+        waited, others, late, trouble = self.wait, WaitReport(), 0.0, None
         try:
             return await locks.call_async(self._acquisition(call, self.wait, others))
         except LockNotAcquired as error:
@@ -189,6 +189,7 @@ class Guard(Declaration):
             late, contended = others.seconds, LockNotAcquired(str(error), lock=error.lock)
             if waited != 0 or callable(self.on_contention) or not (self.waits is None or self.waits > late):
                 raise  # else it waits for the storage as for the lock: that it asks first is only for max_waiting
+            trouble = error.with_traceback(None)
         from singleton.functions.contention import Contention, decide
         from singleton.functions.http_answers import conflict_answer
 
@@ -200,6 +201,8 @@ class Guard(Declaration):
             except LockNotAcquired as error:
                 contended = error.with_traceback(None)
             if is_full(contended):
+                if trouble is not None:
+                    raise trouble  # trouble is never contention
                 policy = self.when_full
             else:
                 waited = patience

@@ -81,6 +81,7 @@ register(
         "wires": _named("wires", "start_wires", through_sdk=False),
         "nested": _named("nested", "start_nested", "nested"),
         "limits": _named("limits", "start_limits"),
+        "arguments": _named("arguments", "start_arguments", "arguments"),
         "small-client": _small("clients.clients", "start_small_client", "clients.book", "clients.uses"),
         "small-set": _small("clients.clients", "start_small_set", "clients.book", "clients.uses"),
         "small-failover": _small("failovers", "start_small_failover", hosts=3),

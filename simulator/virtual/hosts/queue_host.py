@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import random
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Guarded
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
+    from singleton.functions.contention import Contention, Policy
+    from singleton.functions.guard import Guard
 
 
 def _tell(event: str, /, **fields: object) -> None:
@@ -52,7 +54,7 @@ def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue:
     """Tell oracle and verdict of the guarded functions that will be called; ``queue`` triggers them."""
     guards = {name: guards_of(function)[0] for name, function in functions.items()}
     WITNESS.watch(functions.items())
-    world.oracle.callers.know(guards)
+    world.oracle.callers.know({name: as_judged(guard) for name, guard in guards.items()})
     for name, function in functions.items():
         is_async = inspect.iscoroutinefunction(function)
         world.note("world", "function", witnessed=True, **told_of(name, guards[name], queue=queue, is_async=is_async))
@@ -65,9 +67,20 @@ def told_of(name: str, guard: Guarded | None, *, queue: str, is_async: bool) -> 
         return {**told, "guarded": False}
     policy = guard.on_contention if isinstance(guard.on_contention, str) else "custom"
     limit: int | None = getattr(guard, "limit", None)
-    about = {"lease": guard.period, "poll": guard.poll, "timeout": guard.wait, "tokens": limit is None}
+    timeout = getattr(guard, "waits", guard.wait)  # with ``max_waiting`` the first wait is one attempt
+    about = {"lease": guard.period, "poll": guard.poll, "timeout": timeout, "tokens": limit is None}
     about |= {"at_once": limit or 1, "several": limit is not None}
+    about |= {name: getattr(guard, name) for name in _GIVEN if getattr(guard, name, None) is not None}
     return {**told, "guarded": True, "mode": guard.mode, "on_contention": policy, **about}
+
+
+def as_judged(guard: Guard) -> Guard:
+    """Return a guard whose callers are judged as they wait: with ``max_waiting`` they ask before they stand in line."""
+    return guard if guard.max_waiting is None else replace(guard, on_contention=_asks_first)
+
+
+def _asks_first(_: Contention) -> Policy:
+    raise AssertionError("nobody asks the oracle's own guard")
 
 
 async def run_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -149,6 +162,7 @@ async def cancel(world: World, invoked: asyncio.Task[bool], invocation: str) -> 
         world.oracle.blame("cancellation swallowed", f"{invocation} was cancelled, and went on to its end")
 
 
+_GIVEN: Final = ("at_least", "max_hold", "max_waiting", "when_full")
 VISIBILITY: Final = 30.0
 PATIENCE: Final = 10.0
 """Seconds that a host waits for an answer of its queue."""

@@ -271,7 +271,8 @@ class CallerChecks(Checks):
         if has is None or has.machine is machine or not self.conduct.refused_since(machine, lock, invocation.since):
             return
         read, before = self.conduct.reads.get(where, -math.inf), self._read.get(where, -math.inf)
-        once = invocation.guard is not None and invocation.guard.wait == 0 and invocation.failover is None
+        guard = invocation.guard
+        once = guard is not None and guard.wait == 0 and not invocation.asks_anew and invocation.failover is None
         if not once or read < invocation.since or self.evidence.bounds.forgets:
             return
         self._read[where] = read

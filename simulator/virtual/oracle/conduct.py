@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.storage.network import SOON
+from singleton.base.hold import single_holds
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -315,7 +316,8 @@ class Conduct:
     def lost(self, body: RunningBody, reason: str | None) -> None:
         """Judge the loss of a hold with a body inside."""
         machine, lease_id = body.machine, body.hold.lease_id or ""
-        if reason in ("stolen", "broken", "blob gone") and not self.evidence.ended_by_others(lease_id):
+        ids = [each.lease_id or "" for each in single_holds(body.hold)]
+        if reason in ("stolen", "broken", "blob gone") and not any(map(self.evidence.ended_by_others, ids)):
             self.evidence.blame(
                 "false loss", f"{machine.name} is told that {body.lock} is {reason}, and nobody did that"
             )
@@ -323,7 +325,7 @@ class Conduct:
             return
         if (failover := self.touched(lease_id)) is None or not self._often_bad(machine, body.lock, within=failover):
             self._ran_out(machine, body.lock, lease_id)
-        ends, has = self._deadline(lease_id), self.evidence.service.tenure(body.lock)
+        ends, has = min(map(self._deadline, ids)), self.evidence.service.tenure(body.lock)
         early = min(ends, self.touch_ends(lease_id, failover)) - machine.reads(self.evidence.loop.now)
         if _ROUNDING < early < math.inf and has is not None and has.lease_id == lease_id:
             soon = f"{early:.1f} s before its deadline, 14/15 of its period after the last granted request"

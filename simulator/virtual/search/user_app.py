@@ -23,7 +23,7 @@ from simulator.host.triggers.queue import encode
 from simulator.host.triggers.timer import Tick, TimerListener
 from simulator.host.worker import describe
 from simulator.virtual.hosts.jobs import InvocationContext
-from simulator.virtual.hosts.queue_host import WITNESS, Feed, QueueWorld, VirtualClock, invoke, run_function
+from simulator.virtual.hosts.queue_host import WITNESS, Feed, QueueWorld, VirtualClock, as_judged, invoke, run_function
 from simulator.virtual.search.app_bodies import AppBodies
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Account
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
-    from singleton.functions.contention import Contention, Policy
-    from singleton.functions.guard import Guard
 
 PACE = 5.0
 """Seconds at which slower timers fire, so that a world of a minute shows them."""
@@ -119,7 +117,7 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
     world.accounts |= {guard.function: Account(messages=False) for guard in helpers}
     guarded = [(guard.function, guard) for guard in helpers]
     guarded += [(plan.function.name, plan.guard) for plan in plans if plan.guard is not None]
-    world.oracle.callers.know({name: _as_judged(guard) for name, guard in guarded})
+    world.oracle.callers.know({name: as_judged(guard) for name, guard in guarded})
     world.oracle.bounds.know([*helpers, *(guard for plan in plans for guard in plan.guards)])
     listeners = {plan.function.name: guard for plan in plans for guard in plan.guards if guard.mode == "listener"}
     world.oracle.listening.know(listeners)
@@ -142,15 +140,6 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
     hosting.feed(_messages(world, plans, own), seconds=SECONDS)
     world.watch(world.oracle.listening.look)
     bodies.follow()
-
-
-def _as_judged(guard: Guard) -> Guard:
-    """Return a guard whose callers are judged as they wait: with ``max_waiting`` they ask before they stand in line."""
-    return guard if guard.max_waiting is None else replace(guard, on_contention=_asks_first)
-
-
-def _asks_first(_: Contention) -> Policy:
-    raise AssertionError("nobody asks the oracle's own guard")
 
 
 def _told_of(plan: Plan) -> dict[str, Any]:

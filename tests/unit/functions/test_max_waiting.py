@@ -137,6 +137,20 @@ def test_who_may_wait_waits_for_the_storage_too_as_without_a_number(timeout: flo
     run()
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"on_contention": "skip", "timeout": 30}, {"on_contention": "raise", "timeout": 30}]
+)
+@virtual
+async def test_who_may_not_wait_for_the_storage_hears_of_the_storage(more: dict[str, Any]) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    job = a_slow_job(max_waiting=0, **more)
+    with host.here():
+        host.network.fail_all(answered(503, "ServerBusy"))
+        with pytest.raises(StorageUnavailable):
+            await job()
+        assert waiting(host) == 0
+
+
 @virtual
 async def test_each_lock_has_its_own_number() -> None:
     with InlineHost(MemoryLeaseStore()).here():

@@ -8,6 +8,7 @@ clients bring along; uses are cancelled anywhere, and clients closed while other
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,6 @@ from tests.worlds.clients.book import Book, Calls
 from tests.worlds.clients.uses import Plan, User
 
 if TYPE_CHECKING:
-    import random
-
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
@@ -184,7 +183,24 @@ def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
         closes=rng.randrange(12) if rng.random() < 0.05 else None,
     )
     # A worker needs the lock at its own next tick.
-    return replace(plan, at_least=min(plan.at_least, 0.9 * plan.seconds / 3.3)) if way == "worker" else plan
+    plan = replace(plan, at_least=min(plan.at_least, 0.9 * plan.seconds / 3.3)) if way == "worker" else plan
+    return _with_more(plan, sync=sync)
+
+
+def _with_more(plan: Plan, *, sync: bool) -> Plan:
+    """Draw further options, from the plan itself: what a seed has drawn stays the same."""
+    chance, way = random.Random(repr(plan)), plan.way
+    if way in ("try", "try slot"):
+        plan = replace(plan, patience=chance.choice([0.0, 0.0, 3.0, 20.0]))
+    if sync and way in ("lock", "slot") and chance.random() < 0.3:
+        plan = replace(plan, way="hold" if way == "lock" else "hold slot")
+    if way in ("slot", "try slot", "hold", "hold slot") and plan.then != "dropped" and chance.random() < 0.15:
+        plan = replace(plan, at_least=chance.choice([2.0, 8.0]))
+    if way in (*_BLOCKING, "hold", "hold slot", "worker") and way != "set" and not plan.at_least:
+        plan = replace(plan, max_hold=chance.choice([1.0, 4.0, 12.0]) if chance.random() < 0.15 else None)
+    if way in _BLOCKING:
+        plan = replace(plan, on_loss=chance.choice([None, None, "tell", "raise"]))
+    return replace(plan, reentrant=chance.random() < 0.4) if way == "lock" else plan
 
 
 def _then(rng: random.Random, way: str) -> str:

@@ -4,6 +4,10 @@ waits for itself          a caller asked again for the lock that it is inside of
 worked after its stop     a periodic worker was stopped, and did its work once more
 stopped late              a periodic worker was stopped, and went on to wait
 success without its lock  the body of a block returned under a lost hold, and the block ended well
+raised to be told         a block was to tell of its loss only, and failed for the loss
+another hold within       an inner block of a reentrant lock got another hold than the outer block, or was refused
+held beyond its limit     a hold with ``max_hold`` was not lost at the limit
+lost before its limit     a hold with ``max_hold`` was lost for its length before the limit
 """
 
 from __future__ import annotations
@@ -19,16 +23,20 @@ from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.workloads.leaders import LeaderWaiter
 from simulator.virtual.worlds.outcome import Refused
-from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
+from singleton import LockClient
+from singleton.base.errors import LockLost, LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.hold import holds_in
 
 if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
-    from singleton import AsyncLockClient, LockClient
+    from singleton import AsyncLockClient
     from singleton.base.hold import Hold, LossSignal
+    from singleton.base.kinds import LossReason, OnLoss
     from tests.worlds.clients.book import Book, Calls, Customer, Kind, Use
 
 _ALONE: Final = frozenset({"holder", "leader", "worker", "hold", "hold slot"})
+_ACQUIRED: Final = 10.0
+"""Seconds at most from the moment from which ``max_hold`` counts to the first line of the body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +45,7 @@ class Plan:
 
     ``way``: lock, try, set, slot, try slot, hold and hold slot (acquired without a block), holder, leader, worker.
     ``then``: what becomes of a hold without a block: released, released elsewhere, twice, dropped; of a block: again.
+    ``patience``: seconds to wait of a try.
     Of a worker: long, if its work takes most of the time and looks at no loss by itself.
     ``closes``: how many callbacks after its beginning the client is closed.
     ``cut``: the phase in which it is cancelled, and how many callbacks of its machine after that begins.
@@ -49,6 +58,10 @@ class Plan:
     seconds: float = 1.0
     steps: int = 1
     at_least: float = 0.0
+    max_hold: float | None = None
+    on_loss: OnLoss | None = None
+    reentrant: bool = False
+    patience: float = 0.0
     then: str = ""
     cut: tuple[str, int] | None = None
     closes: int | None = None
@@ -77,9 +90,14 @@ class User:
         text = f"{use.owner} asked again for {use.locks[0]}, and was not told at once"
         self.world.oracle.blame("waits for itself", text)
 
-    def must_have_failed(self, use: Use, error: BaseException | None) -> None:
+    def must_have_failed(self, use: Use, plan: Plan, error: BaseException | None) -> None:
         """Judge the end of a block whose body returned under a lost hold."""
-        if error is None and use.lost:
+        if not use.lost:
+            return
+        if plan.on_loss == "tell":
+            if isinstance(error, LockLost):
+                self.world.oracle.blame("raised to be told", f"{use.owner} was to be told only, and got: {error}")
+        elif error is None:
             self.world.oracle.blame("success without its lock", f"{use.owner} ended well, and its hold was lost")
 
     def blame_stopped(self, use: Use) -> None:
@@ -101,11 +119,7 @@ class User:
         use = self.book.begin(self.customer, f"{self.name}/{number}", *self._of(plan))
         cutter = _Cutter(self, use, plan)
         cutter.reach("begin")
-        work = (
-            self._sync_work(use, plan, cutter)
-            if self.sync and plan.way not in _ALONE
-            else self._work(use, plan, cutter)
-        )
+        work = self._sync_work(use, plan, cutter) if self.sync else self._work(use, plan, cutter)
         cutter.task = task = asyncio.create_task(work, name=use.owner)
         use.machine.clients[use.owner] = self.close
         with under_way(task):
@@ -116,7 +130,7 @@ class User:
         kept = use.doing != "waits" or use.kind == "worker"
         rest = plan.at_least * self.world.oracle.bounds.drift if kept else 0.0
         self.world.oracle.reached[f"use: {'ok' if error is None else type(error).__name__}"] += 1
-        self.must_have_failed(use, error)
+        self.must_have_failed(use, plan, error)
         if task.cancelled() and not use.cut:
             self.world.oracle.blame("cancelled by nobody", f"{use.owner} ended with a cancellation")
         self.book.over(use, error, rest=rest)
@@ -124,9 +138,9 @@ class User:
     def _of(self, plan: Plan) -> tuple[Kind, tuple[str, ...], float | None]:
         match plan.way:
             case "try":
-                return "lock", plan.names, 0.0
+                return "lock", plan.names, plan.patience
             case "slot" | "try slot" | "hold slot":
-                return "slot", self.book.slots(plan.names[0]), 0.0 if plan.way == "try slot" else plan.timeout
+                return "slot", self.book.slots(plan.names[0]), plan.patience if plan.way == "try slot" else plan.timeout
             case "set":
                 return "set", plan.names, plan.timeout
             case "leader" | "worker":
@@ -154,6 +168,9 @@ class User:
 
     async def _sync_work(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
         def work() -> None:
+            if plan.way in _ALONE:
+                self._sync_hold(use, plan, cutter)
+                return
             with self._block(use, plan) as got:
                 Baton.wait(self._inside(use, holds_in(got), plan, cutter))
             self._released(use, plan, holds_in(got))
@@ -162,22 +179,23 @@ class User:
 
     def _block(self, use: Use, plan: Plan) -> Any:
         client, name = self.client, plan.names[0] if plan.names else ""
+        common: dict[str, Any] = {"owner": use.owner, "on_loss": plan.on_loss}
+        if plan.way == "set":
+            return client.lock_all(list(plan.names), timeout=plan.timeout, **common)
+        common |= {"at_least": plan.at_least, "max_hold": plan.max_hold}
         match plan.way:
             case "lock":
-                return client.lock(name, timeout=plan.timeout, at_least=plan.at_least, owner=use.owner)
+                return client.lock(name, timeout=plan.timeout, reentrant=plan.reentrant, **common)
             case "try":
-                return client.try_lock(name, at_least=plan.at_least, owner=use.owner)
-            case "set":
-                return client.lock_all(list(plan.names), timeout=plan.timeout, owner=use.owner)
+                return client.try_lock(name, timeout=plan.patience, **common)
             case "slot":
-                return client.semaphore(name, self.book.limits[name], timeout=plan.timeout, owner=use.owner)
+                return client.semaphore(name, self.book.limits[name], timeout=plan.timeout, **common)
             case _:
-                return client.try_lock(name, limit=self.book.limits[name], owner=use.owner)
+                return client.try_lock(name, limit=self.book.limits[name], timeout=plan.patience, **common)
 
     async def _hold(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
         client = self._async_client()
-        name, limit = plan.names[0], self.book.limits[plan.names[0]] if use.kind == "slot" else None
-        hold: Hold | None = await client.acquire(name, limit=limit, timeout=plan.timeout, owner=use.owner)
+        hold: Hold | None = await client.acquire(plan.names[0], **self._terms(use, plan))
         assert hold is not None
         try:
             await self._inside(use, (hold,), plan, cutter)
@@ -194,6 +212,28 @@ class User:
                     await client.release(hold)
             if hold is not None:
                 self._released(use, plan, (hold,))
+
+    def _sync_hold(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
+        assert isinstance(self.client, LockClient)
+        hold = self.client.acquire(plan.names[0], **self._terms(use, plan))
+        try:
+            Baton.wait(self._inside(use, (hold,), plan, cutter))
+        finally:
+            self.client.release(hold)
+            if plan.then == "twice":
+                self.client.release(hold)
+        self._released(use, plan, (hold,))
+
+    def _terms(self, use: Use, plan: Plan) -> dict[str, Any]:
+        """Return the arguments of ``acquire``."""
+        limit = self.book.limits[plan.names[0]] if use.kind == "slot" else None
+        return {
+            "limit": limit,
+            "timeout": plan.timeout,
+            "at_least": plan.at_least,
+            "max_hold": plan.max_hold,
+            "owner": use.owner,
+        }
 
     def _released(self, use: Use, plan: Plan, holds: tuple[Hold, ...]) -> None:
         if not plan.at_least:
@@ -232,7 +272,14 @@ class User:
                 await (asyncio.sleep(lasts) if long else self._step((hold,), lasts))
 
         client = self._async_client()
-        worker = client.periodic(plan.names[0], work, every=plan.seconds / 3.3, at_least=plan.at_least, owner=use.owner)
+        worker = client.periodic(
+            plan.names[0],
+            work,
+            every=plan.seconds / 3.3,
+            at_least=plan.at_least,
+            max_hold=plan.max_hold,
+            owner=use.owner,
+        )
         if plan.timeout is None:
             async with worker:
                 cutter.reach("inside")
@@ -271,15 +318,19 @@ class User:
         cutter.reach("inside")
         if plan.at_least:
             self.book.must_last(use, holds[0], plan.at_least)
+        has_left: list[bool] = []
+        if plan.max_hold is not None:
+            self.must_end(use, holds[0], plan.max_hold, has_left)
         semaphore = plan.names[0] if use.kind == "slot" else ""
         with ExitStack() as bodies:
+            bodies.callback(has_left.append, True)
             for hold in holds:
                 body = bodies.enter_context(inside(self.world, use.machine, hold, sync=self.sync))
                 if semaphore:
                     self.book.enter(semaphore, body)
                     bodies.callback(self.book.leave, semaphore, body)
             if plan.then == "again" and use.kind == "lock" and not self.sync:
-                await self._ask_again(use, plan)
+                await (self._enter_again(use, plan, holds[0]) if plan.reentrant else self._ask_again(use, plan))
             for _ in range(plan.steps):
                 if not await self._step(holds, plan.seconds):
                     break
@@ -300,6 +351,35 @@ class User:
                 return
         if not use.machine.stopped_since(self.world.loop.now - asked):
             self.blame_itself(use)
+
+    async def _enter_again(self, use: Use, plan: Plan, outer: Hold) -> None:
+        """Ask for the reentrant lock that this code is inside of: an inner block has the hold of the outer block."""
+        try:
+            async with self._async_client().lock(plan.names[0], reentrant=True, owner=f"{use.owner} again") as inner:
+                if inner.lease_id != outer.lease_id:
+                    self.world.oracle.blame("another hold within", f"{use.owner} got another hold of {outer.lock}")
+        except LockNotAcquired as error:
+            self.world.oracle.blame("another hold within", f"{use.owner} was refused: {error}")
+
+    def must_end(self, use: Use, hold: Hold, seconds: float, has_left: list[bool]) -> None:
+        """Take a hold that is lost after so many seconds by its machine's clock, if its body goes on."""
+        world, drift, began = self.world, self.world.oracle.bounds.drift, self.world.loop.now
+        lost, lock = hold.lost, hold.lock  # not the hold, which may be dropped
+
+        def look() -> None:
+            excused = bool(has_left) or use.machine.leaving or use.machine.stopped_since(seconds * drift + 0.5)
+            if not excused and not use.machine.context().run(lost.is_set):
+                text = f"{use.owner} has {lock} for {world.loop.now - began:.1f} s, and max_hold is {seconds:g} s"
+                world.oracle.blame("held beyond its limit", text)
+
+        def tell(reason: LossReason) -> None:
+            held = world.loop.now - began
+            if reason == "too long" and held < seconds / drift - _ACQUIRED:
+                text = f"{use.owner} lost {lock} as {reason} after {held:.1f} s, and max_hold is {seconds:g} s"
+                world.oracle.blame("lost before its limit", text)
+
+        lost.add_callback(tell)
+        world.later(seconds * drift + 0.5, look)
 
     async def _step(self, holds: tuple[Hold, ...], seconds: float) -> bool:
         """Work for some seconds, and write the result; False as soon as a hold is lost."""
