@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from singleton.layouts.layout import Layout
-from singleton.runtime.address import Address
+from singleton.runtime import address
 from tests.broken.breaking import Now, around, broken, names, this_host
 
 if TYPE_CHECKING:
@@ -77,12 +77,13 @@ def functions_share_no_lock(patch: Patch) -> None:
 @broken("overlap")
 def each_host_has_a_container_of_its_own(patch: Patch) -> None:
     def made(real: Any) -> Any:
-        def of(place: Any, name: str, *args: Any, **more: Any) -> Any:
-            return real(replace(place, container=f"{place.container}-{this_host()}"), name, *args, **more)
+        def maker(*args: Any) -> Any:
+            make = real(*args)
+            return lambda place, name: make(replace(place, container=f"{place.container}-{this_host()}"), name)
 
-        return of
+        return maker
 
-    around(patch, Address, "of", made)
+    around(patch, address, "address_maker", made)
 
 
 @broken("overlap")

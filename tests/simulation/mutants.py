@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from tests.simulation.planted.arguments import ARGUMENTS
 from tests.simulation.planted.bounds import BOUNDS
 from tests.simulation.planted.clients import CLIENTS
 from tests.simulation.planted.deferrals import DEFERRALS
@@ -232,6 +233,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *BOUNDS,
     *STATES,
     *NESTED,
+    *ARGUMENTS,
     # --- asking for it and giving it back ---
     Mutant(
         name="lost reply not asked again",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
@@ -19,6 +20,7 @@ from tests.worlds.clients.uses import Plan, User
 if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
+    from singleton.base.kinds import OnLoss
 
 _BASIC: Final = SingletonOptions(listener_lock_period=15, listener_lock_recovery_polling_interval=15)
 _OPTIONS: Final = (
@@ -45,6 +47,7 @@ _PHASES: Final = ("begin", "begin", "inside", "leave")
 _KEY: Final = "c2ltdWxhdGVk"
 _URL: Final = "https://explored.blob.core.windows.net"
 _PLACES: Final = ("", "", "made", "named")
+_ON_LOSS: Final[tuple[OnLoss, ...]] = ("raise", "raise", "tell")
 _SWEEPERS: Final = 0.4
 _AFTER: Final = ("again", "twice")
 
@@ -69,6 +72,7 @@ class Session:
     place: str
     options: SingletonOptions
     sync: bool
+    on_loss: OnLoss = "raise"
     plans: tuple[Plan, ...]
     together: bool
     seconds: float | None
@@ -133,11 +137,13 @@ def _session(rng: random.Random, keys: int, options: list[SingletonOptions]) -> 
     place = rng.choice(_PLACES)
     sync = rng.random() < 0.2
     plans = tuple(_plan(rng, place, keys, sync=sync) for _ in range(rng.randint(1, 4)))
+    on_loss = random.Random(repr(plans)).choice(_ON_LOSS)
     return Session(
         pause=rng.uniform(0, 12.0),
         place=place,
         options=rng.choice(options),
         sync=sync,
+        on_loss=on_loss,
         plans=plans,
         together=rng.random() < 0.5,
         seconds=rng.uniform(0.0, 30.0) if rng.random() < 0.4 else None,
@@ -232,7 +238,7 @@ class Shop:
         client = self._make(session)
         brought = bool(session.place)
         customer = self._book.opened(self._machine, client._place, brought=brought)
-        user = User(self._world, self._book, self._calls, customer, client, name, session.sync)
+        user = User(self._world, self._book, self._calls, customer, client, name, session.sync, session.on_loss)
         early = session.seconds is not None
         closing = asyncio.create_task(self._close(session.seconds, user)) if early else None
         if session.together:
@@ -247,7 +253,7 @@ class Shop:
         user.close()
 
     def _make(self, session: Session) -> AsyncLockClient | LockClient:
-        kind = LockClient if session.sync else AsyncLockClient
+        kind = partial(LockClient if session.sync else AsyncLockClient, on_loss=session.on_loss)
         match session.place:
             case "made":
                 return kind(self._make_client, options=session.options.replace(container="made"))

@@ -7,6 +7,7 @@ success without its lock  the body of a block returned under a lost hold, and th
 raised to be told         a block was to tell of its loss only, and failed for the loss
 another hold within       an inner block of a reentrant lock got another hold than the outer block, or was refused
 held beyond its limit     a hold with ``max_hold`` was not lost at the limit
+another lock listed       a list of locks has a lock with another beginning than asked for
 lost before its limit     a hold with ``max_hold`` was lost for its length before the limit
 """
 
@@ -23,7 +24,7 @@ from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.workloads.leaders import LeaderWaiter
 from simulator.virtual.worlds.outcome import Refused
-from singleton import LockClient
+from singleton import LockClient, holds
 from singleton.base.errors import LockLost, LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.hold import holds_in
 
@@ -78,6 +79,7 @@ class User:
     client: AsyncLockClient | LockClient
     name: str
     sync: bool
+    on_loss: OnLoss = "raise"
 
     def close(self) -> None:
         """Close the client, once."""
@@ -94,7 +96,7 @@ class User:
         """Judge the end of a block whose body returned under a lost hold."""
         if not use.lost:
             return
-        if plan.on_loss == "tell":
+        if (plan.on_loss or self.on_loss) == "tell":
             if isinstance(error, LockLost):
                 self.world.oracle.blame("raised to be told", f"{use.owner} was to be told only, and got: {error}")
         elif error is None:
@@ -293,15 +295,30 @@ class User:
         stopped = True
 
     async def _look(self, plan: Plan) -> None:
-        for _ in range(3 * plan.steps):
+        for number in range(3 * plan.steps):
             asked = self.world.loop.now
             try:
-                await self._async_client().holder(plan.names[0])
+                await self._read(plan, number)
             except StorageUnavailable as error:
                 self.calls.not_answered(self.customer.machine, asked, error)
             except (SingletonError, ValueError):
                 return
             await asyncio.sleep(plan.seconds / 2)
+
+    async def _read(self, plan: Plan, number: int) -> None:
+        """Ask for the holder of a lock, whether it is held, or for all locks, in turn."""
+        client, name = self._async_client(), plan.names[0]
+        match number % 3:
+            case 0:
+                await client.holder(name)
+            case 1:
+                await client.locked(name)
+            case _:
+                prefix, held = name[:number] if plan.steps > 1 else "", plan.steps == 2
+                found = [each async for each in client.locks(prefix, held=held, older_than=None if held else 1.0)]
+                if wrong := [each.name for each in found if not each.name.startswith(prefix)]:
+                    self.world.oracle.blame("another lock listed", f"{wrong[0]} is listed, and not below {prefix!r}")
+        holds()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
