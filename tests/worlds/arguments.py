@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from simulator.virtual.hosts.jobs import InvocationContext, Job, message, without_options
 from simulator.virtual.hosts.queue_host import declare, invoke, run_function
 from simulator.virtual.oracle.callers import ONCE
-from singleton import OldLock, current_hold, singleton
+from singleton import LockNotAcquired, OldLock, current_hold, singleton
 from singleton.base.hold import single_holds
 
 if TYPE_CHECKING:
@@ -109,6 +109,15 @@ class Watch:
         under = [each for bodies in self._bodies.values() for each in bodies if tenure.lease_id in each.lease_ids]
         return any(each in self.calls or self.world.loop.now - each.began < kept for each in under)
 
+    async def run(self, call: _Call, function: Callable[..., Any], given: dict[str, Any]) -> None:
+        """Run a call as the worker does, and hear why it was refused."""
+        try:
+            await run_function(function, given)
+        except LockNotAcquired as error:
+            if error.reason == "max_waiting":
+                self.refused(call)
+            raise
+
     def refused(self, call: _Call) -> None:
         """Take the answer that too many wait already."""
         self.world.oracle.reached["arguments: too many wait"] += 1
@@ -166,7 +175,6 @@ def start_arguments(world: World) -> None:
     world.oracle.callers.apart |= {*new, *old} if drawn.renamed else set()
     declare(world, new | old)
     watch = Watch(world, drawn)
-    world.watch(watch.look)
     world.oracle.conduct.keeps = watch.keeps
     for machine in world.machines:
         is_old = drawn.renamed and rng.random() < 0.5
@@ -179,6 +187,7 @@ def start_arguments(world: World) -> None:
                 calls.append((rng.choice((0.0, 4.0)) * rng.random(), kind, f"key-{rng.randrange(2)}", job))
             work = sum(job.steps * job.pause + drawn.at_least + 12.0 for _, _, _, job in calls)
             world.start(machine, _work(watch, machine, worker, new | old, calls), seconds=work)
+    world.watch(watch.look)
 
 
 def _draw(rng: random.Random) -> Drawn:
@@ -216,7 +225,7 @@ async def _work(
         outcome = "cancelled"
         try:
             given = {"msg": message(key), "job": body, "context": InvocationContext(kind, invocation)}
-            work = partial(run_function, functions[kind], given)
+            work = partial(watch.run, call, functions[kind], given)
             # The verdict takes two names of a lock for two locks.
             keys = None if watch.drawn.renamed else {"function": key}
             outcome = await invoke(world, machine, kind, invocation, work, keys=keys)
