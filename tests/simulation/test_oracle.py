@@ -22,7 +22,7 @@ from simulator.virtual.workloads import guarded_calls, leaders, semaphores
 from simulator.virtual.workloads.leaders import LeaderWaiter
 from simulator.virtual.worlds.logs import RAISED
 from singleton import AsyncLockClient
-from singleton.base.errors import LockNotAcquired, StorageUnavailable
+from singleton.base.errors import LockLost, LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold, LossSignal
 from singleton.locking.record import SectionRecord
 from singleton.locking.section import Section
@@ -30,6 +30,7 @@ from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY
+from tests.simulation.argument_scenes import ARGUMENTS
 from tests.simulation.inbox_scenes import INBOXES, a_key_without_its_stop, all_is_well, an_empty_log, counted_twice
 from tests.simulation.listening import LISTENING
 from tests.simulation.looking import LOOKS
@@ -756,7 +757,44 @@ async def _(host: Host) -> None:
 async def _(host: Host) -> None:
     user, use = _user(host, "lock")
     use.lost = True
-    user.must_have_failed(use, None)
+    user.must_have_failed(use, clientuses.Plan(pause=0.0, way="lock", names=(LOCK,)), None)
+
+
+@of("raised to be told")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    use.lost = True
+    told = clientuses.Plan(pause=0.0, way="lock", names=(LOCK,), on_loss="tell")
+    user.must_have_failed(use, told, LockLost("it is lost", lock=LOCK))
+
+
+@of("another hold within")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    belief = await host.take()
+    user.must_share(use, Hold(LOCK, lease=belief), None)
+
+
+@of("held beyond its limit")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    hold = Hold(LOCK, lease=await host.take())
+    user.must_end(use, hold, 2.0, [])
+    await host.until(5.0)
+
+
+@of("lost before its limit")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    hold = Hold(LOCK, lease=await host.take())
+    user.must_end(use, hold, 30.0, [])
+    hold.lost.fire("too long")
+
+
+@of("another lock listed")
+async def _(host: Host) -> None:
+    user, _use = _user(host, "lock")
+    user.must_begin_with("shop", ["shop/a", "stall"])
 
 
 @of("worked after its stop")
@@ -943,6 +981,7 @@ SITUATIONS.update(STATES)
 SITUATIONS.update(PATTERNS)
 SITUATIONS.update(INBOXES)
 SITUATIONS.update(NESTED)
+SITUATIONS.update(ARGUMENTS)
 SITUATIONS.update(WIRES)
 
 

@@ -59,7 +59,7 @@ class Drawn:
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
+class Call:
     """One call, and its body while that runs."""
 
     machine: Machine
@@ -77,11 +77,11 @@ class Watch:
 
     world: World
     drawn: Drawn
-    calls: dict[_Call, None] = field(default_factory=dict)
-    _bodies: dict[str, list[_Call]] = field(default_factory=lambda: defaultdict(list))
+    calls: dict[Call, None] = field(default_factory=dict)
+    _bodies: dict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
     """The bodies that began, by key."""
 
-    def begins(self, call: _Call) -> None:
+    def begins(self, call: Call) -> None:
         """Take the first line of a body."""
         now, drift = self.world.loop.now, self.world.oracle.bounds.drift
         call.began, call.hold = now, current_hold()
@@ -98,7 +98,7 @@ class Watch:
         if self.drawn.max_hold is not None:
             self.world.later(self.drawn.max_hold * drift + 0.5, self._must_be_lost, call)
 
-    def ended(self, call: _Call, outcome: str) -> None:
+    def ended(self, call: Call, outcome: str) -> None:
         """Take the end of a call."""
         del self.calls[call]
         self.world.oracle.reached[f"arguments: {outcome}"] += 1
@@ -109,7 +109,7 @@ class Watch:
         under = [each for bodies in self._bodies.values() for each in bodies if tenure.lease_id in each.lease_ids]
         return any(each in self.calls or self.world.loop.now - each.began < kept for each in under)
 
-    async def run(self, call: _Call, function: Callable[..., Any], given: dict[str, Any]) -> None:
+    async def run(self, call: Call, function: Callable[..., Any], given: dict[str, Any]) -> None:
         """Run a call as the worker does, and hear why it was refused."""
         try:
             await run_function(function, given)
@@ -118,7 +118,7 @@ class Watch:
                 self.refused(call)
             raise
 
-    def refused(self, call: _Call) -> None:
+    def refused(self, call: Call) -> None:
         """Take the answer that too many wait already."""
         self.world.oracle.reached["arguments: too many wait"] += 1
         if self.drawn.max_waiting and not any(each.machine is call.machine and each is not call for each in self.calls):
@@ -135,7 +135,7 @@ class Watch:
             if number > cast("int", most) and not machine.stopped_since(ONCE + 2.0):
                 self._blame("waits for too many", f"{number} callers of {machine.name} wait for {key}: {most} may")
 
-    def _judge_versions(self, other: _Call, call: _Call) -> None:
+    def _judge_versions(self, other: Call, call: Call) -> None:
         operated = any(map(self.world.oracle.operated, other.lease_ids | call.lease_ids))
         if other in self.calls and self._believes(other) and not operated:
             self._blame("both versions at once", f"{other.machine.name} and {call.machine.name} work for {call.key}")
@@ -143,7 +143,7 @@ class Watch:
         if now is not None and before is not None and now <= before:
             self._blame("a token from before", f"{now} for {call.key} on {call.machine.name}, and {before} was before")
 
-    def _must_be_lost(self, call: _Call) -> None:
+    def _must_be_lost(self, call: Call) -> None:
         if (
             call in self.calls
             and self._believes(call)
@@ -151,14 +151,14 @@ class Watch:
         ):
             self._blame("longer than allowed", f"{call.machine.name} has the lock for {call.key} for too long")
 
-    def _believes(self, call: _Call) -> bool:
+    def _believes(self, call: Call) -> bool:
         """Tell whether a body runs on a live machine, under a hold that is not lost by its machine's clock."""
         hold, machine = call.hold, call.machine
         if hold is None or machine.crashed or machine.leaving or machine.stopped_since(_SLACK):
             return False
         return bool(machine.context().run(lambda: hold.owned and not hold.lost.is_set()))
 
-    def _could_keep(self, other: _Call, seconds: float) -> bool:
+    def _could_keep(self, other: Call, seconds: float) -> bool:
         conduct = self.world.oracle.conduct
         well = conduct.well(other.machine, seconds + ONCE) and not other.machine.leaving
         return well and not any(map(self.world.oracle.operated, other.lease_ids)) and self.drawn.max_hold is None
@@ -219,7 +219,7 @@ async def _work(
     for number, (pause, kind, key, job) in enumerate(calls):
         await asyncio.sleep(pause)
         invocation = f"{machine.name}/{worker}/{number}"
-        call = _Call(machine, key, world.loop.now, kind.startswith("old_"))
+        call = Call(machine, key, world.loop.now, kind.startswith("old_"))
         watch.calls[call] = None
         body = replace(job, begins=partial(watch.begins, call))
         outcome = "cancelled"

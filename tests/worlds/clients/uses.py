@@ -316,9 +316,13 @@ class User:
             case _:
                 prefix, held = name[:number] if plan.steps > 1 else "", plan.steps == 2
                 found = [each async for each in client.locks(prefix, held=held, older_than=None if held else 1.0)]
-                if wrong := [each.name for each in found if not each.name.startswith(prefix)]:
-                    self.world.oracle.blame("another lock listed", f"{wrong[0]} is listed, and not below {prefix!r}")
+                self.must_begin_with(prefix, [each.name for each in found])
         holds()
+
+    def must_begin_with(self, prefix: str, names: list[str]) -> None:
+        """Judge a list of locks."""
+        if wrong := [name for name in names if not name.startswith(prefix)]:
+            self.world.oracle.blame("another lock listed", f"{wrong[0]} is listed, and not below {prefix!r}")
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -373,10 +377,15 @@ class User:
         """Ask for the reentrant lock that this code is inside of: an inner block has the hold of the outer block."""
         try:
             async with self._async_client().lock(plan.names[0], reentrant=True, owner=f"{use.owner} again") as inner:
-                if inner.lease_id != outer.lease_id:
-                    self.world.oracle.blame("another hold within", f"{use.owner} got another hold of {outer.lock}")
-        except LockNotAcquired as error:
-            self.world.oracle.blame("another hold within", f"{use.owner} was refused: {error}")
+                self.must_share(use, outer, inner)
+        except LockNotAcquired:
+            self.must_share(use, outer, None)
+
+    def must_share(self, use: Use, outer: Hold, inner: Hold | None) -> None:
+        """Judge what an inner block of a reentrant lock got; None: a refusal."""
+        if inner is None or inner.lease_id != outer.lease_id:
+            got = "was refused within" if inner is None else "got another hold within"
+            self.world.oracle.blame("another hold within", f"{use.owner} {got} {outer.lock}")
 
     def must_end(self, use: Use, hold: Hold, seconds: float, has_left: list[bool]) -> None:
         """Take a hold that is lost after so many seconds by its machine's clock, if its body goes on."""
