@@ -9,8 +9,6 @@ from functools import wraps
 from inspect import CO_VARKEYWORDS, isfunction
 from typing import TYPE_CHECKING, Any, Final, Never
 
-from azure.functions import QueueMessage
-
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration
 from simulator.history.deeds import once_of
 from simulator.host.app.app_model import HostError, SettingsError
@@ -265,6 +263,8 @@ def _told_wrongly(contention: Any, given: Mapping[str, Any]) -> list[str]:
     The Functions host shows what the body has in place of a property of the message's own: that is not compared.
     """
     right: dict[str, object] = {"owner": invoked.get()} if getattr(contention, "owner", "") else {}
+    from azure.functions import QueueMessage  # the command itself starts without it
+
     messages = [each for each in given.values() if isinstance(each, QueueMessage)]
     if len(messages) == 1:
         theirs = messages[0].get_body().decode("utf-8", "replace").casefold()
