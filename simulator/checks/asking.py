@@ -26,6 +26,8 @@ _ONCE: Final = 15
 """Requests for one caller, at most: a new blob and container, quick polls at first, a stamp, a release."""
 _READS: Final = 3
 """How often the blob is read for one caller: for the token after another process, and for the holder's name."""
+_QUICK: Final = 8
+"""Quick polls at first: with ``failover`` a poll is a read."""
 _LOOKS: Final = 4
 _TOUCHES: Final = 3
 """How often in the time of ``failover`` a waiter looks, and a holder writes."""
@@ -257,7 +259,7 @@ def _explained(history: History, asking: _BlobRequests, where: Where, start: flo
         if waited > -SLACK:
             polls = max(waited, 0.0) / min(looks, function.poll_in(wait.mode))
             requests += (_ONCE + 2 * polls) * function.at_once
-            reads += (_READS + (1 + polls) * (function.failover is not None)) * function.at_once
+            reads += (_READS + (_QUICK + polls) * (function.failover is not None)) * function.at_once
     for got in (got for each in wheres for got in asking.holds[each] if got.t <= end):
         function = history.function(got.function)
         kept = min(_kept_until(history, got), end, history.end) - max(got.t, start)

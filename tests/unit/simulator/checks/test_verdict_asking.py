@@ -194,6 +194,16 @@ def test_twenty_reads_of_a_lock_are_too_many() -> None:
     ]
 
 
+def test_who_waits_with_failover_reads_at_each_of_its_quick_polls_too() -> None:
+    story = Story().know(failover=3)
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 2)
+    calls(story, 3, "host-1", look_at_a_blob=11)
+    assert violations(story) == []
+    calls(story, 3.5, "host-1", look_at_a_blob=20)
+    assert [text.partition(" for")[0] for text in violations(story)] == ["host-1 sent 20 reads"]
+
+
 def test_a_request_without_an_answer_is_sent_again() -> None:
     story = Story()
     ask(story, 0.7, "host-1", status=None)
