@@ -26,6 +26,7 @@ EventKind = Literal[
     "waiting",
     "acquired",
     "contended",
+    "coalesced",
     "failed",
     "deferred",
     "poisoned",
@@ -46,10 +47,11 @@ class LockEvent:
     """A change of state of a lock, from its user's point of view.
 
     Attributes:
-        kind: ``waiting`` (requested), ``acquired``, ``contended`` (given up, the body does not run), ``failed`` (the
-            wait ended by an error or a cancellation), ``deferred`` (a copy of the message was put back, and the message
-            ends), ``poisoned`` (a message had been put back and has failed too often), ``lost``, ``released``;
-            ``body_started`` and ``body_ended`` bracket the guarded body itself.
+        kind: ``waiting`` (requested), ``acquired``, ``contended`` (given up, the body does not run), ``coalesced``
+            (ended as a success, while another invocation waits), ``failed`` (the wait ended by an error or a
+            cancellation), ``deferred`` (a copy of the message was put back, and the message ends), ``poisoned`` (a
+            message had been put back and has failed too often), ``lost``, ``released``; ``body_started`` and
+            ``body_ended`` bracket the guarded body itself.
         lock: name of the lock's blob; for a semaphore the semaphore's name, and with a hold the slot's blob.
         function: name of the function, or "" outside Functions.
         owner: the invocation id, or the ``owner=`` of a lock client.
@@ -61,7 +63,7 @@ class LockEvent:
             once, without an owner; its invocations are bodies, or contended.
         use: a number for the events of one use of the lock, from the request to the release, unique in this process.
         at: time of the event, seconds since 1970, by this machine's clock.
-        waited: for ``acquired``, ``contended`` and ``failed``, seconds since the request.
+        waited: for ``acquired``, ``contended``, ``coalesced`` and ``failed``, seconds since the request.
         held: seconds since the acquisition: for ``lost`` until the loss, for ``released`` until the user gave it up.
             The release request to the storage comes before the event and is not included.
         ran: for ``body_ended``, seconds of the body.
@@ -140,7 +142,7 @@ class Times:
         ``given_up``: when the user gave up the released hold, by ``now``; by default the end of the body.
         """
         match kind:
-            case "acquired" | "contended" | "failed":
+            case "acquired" | "contended" | "coalesced" | "failed":
                 name, begun = "waited", self.asked
             case "lost":
                 name, begun = "held", self.acquired
@@ -205,7 +207,7 @@ def tell(
                 times.got = hold.lock, hold.token, hold.lost
                 if id(call) not in _going:  # the call had given up, and then waited after all
                     still_going(call)
-        case "contended" | "failed":
+        case "contended" | "coalesced" | "failed":
             times.waits = False
             _going.pop(id(call), None)
         case "released":

@@ -17,9 +17,9 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.json_values import check_path
 from singleton.base.kinds import LayoutName, Level, Mode, WhenFull
 from singleton.base.words import did_you_mean, quoted
-from singleton.functions.guard import Guard
+from singleton.functions.guard import ONCE_MARK, Guard
 from singleton.functions.misdeclaration import concerning_the_app, options_of_app
-from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy
+from singleton.functions.triggers import ORDERED_MARK, check_guardable, refuse_none, refuse_policy
 from singleton.layouts.blob_name import hashed_scope
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
@@ -234,6 +234,36 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
     }
 
 
+def _check_coalescing(given: Arguments, target: Any, trigger: Trigger | None) -> None:
+    """Raise ``ConfigurationError`` if another argument, or the trigger's output, does not go with the policy."""
+    what, function = "on_contention='coalesce'", target.__name__
+    reasons = {
+        "mode": (given.mode != "function", "a listener's lock is kept for the life of the process"),
+        "limit": (given.limit is not None, "an invocation with a free slot beside it would leave"),
+        "max_waiting": (given.max_waiting is not None, "one invocation waits, and no more"),
+        "layout": (given.layout != "default", "other libraries take the locks of that layout, and know no seat"),
+        "also": (given.also is not None, "versions that know one name alone would not see who waits"),
+        "level": (
+            given.level == "host",
+            "an invocation would leave while another function waits, which does other work",
+        ),
+    }
+    for name, (wrong, why) in reasons.items():
+        if wrong:
+            raise ConfigurationError(
+                f"{what} on {function} does not go with {name}={getattr(given, name)!s}: {why}. Leave {name} out, or "
+                "use on_contention='wait'",
+                reason="coalesce-declared",
+            )
+    if hasattr(target, ONCE_MARK) or hasattr(target, ORDERED_MARK):
+        raise ConfigurationError(
+            f"{what} on {function}: its messages are done once or in order, each for itself, and none may leave for "
+            "another. Use on_contention='wait'",
+            reason="coalesce-declared",
+        )
+    refuse_none(function, what, trigger, "on_contention='wait'")
+
+
 def _checked_options(given: Arguments, options: SingletonOptions, laid: Layout) -> SingletonOptions:
     """Return the options of the app, adapted to the layout, with the options given for this function; checked."""
     changes = given.options
@@ -274,6 +304,8 @@ def guard_by(
     _check_mode(given)
     refuse_policy(target.__name__, given.on_contention, known, {})
     times = _checked_times(given)
+    if given.on_contention == "coalesce":
+        _check_coalescing(given, target, known)
     if given.on_contention == "defer" or times["when_full"] == "defer":
         from singleton.functions.message_deferral import check_deferrable
 

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
 
-Policy = Literal["wait", "skip", "raise", "defer", "conflict"]
+Policy = Literal["wait", "skip", "raise", "defer", "conflict", "coalesce"]
 """What to do when another invocation has the lock: wait for it, skip this one as a success, raise
-``LockNotAcquired``, put a storage queue's message back for a while, or answer an HTTP request with 409. Your function
-returns a policy."""
+``LockNotAcquired``, put a storage queue's message back for a while, answer an HTTP request with 409, or end this one as
+a success while another invocation waits. Your function returns a policy; not ``"coalesce"``."""
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
+_ANSWERS: Final = tuple(policy for policy in POLICIES if policy != "coalesce")
+"""What a function may return: all invocations of a lock must coalesce, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +89,8 @@ def decide(policy: OnContention, contention: Contention) -> Policy:
         return policy
     name = f"on_contention={called(policy)}"
     answer = decided(name, partial(policy, contention))
-    if answer not in POLICIES:
+    if answer not in _ANSWERS:
         raise ConfigurationError(
-            f"{name} returned {quoted(answer)}: it must return one of {', '.join(map(repr, POLICIES))}"
+            f"{name} returned {quoted(answer)}: it must return one of {', '.join(map(repr, _ANSWERS))}"
         )
     return answer

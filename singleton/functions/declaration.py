@@ -254,7 +254,9 @@ class Declaration:
 
         The wait would block the loop, with the holder of the lock.
         """
-        waits = self.on_contention == "wait" or (self.timeout is not None and not callable(self.on_contention))
+        waits = self.on_contention in ("wait", "coalesce") or (
+            self.timeout is not None and not callable(self.on_contention)
+        )
         if on_loop and waits and self.mode == "function":
             raise ConfigurationError(
                 f"{self.decorator} on {self.function}: @app.mcp_tool() calls a plain def on the event loop of the "

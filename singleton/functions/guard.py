@@ -73,7 +73,7 @@ class Guard(Declaration):
         """Return the seconds for which an invocation waits by this policy before the policy's last word."""
         if self.timeout is not None and not callable(self.on_contention):
             return self.timeout
-        return self._patience if policy == "wait" else 0
+        return self._patience if policy in ("wait", "coalesce") else 0
 
     @property
     def _patience(self) -> float | None:
@@ -179,6 +179,12 @@ class Guard(Declaration):
         """Acquire the lock; under contention do as the policy says. No hold: the result, without the body."""
         tell("waiting", call)
         _ = self._told
+        if self.on_contention == "coalesce":
+            from singleton.functions.coalescing import Arrival, acquire_or_leave, may_be_repeated
+
+            again, spans = may_be_repeated(call, self.trigger), (self.at_least, self.max_hold)
+            arrival = Arrival(*self._addresses(call), call.owner, *spans, again=again)
+            return await acquire_or_leave(call, locks, arrival, self._limit, self._patience, self._name_holder)
         # What is kept of an error has no traceback, whose frames would keep it until a collection.
         waited, others, late, trouble = self.wait, WaitReport(), 0.0, None
         try:

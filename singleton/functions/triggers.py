@@ -228,12 +228,13 @@ def refuse_policy(function: str, policy: object, trigger: Trigger | None, argume
     """Refuse a policy whose end of an invocation is no answer for the trigger or the output."""
     if policy == "conflict" and (trigger is not None or arguments):  # else it is not known before an invocation
         _refuse_conflict(function, trigger, arguments)
-    if policy not in ("skip", "defer"):
+    if policy not in ("skip", "defer", "coalesce"):
         return
-    if is_http(trigger, arguments) and policy == "skip":
+    if is_http(trigger, arguments) and policy in ("skip", "coalesce"):
         raise ConfigurationError(
-            f"@singleton on {function}: on_contention='skip' ends an invocation without a result, but an HTTP trigger "
-            "must answer, or its caller gets status 500. Use 'conflict', which answers 409, or 'wait' or 'raise'",
+            f"@singleton on {function}: on_contention={policy!r} ends an invocation without a result, but an HTTP "
+            "trigger must answer, or its caller gets status 500. Use 'conflict', which answers 409, or 'wait' or "
+            "'raise'",
             reason="skip-on-http",
         )
     refuse_none(function, f"on_contention={policy!r}", trigger, "on_contention 'wait' or 'raise'")

@@ -65,6 +65,9 @@ CONTENDED: Final = Metric(
     "Attempts and waits that ended because somebody else has the lock.",
     (*_USE, "singleton.policy"),
 )
+COALESCED: Final = Metric(
+    "counter", "singleton.lock.coalesced", "{invocation}", "Invocations that ended while another one waits.", _USE
+)
 LOST: Final = Metric(
     "counter",
     "singleton.lock.lost",
@@ -81,7 +84,7 @@ REQUESTS: Final = Metric(
 )
 DURATION: Final = Metric("histogram", "singleton.processing.duration", "s", "Duration of guarded bodies.", _ENDED_USE)
 COUNT: Final = Metric("counter", "singleton.processing.count", "{run}", "Guarded bodies that ended.", _ENDED_USE)
-METRICS: Final = (WAIT, HOLD, HELD, ACQUIRED, CONTENDED, LOST, REQUESTS, DURATION, COUNT)
+METRICS: Final = (WAIT, HOLD, HELD, ACQUIRED, CONTENDED, COALESCED, LOST, REQUESTS, DURATION, COUNT)
 
 FOR_LIFE: Final = ("listener", "leadership")
 """Modes whose locks a process keeps for life."""
@@ -142,6 +145,9 @@ class Recorder:
             case "contended":
                 self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "contended"})
                 self._count(CONTENDED, {**attributes, "singleton.policy": policy_of(event)})
+            case "coalesced":
+                self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "coalesced"})
+                self._count(COALESCED, attributes)
             case "failed":
                 self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "failed"})
             case "lost":
@@ -260,6 +266,8 @@ class Spans:
                 self._begin_hold(event)
             case "contended":
                 self._end_wait(event, "contended", {"singleton.policy": policy_of(event)})
+            case "coalesced":
+                self._end_wait(event, "coalesced")
             case "failed":
                 self._end_wait(event, "failed", {"error.type": event.reason or ""})
             case "lost" if (hold := self._holds.get(event.use)) is not None:

@@ -21,6 +21,7 @@ from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
 from singleton.locking.record import BlobGuards
 from singleton.locking.renewals import Renewals
+from singleton.locking.seat import Seat
 from singleton.locking.section import Section, SectionClaim, claims, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
 from singleton.runtime.blocked_loops import Contended, unless_endless
@@ -180,6 +181,7 @@ class Registry:
         self._guesses = Guesses()
         self._guards: BlobGuards[tuple[LockContainer, str]] = BlobGuards(keep)
         self._semaphores: Remembered[tuple[Address, int], Semaphore] = Remembered(keep)
+        self._seats: Remembered[tuple[LockContainer, str], Seat] = Remembered(keep)
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._tails: dict[Hold, list[SectionClaim]] = {}
@@ -405,6 +407,8 @@ class Registry:
                 del self._locks[address]
             for key in [each for each in self._semaphores if each[0].place == place]:
                 del self._semaphores[key]
+            for blob in [each for each in self._seats if each[0] == place]:
+                del self._seats[blob]
             self._renewals.pop(place, None)
             if (store := self._stores.pop(place, None)) is not None:
                 await closed([store])
@@ -429,6 +433,15 @@ class Registry:
             )
 
         return self._locks.known(address, make)
+
+    def seat(self, address: Address) -> Seat:
+        """Return the seat of the lock of an address: of who waits for the invocations that leave."""
+
+        def make() -> Seat:
+            store = self.store(address.place)
+            return Seat(store, address.name, timing=address.timing, rng=self.rng, wall=self.wall)
+
+        return self._seats.known(address.blob, make)
 
     def _semaphore(self, address: Address, limit: int) -> Semaphore:
         def slot(number: int) -> Lock:

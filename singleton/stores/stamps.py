@@ -10,6 +10,7 @@
 * ``SingletonFailover``: mark of a hold with ``failover`` (``base/failover_mark.py``).
 * ``SingletonState``: kind of the content: state of ``hold.state``, or a result of ``once`` (``base/state.py``).
 * ``SingletonUntil``: second since 1970 from which a sweep may delete the content: a result of ``once``, or a position.
+* ``SingletonNext``: word of the seat of a lock: ``waiting`` or ``begun`` (``locking/seat.py``).
 * ``SingletonWhile``: blobs; while one of them exists, no sweep deletes the content: the log of a key of an inbox, and
   the messages of the key that were put aside.
 
@@ -44,6 +45,7 @@ PID_KEY = "SingletonPid"
 FUNCTION_KEY = "SingletonFunction"
 SCOPE_KEY = "SingletonScope"
 HELD_KEY = "SingletonHeld"
+WORD_KEY = "SingletonNext"
 STAMP_KEYS = frozenset(
     key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY)
 )

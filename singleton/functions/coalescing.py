@@ -1,0 +1,162 @@
+"""``on_contention="coalesce"``: one invocation runs, one waits, and the others end.
+
+``locking/seat.py`` has the protocol and its proof. This module has the way of an invocation: ask for the lock once, ask
+for the seat once, then wait or leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from singleton.base import clock
+from singleton.base.errors import LockNotAcquired, StorageUnavailable
+from singleton.base.events import tell
+from singleton.base.invocation import current
+from singleton.base.invocation import log as _log
+from singleton.functions.contention import Contention
+from singleton.functions.declaration import has_tick
+from singleton.functions.triggers import QUEUE, is_http
+from singleton.runtime.cancellation import unless_lost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from typing import Any
+
+    from singleton.base.events import Call
+    from singleton.base.hold import Hold
+    from singleton.functions.contention import Policy
+    from singleton.functions.triggers import Trigger
+    from singleton.functions.wait_limit import WaitLimit
+    from singleton.locking.seat import Seat
+    from singleton.runtime.address import Address
+    from singleton.runtime.calls import Locks
+    from singleton.runtime.registry import Registry
+
+    NameHolder = Callable[[Call, LockNotAcquired, Locks, float | None, Policy], Coroutine[Any, Any, None]]
+
+_COUNTED: Final = (QUEUE, "serviceBusTrigger")
+"""Triggers that say how often a message was delivered."""
+_PATIENCE: Final = 60.0
+"""Seconds of a seat without a usable answer after which an invocation fails."""
+_TOLD_AGAIN: Final = 60.0
+_told: dict[str, float] = {}
+"""When the log last told of each lock of a function, by function and monotonic clock."""
+
+
+def may_be_repeated(call: Call, trigger: Trigger | None) -> bool:
+    """Tell whether an earlier delivery of the invocation's message may have failed or died.
+
+    A message whose count of deliveries is not shown may be repeated. Requests and ticks have no count: each is new.
+    """
+    if trigger is not None and trigger.type not in _COUNTED:
+        return False
+    if trigger is None and (is_http(None, call.arguments) or has_tick(call.arguments) or not call.arguments):
+        return False
+    return Contention.over(call, trigger).dequeue_count != 1
+
+
+async def acquire_or_leave(
+    call: Call, locks: Locks, arrival: Arrival, limit: WaitLimit, timeout: float | None, name_holder: NameHolder
+) -> Hold | None:
+    """Acquire the lock for an invocation; None: another waits, and this invocation ends as a success.
+
+    ``name_holder`` puts the holder into an error.
+
+    Raises:
+        LockNotAcquired: the wait has ended without the lock.
+        StorageError: the storage did not answer as it should.
+    """
+    invocation = current()
+
+    async def ask(registry: Registry) -> Hold | None:
+        return await limit.within(registry, timeout, invocation, arrival.acquire)
+
+    try:
+        hold = await locks.call_async(unless_lost(ask))
+    except LockNotAcquired as error:
+        tell("contended", call, reason="timeout")
+        contended = error.with_traceback(None)
+    else:
+        if hold is None:
+            _leaves(call)
+        return hold
+    try:
+        await name_holder(call, contended, locks, timeout, "wait")
+        raise contended
+    finally:
+        del contended  # of its traceback
+
+
+def _leaves(call: Call) -> None:
+    tell("coalesced", call)
+    now, key = clock.now(), call.function
+    quiet = now - _told.get(key, -math.inf) < _TOLD_AGAIN
+    if not quiet:
+        _told[key] = now
+    _log.log(
+        *(10 if quiet else 20, "%s coalesced: another invocation waits for lock %s", call.function, call.lock),
+        extra=call.fields,
+    )
+
+
+class Arrival:
+    """An invocation on its way to the lock, on the lock thread."""
+
+    def __init__(self, address: Address, owner: str, at_least: float, max_hold: float | None, *, again: bool) -> None:
+        self._address = address
+        self._owner = owner
+        self._again = again
+        self._spans: Mapping[str, Any] = {"at_least": at_least, "max_hold": max_hold}
+
+    async def acquire(self, registry: Registry, within: float | None) -> Hold | None:
+        """Return the hold; None: another waits. A repeated delivery takes the seat first, and does not leave."""
+        loop, seat, timing = asyncio.get_running_loop(), registry.seat(self._address), self._address.timing
+        ends = math.inf if within is None else loop.time() + within
+        acquire = partial(registry.acquire, self._address, owner=self._owner, **self._spans)
+        pause, trouble = timing.poll_min, math.inf
+        refused: LockNotAcquired | None = None
+        while True:
+            if not self._again:
+                if seat.waits:
+                    return None
+                try:
+                    return await acquire(timeout=0)
+                except LockNotAcquired as error:
+                    refused = error.with_traceback(None)
+            try:
+                taken = await seat.take(self._owner, again=self._again)
+            except StorageUnavailable:
+                trouble = min(trouble, loop.time())
+                if loop.time() - trouble >= _PATIENCE:
+                    raise
+                taken = None
+            else:
+                trouble = math.inf
+            if taken is not None:
+                return await self._seated(registry, seat, ends) if taken else None
+            if (now := loop.time()) >= ends:
+                raise refused or self._in_vain(seat)
+            await asyncio.sleep(min(ends - now, pause * registry.rng.uniform(0.5, 1.0)))
+            pause = min(2 * pause, timing.poll_max)
+
+    async def _seated(self, registry: Registry, seat: Seat, ends: float) -> Hold:
+        """Wait for the lock on the seat, and say that the body begins."""
+        loop = asyncio.get_running_loop()
+        try:
+            left = None if ends == math.inf else max(0.0, ends - loop.time())
+            hold = await registry.acquire(self._address, timeout=left, owner=self._owner, **self._spans)
+            try:
+                await seat.begin()
+            except BaseException:
+                await registry.drop(hold)
+                raise
+            return hold
+        finally:
+            await seat.leave()
+
+    def _in_vain(self, seat: Seat) -> LockNotAcquired:
+        text = f"lock {self._address.name!r} was not acquired in time: another invocation has its seat {seat.name!r}"
+        return LockNotAcquired(text, lock=self._address.name, owner=self._owner)

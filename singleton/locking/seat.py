@@ -1,0 +1,220 @@
+"""The seat of a lock: which invocation waits for the lock in the name of the invocations that leave.
+
+``on_contention="coalesce"`` promises: an invocation leaves only while another invocation of the same lock waits whose
+body has not begun. A seat is a lease on ``<lock>~next``, with a *word* in the metadata of the blob. Each arrival first
+asks for the lock itself, once. An arrival that is refused asks for the seat, once.
+
+* The holder of the seat writes ``waiting`` with the stamp of the lease, and waits for the lock. Granted the lock, the
+  holder writes ``begun`` and awaits the answer. Only then may the body begin (``begin``).
+* A refused arrival reads the seat. The arrival leaves only if the lease has a holder and the word is ``waiting``.
+
+**Claim.** If a read finds ``waiting``, then a body of the writer begins after the sending of the read, or the writer
+has failed or died, and the body of its repeated delivery begins after the sending of the read.
+
+1. *The writer lives.* The word stays ``waiting`` until ``begin`` was answered, and the body begins after the answer. If
+   the lease was lost meanwhile, ``begin`` takes the lease again and stamps ``begun``; or finds another stamp on the
+   blob, whose word stands and whose writer had the lease later. No other answer lets the body begin: after 5 seconds
+   the invocation fails.
+2. *The writer has died, or has failed.* A repeated delivery (``again``) takes the seat before its body, even if the
+   lock is free, and never leaves. The repeated delivery gets the seat after the end of the dead writer's lease, and
+   stamps the blob. So all reads that found the dead writer's word were answered before the body begins. Triggers
+   without a count of deliveries lack this step: only their next arrival brings a body.
+3. *A late request* changes no word. A late acquire or a late renewal writes no word. A late stamp or ``begun`` needs
+   the lease of its sender, and the ETag that the sender had read: after the end of that lease, or after another stamp,
+   the service refuses both.
+4. *Trouble* is no answer. An arrival that gets no usable answer fails, or asks again, and does not leave.
+5. *Within the process* ``waits`` is true from the answered stamp until the loop goes on after the grant. An arrival
+   that leaves by ``waits`` arrived before the body, which begins after the answer to ``begun``.
+
+Two writers may wait at a time, if the first has lost its lease: both begin, later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from singleton.base.tasks import undisturbed
+from singleton.locking.acquisition import Acquisition, storage_error
+from singleton.locking.fencing import FencingCounter
+from singleton.locking.lease import as_failure
+from singleton.stores.protocol import StoreFailure, within
+from singleton.stores.stamps import WORD_KEY, metadata_value, recorded_epoch
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping
+
+    from singleton.locking.lease import Lease
+    from singleton.locking.phase import Timing
+    from singleton.stores.protocol import LeaseStore
+
+Word = Literal["waiting", "begun"]
+_BEGIN: Final = 5.0
+"""Seconds in which ``begun`` must be answered."""
+_TRY: Final = 2.0
+_PAUSE: Final = 0.2
+_READ: Final = 5.0
+_SUFFIX: Final = "~next"
+
+
+def seat_name(lock: str) -> str:
+    """Return the name of the blob of a lock's seat.
+
+    >>> seat_name("locks/myapp/refresh")
+    'locks/myapp/refresh~next'
+    """
+    return lock + _SUFFIX
+
+
+class SeatStamps(FencingCounter):
+    """The stamps of a seat, each with the word of its writer. No stamp is spared: a stamp says ``waiting``."""
+
+    word: Word | None = None
+
+    async def create(self, owner: str) -> bool:
+        """Make a missing blob, without a word: the lease is not ours yet."""
+        word, self.word = self.word, None
+        try:
+            return await super().create(owner)
+        finally:
+            self.word = word
+
+    def spares_stamp(self, etag: str, owner: str) -> bool:
+        """Return False."""
+        super().spares_stamp(etag, owner)
+        return False
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last stamp of this process."""
+        return self._epoch
+
+    def _signed(self, others: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
+        kept = {key: value for key, value in others.items() if key.lower() != WORD_KEY.lower()}
+        signed = super()._signed(kept, owner, held)
+        return signed if self.word is None else {**signed, WORD_KEY: self.word}
+
+
+class Seat:
+    """The seat of one lock, as this process uses the seat. Every method runs on the loop of the locks.
+
+    Attributes:
+        waits: whether an invocation of this process has the seat and its lock was not granted yet.
+    """
+
+    def __init__(
+        self, store: LeaseStore, lock: str, *, timing: Timing, rng: random.Random, wall: Callable[[], float]
+    ) -> None:
+        self.name = seat_name(lock)
+        self.waits = False
+        self._store = store
+        self._stamps = SeatStamps(store, self.name, wall=wall)
+        self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
+        self._turn = asyncio.Lock()
+        self._lease: Lease | None = None
+        self._taken = False
+        self._owner, self._epoch = "", -1
+        self._lingers = -math.inf
+
+    @property
+    def forgettable(self) -> bool:
+        """Whether the seat is unused, and no lease of this process may linger."""
+        return not self._taken and not self._turn.locked() and self._lingers < asyncio.get_running_loop().time()
+
+    async def take(self, owner: str, *, again: bool) -> bool | None:
+        """Ask for the seat once. Return True: the caller has the seat. False: another waits. None: neither is known.
+
+        ``again``: the delivery may be a repeated one, and is never told False.
+
+        Raises:
+            StorageError: the storage refused, or gave no usable answer.
+        """
+        async with self._turn:
+            if self._taken:
+                return False if self.waits and not again else None
+            self._stamps.word = "waiting"
+            try:
+                self._lease = await self._acquisition.ask(owner)
+            except StoreFailure as failure:
+                if failure.meaning != "held":
+                    raise storage_error(self.name, failure, what="seat") from failure
+            finally:
+                if self._lease is None:
+                    await self._acquisition.give_up()
+            if self._lease is not None:
+                self._taken = self.waits = True
+                self._owner, self._epoch = owner, self._stamps.epoch
+                return True
+            # A lease of this process that was not given back may still stand: a retry must not leave for its own word.
+            lingers = asyncio.get_running_loop().time() < self._lingers
+            return False if not (again or lingers) and await self._another_waits() else None
+
+    async def _another_waits(self) -> bool:
+        try:
+            state = await within(_READ, self._store.read(self.name))
+        except StoreFailure as failure:
+            if failure.meaning == "missing":
+                return False
+            raise storage_error(self.name, failure, what="seat") from failure
+        return state.held and metadata_value(state, WORD_KEY) == "waiting"
+
+    async def begin(self) -> None:
+        """Write ``begun``, and return as soon as no reader finds the word ``waiting`` of this caller.
+
+        Raises:
+            StorageError: there was no such answer within five seconds. The body must not begin.
+        """
+        self.waits, self._stamps.word = False, "begun"
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _BEGIN
+        failure = StoreFailure(detail="no answer in time")
+        while (now := loop.time()) < ends:
+            try:
+                async with asyncio.timeout_at(min(ends, now + _TRY)):
+                    if await self._said():
+                        return
+            except (StoreFailure, TimeoutError) as error:
+                failure = as_failure(error)
+                if failure.meaning in ("denied", "refused"):
+                    break
+            await asyncio.sleep(min(_PAUSE, max(0.0, ends - loop.time())))
+        raise storage_error(self.name, failure, what="seat") from failure
+
+    async def _said(self) -> bool:
+        """Write ``begun`` under the lease, or under a new lease; tell whether ``waiting`` is gone from the blob."""
+        if (lease := self._lease) is not None and lease.alive():
+            try:
+                await self._stamps.touch(lease.id, self._owner, 0.0)
+            except StoreFailure as failure:
+                if failure.loss is None:
+                    raise
+                lease.lose(failure.loss, failure, quiet=True)
+            else:
+                return True
+        if lease is not None:
+            self._lease = None
+            self._lingers = await self._acquisition.give_back(lease)
+        try:
+            self._lease = await self._acquisition.ask(self._owner)
+        except StoreFailure as failure:
+            if failure.meaning != "held":
+                raise
+        else:
+            return True
+        return recorded_epoch(await self._store.read(self.name)) != self._epoch
+
+    @undisturbed
+    async def leave(self) -> None:
+        """Give the seat back. A release that is not answered delays the caller by five seconds at most."""
+        self.waits = False
+        async with self._turn:
+            try:
+                if self._lease is None:
+                    await self._acquisition.give_up()
+                else:
+                    self._lingers = await self._acquisition.give_back(self._lease)
+            finally:
+                self._lease, self._taken = None, False

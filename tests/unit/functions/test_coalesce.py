@@ -1,0 +1,222 @@
+"""``on_contention="coalesce"``: one invocation runs, one waits, the others end; and what is refused with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import azure.functions as func
+import pytest
+
+from singleton import ConfigurationError, LockNotAcquired, OldLock, StorageUnavailable, once, singleton
+from singleton.base.events import LockEvent, subscribe
+from singleton.functions import coalescing
+from singleton.testing.storage.memory_store import MemoryLeaseStore
+from tests.support.inline import InlineHost
+from tests.support.lock_thread import Context, an_app
+from tests.support.network import FINE, LOST_REQUEST
+from tests.support.world import foreign_id, virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LOCK = "locks/app/refresh"
+
+
+@pytest.fixture(autouse=True)
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    an_app(tmp_path, monkeypatch)
+    coalescing._told.clear()
+
+
+def a_refresh(ran: list[str], seconds: float = 5.0, **arguments: Any) -> Callable[..., Any]:
+    """Return a guarded function that notes which message its body begins with."""
+
+    @singleton(on_contention="coalesce", **arguments)
+    async def refresh(msg: func.QueueMessage) -> None:
+        ran.append(msg.get_body().decode())
+        await asyncio.sleep(seconds)
+
+    return refresh
+
+
+def delivered(refresh: Callable[..., Any], text: str, count: int = 1) -> asyncio.Task[Any]:
+    """Deliver a message to the function."""
+    return asyncio.ensure_future(refresh(msg=Counted(text, count), context=Context(text)))
+
+
+class Counted(func.QueueMessage):
+    """A message with a count of its deliveries, as the worker makes it."""
+
+    def __init__(self, text: str, count: int) -> None:
+        super().__init__(id=text, body=text.encode(), pop_receipt="r")
+        self._count = count
+
+    @property
+    def dequeue_count(self) -> int:
+        return self._count
+
+
+@virtual
+async def test_of_ten_messages_one_runs_and_one_waits_and_the_waiter_begins_after_all_have_come() -> None:
+    host, ran = InlineHost(MemoryLeaseStore()), list[str]()
+    refresh = a_refresh(ran)
+    with host.here():
+        tasks = []
+        for number in range(10):
+            tasks.append(delivered(refresh, str(number)))
+            await asyncio.sleep(0.2)
+        assert ran == ["0"]
+        assert [task.done() for task in tasks] == [False, False, *[True] * 8]
+        assert [await task for task in tasks] == [None] * 10
+    assert ran == ["0", "1"]
+    assert host.network.service.leased() == {}
+
+
+@virtual
+async def test_three_requests_to_leave_four_more_to_wait_and_none_within_the_process() -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    one, other = InlineHost(service), InlineHost(service, 2)
+    refresh = a_refresh(ran, 0.5)
+    with one.here():
+        await delivered(refresh, "makes the blobs")
+        await asyncio.gather(delivered(refresh, "runs"), delivered(refresh, "waits"))
+    with other.here():
+        await delivered(refresh, "knows the blobs")
+    runs = await_on(one, refresh, "runs")
+    await asyncio.sleep(0.2)
+    one.network.requests.clear()
+    waits = await_on(one, refresh, "waits")
+    await asyncio.sleep(0.1)
+    assert [request.call for request in one.network.requests if request.name.endswith("~next")] == ["acquire", "write"]
+    await await_on(other, refresh, "leaves")
+    sent = len(one.network.requests)
+    await await_on(one, refresh, "leaves at once")
+    assert len(one.network.requests) == sent
+    assert other.network.calls()[-3:] == ["acquire", "acquire", "read"]
+    await asyncio.gather(runs, waits)
+    seat = [request.call for request in one.network.requests if request.name.endswith("~next")]
+    assert seat == ["acquire", "write", "write", "release"]
+
+
+def await_on(host: InlineHost, refresh: Callable[..., Any], text: str, count: int = 1) -> asyncio.Task[Any]:
+    """Deliver a message to a host."""
+    with host.here():
+        return delivered(refresh, text, count)
+
+
+@virtual
+async def test_a_message_that_was_delivered_before_waits_and_never_leaves() -> None:
+    host, ran = InlineHost(MemoryLeaseStore()), list[str]()
+    refresh = a_refresh(ran)
+    with host.here():
+        await asyncio.gather(*(delivered(refresh, str(number), count=2) for number in range(3)))
+    assert sorted(ran) == ["0", "1", "2"]
+
+
+@virtual
+async def test_a_waiter_whose_time_is_up_fails_and_leaves_no_seat() -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    await service.create(LOCK)
+    await service.acquire(LOCK, foreign_id(), 60)
+    host = InlineHost(service)
+    with host.here(), pytest.raises(LockNotAcquired):
+        await delivered(a_refresh(ran, timeout=3), "waits")
+    assert ran == []
+    assert set(service.leased()) == {LOCK}
+
+
+@virtual
+async def test_without_an_answer_of_the_seat_the_body_does_not_begin_and_the_lock_is_given_back() -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    await service.create(LOCK)
+    await service.acquire(LOCK, foreign_id(), 60)
+    host = InlineHost(service)
+    with host.here():
+        waits = delivered(a_refresh(ran), "waits")
+        await asyncio.sleep(2.0)
+        host.network.decide = lambda request: LOST_REQUEST if request.name.endswith("~next") else FINE
+        await service.release(LOCK, foreign_id())
+        with pytest.raises(StorageUnavailable):
+            await waits
+    assert ran == []
+    assert LOCK not in service.leased()
+
+
+@virtual
+async def test_a_cancelled_waiter_leaves_no_lease() -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    await service.create(LOCK)
+    await service.acquire(LOCK, foreign_id(), 60)
+    host = InlineHost(service)
+    with host.here():
+        waits = delivered(a_refresh(ran), "waits")
+        await asyncio.sleep(2.0)
+        waits.cancel()
+        await asyncio.wait({waits})
+        assert waits.cancelled()
+    await asyncio.sleep(1.0)
+    assert set(service.leased()) == {LOCK}
+
+
+@virtual
+async def test_the_log_tells_once_a_minute_and_each_end_is_an_event() -> None:
+    told, ran = list[LockEvent](), list[str]()
+    records = list[logging.LogRecord]()
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    logging.getLogger("singleton").addHandler(handler)
+    stop = subscribe(told.append)
+    try:
+        host = InlineHost(MemoryLeaseStore())
+        with host.here():
+            refresh = a_refresh(ran, 1.0)
+            await asyncio.gather(*(delivered(refresh, str(number)) for number in range(6)))
+    finally:
+        stop()
+        logging.getLogger("singleton").removeHandler(handler)
+    assert [event.kind for event in told].count("coalesced") == 4
+    assert sum("coalesced" in record.getMessage() and record.levelno == logging.INFO for record in records) <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"mode": "listener"}, "mode"),
+        ({"limit": 2}, "limit"),
+        ({"max_waiting": 2}, "max_waiting"),
+        ({"layout": "webjobs"}, "layout"),
+        ({"also": OldLock(name="old")}, "also"),
+        ({"level": "host", "scope_id": "north"}, "level"),
+        ({"timeout": 0}, "timeout"),
+    ],
+)
+def test_arguments_that_break_the_promise_are_refused(arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        a_refresh([], **arguments)
+
+
+def test_a_policy_of_the_apps_own_cannot_answer_coalesce() -> None:
+    from singleton.functions.contention import Contention, decide
+
+    with pytest.raises(ConfigurationError, match="coalesce"):
+        decide(lambda _: "coalesce", Contention(function="f", lock="l", owner="o"))
+
+
+def test_an_http_function_and_an_output_of_the_result_are_refused() -> None:
+    app = func.FunctionApp()
+
+    async def answer(req: func.HttpRequest) -> str:
+        return "x"
+
+    with pytest.raises(ConfigurationError, match="HTTP"):
+        singleton(on_contention="coalesce")(app.route("x")(answer))
+
+
+def test_once_and_coalesce_do_not_go_together() -> None:
+    def refresh(msg: func.QueueMessage) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="coalesce"):
+        singleton(on_contention="coalesce")(once(key="Id")(refresh))
