@@ -104,6 +104,7 @@ _POLICIES: Final = {
     "defer": "was deferred",
     "raise": "failed for contention",
     "conflict": "was answered with 409",
+    "coalesce": "left while another waited",
 }
 _OTHER: Final = "met a lock that was taken"
 

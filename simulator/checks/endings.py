@@ -13,6 +13,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, Literal
 
+from simulator.checks.coalesced import judge_coalesced
 from simulator.checks.deadlines import slack, too_slow
 from simulator.checks.exclusion import EARLY
 from simulator.checks.excuses import (
@@ -59,6 +60,7 @@ def judge_endings(history: History) -> Iterator[Finding]:
     yield from _never_refused(history)
     yield from _disobeyed(history)
     yield from _unasked(history)
+    yield from judge_coalesced(history)
     if history.witnessed:
         yield from _successes(history)
         yield from _errors(history)

@@ -350,11 +350,12 @@ class Historian:
                 got = Acquisition(t=record.t, token=record.get("token"), blob=blob, **about)
                 self.held[key] = self.grants.known(got)
                 self.history.acquisitions.append(self.held[key])
-            case "contended":
+            case "contended" | "coalesced" as kind:
                 asked, calls = self.waits.pop(key, []), self._calls.get((record.host, "", invocation), [])
                 end(asked, record, "contended")
                 since = began(asked, record), began(calls, record)
-                refusal = Refusal(t=record.t, reason=record.text("reason"), asked=since[0], called=since[1], **about)
+                reason = "coalesce" if kind == "coalesced" else record.text("reason")
+                refusal = Refusal(t=record.t, reason=reason, asked=since[0], called=since[1], **about)
                 self.history.refusals.append(refusal)
             case "deferred":
                 self._deferring.add((record.host, invocation))

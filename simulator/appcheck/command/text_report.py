@@ -22,6 +22,7 @@ _POLICIES: Final = {
     "raise": "fails while another invocation has the lock",
     "defer": "puts its message back while another invocation has the lock",
     "conflict": "answers 409 while another invocation has the lock",
+    "coalesce": "waits for the lock, or ends while another invocation waits",
 }
 
 

@@ -177,7 +177,7 @@ class CallerChecks(Checks):
         match event.kind:
             case "acquired":
                 self._acquired(invocation)
-            case "contended":
+            case "contended" | "coalesced":
                 self._contended(invocation)
             case "body_started":
                 invocation.entered = True

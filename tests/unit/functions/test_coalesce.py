@@ -162,12 +162,9 @@ async def test_a_cancelled_waiter_leaves_no_lease() -> None:
 
 
 @virtual
-async def test_the_log_tells_once_a_minute_and_each_end_is_an_event() -> None:
+async def test_the_log_tells_once_a_minute_and_each_end_is_an_event(caplog: pytest.LogCaptureFixture) -> None:
     told, ran = list[LockEvent](), list[str]()
-    records = list[logging.LogRecord]()
-    handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
-    logging.getLogger("singleton").addHandler(handler)
+    caplog.set_level(logging.INFO, "singleton")
     stop = subscribe(told.append)
     try:
         host = InlineHost(MemoryLeaseStore())
@@ -176,9 +173,8 @@ async def test_the_log_tells_once_a_minute_and_each_end_is_an_event() -> None:
             await asyncio.gather(*(delivered(refresh, str(number)) for number in range(6)))
     finally:
         stop()
-        logging.getLogger("singleton").removeHandler(handler)
     assert [event.kind for event in told].count("coalesced") == 4
-    assert sum("coalesced" in record.getMessage() and record.levelno == logging.INFO for record in records) <= 1
+    assert sum("coalesced" in record.getMessage() and record.levelno == logging.INFO for record in caplog.records) == 1
 
 
 @pytest.mark.parametrize(

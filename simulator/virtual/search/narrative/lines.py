@@ -36,6 +36,7 @@ _OF_MESSAGES: Final = {
 }
 _DONE: Final = {
     "contended": "{owner} does not get {lock}{reason}",
+    "coalesced": "{owner} leaves, as another invocation waits for {lock}",
     "deferred": "{owner} has message {message_id} put back, as message {copy_id}",
     "poisoned": "{owner} gives message {message_id} up: it was put back and has failed too often",
     "released": "{owner} lets go of {lock}",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simulator.history.leases import Lease
 
 
-_ENDS: Final = ("released", "contended", "deferred", "poisoned")
+_ENDS: Final = ("released", "contended", "coalesced", "deferred", "poisoned")
 
 
 @dataclass(slots=True, eq=False)

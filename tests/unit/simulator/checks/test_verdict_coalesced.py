@@ -1,0 +1,40 @@
+"""An invocation that left for a waiter: a body of its lock begins later, or the waiter waits still."""
+
+from __future__ import annotations
+
+from simulator.checks.verdict import judge
+from tests.support.journals import Story, key_lock, plain
+
+A, B = key_lock("a"), key_lock("b")
+ALONE = (
+    "1 invocation of 'ship' ended as coalesced, and no body of its lock began later, nor did another invocation wait: "
+    "on_contention='coalesce' promises a body after each"
+)
+
+
+def left(*, waits: bool = False, later: float | None = None, lock: str = A) -> list[str]:
+    """Return what is found where an invocation left at 5, while a body ran from 3 to 8."""
+    story = Story()
+    story.know(on_contention="coalesce")
+    story.body("host-1", 3, 8, A)
+    if waits:
+        story.lock(4, "host-2", "waiting", A, "waits")
+    story.lock(5, "host-2", "waiting", A, "leaves")
+    story.lock(5.1, "host-2", "coalesced", A, "leaves")
+    if later is not None:
+        story.body("host-2", later, later + 1, lock)
+    return [text for text in plain(judge(story.end(40)).violations) if "coalesced" in text]
+
+
+def test_a_body_that_begins_later_is_what_was_promised() -> None:
+    assert left(waits=True, later=9) == []
+    assert left(later=9) == []
+
+
+def test_an_invocation_that_left_for_nobody_is_found() -> None:
+    assert left() == [ALONE]
+    assert left(later=9, lock=B) == [ALONE]
+
+
+def test_a_waiter_who_waits_at_the_end_of_the_run_is_no_fault() -> None:
+    assert left(waits=True) == []
