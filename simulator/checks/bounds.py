@@ -208,7 +208,7 @@ def _attempts(history: History) -> Iterator[Measured]:
     answers, patience = _answers(history), patience_told(history)
     for wait in history.waits:
         function = history.function(wait.function)
-        limit = function.timeout if function.on_contention == "wait" else function.timeout or 0.0
+        limit = function.timeout if function.on_contention in {"wait", "coalesce"} else function.timeout or 0.0
         start = wait.start
         if function.on_contention == "custom":
             answer = patience.get((wait.host, wait.owner))

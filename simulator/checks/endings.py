@@ -13,7 +13,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.coalesced import judge_coalesced
+from simulator.checks.coalesced import LEFT, judge_coalesced
 from simulator.checks.deadlines import slack, too_slow
 from simulator.checks.exclusion import EARLY
 from simulator.checks.excuses import (
@@ -79,7 +79,9 @@ def _never_refused(history: History) -> Iterator[Finding]:
         refused = call.blames == "LockNotAcquired" and (call.host, call.id) not in stood_by and not stands_by
         refused = refused and not any(body.error == call.blames for body in ran)  # of a lock that the body asked for
         if refused and function.guarded and not function.decorated:
-            waits = function.on_contention == "wait" and math.inf == function.gives_up_after == function.cut_after
+            waits = (
+                function.on_contention in {"wait", LEFT} and math.inf == function.gives_up_after == function.cut_after
+            )
             counted = function.max_waiting is not None and function.when_full == "raise"  # see accounts and spans
             policy = function.on_contention
             policy = reasons.get((call.host, call.id), "") if policy == "custom" else policy
@@ -405,7 +407,8 @@ def _limit(history: History, refusal: Refusal, patience: Mapping[tuple[str, str]
         answer = patience.get((refusal.host, refusal.owner))
         told = None if answer is None else answer.get("patience")
         return math.inf if told is None else float(told)
-    return function.gives_up_after if function.on_contention == "wait" else function.timeout or 0.0
+    waits = function.on_contention == "wait" or (function.on_contention == LEFT and refusal.reason != LEFT)
+    return function.gives_up_after if waits else function.timeout or 0.0
 
 
 def refused_early(history: History) -> set[tuple[str, str]]:
@@ -438,6 +441,8 @@ def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early
         may_be_at_once = within or (function.decorated and function.timeout is not None)
         if refusal.reason == function.when_full and is_full(history, asked, refusal.t):
             continue
+        if policy == LEFT and refusal.reason == "timeout":
+            policy = "wait"  # as the waiter
         if refusal.reason != ("timeout" if policy == "wait" else policy):
             yield refusal, "other policy"
         elif late - refusal.asked < limit and late - refusal.called < function.cut_after and not may_be_at_once:

@@ -119,7 +119,7 @@ class Declaration:
         listens = self["mode"] == "listener"
         if self.policy == "custom" or (listens and self._recovery is not None):
             return 0.0
-        return self.patience if self["timeout"] is not None or listens or self.policy == "wait" else 0.0
+        return self.patience if self["timeout"] is not None or listens or self.policy in ("wait", "coalesce") else 0.0
 
     @property
     def patience(self) -> float | None:

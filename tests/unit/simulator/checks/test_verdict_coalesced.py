@@ -38,3 +38,15 @@ def test_an_invocation_that_left_for_nobody_is_found() -> None:
 
 def test_a_waiter_who_waits_at_the_end_of_the_run_is_no_fault() -> None:
     assert left(waits=True) == []
+
+
+def test_a_waiter_waits_for_as_long_as_it_takes() -> None:
+    story = Story()
+    story.know(on_contention="coalesce")
+    story.lock(1, "host-2", "waiting", A, "waits")
+    story.body("host-1", 2, 30, A)
+    story.lock(30.5, "host-2", "acquired", A, "waits")
+    story.lock(30.5, "host-2", "body_started", A, "waits")
+    story.lock(31, "host-2", "body_ended", A, "waits", reason="ok")
+    story.lock(31, "host-2", "released", A, "waits")
+    assert [text for text in plain(judge(story.end(40)).violations) if "waited" in text] == []
