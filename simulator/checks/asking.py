@@ -51,6 +51,7 @@ def judge_asking(history: History) -> Iterator[Finding]:
     if not history.rough:
         yield from _unasked(history, asking)
         yield from () if history.faults else _asked_late(history, asking)
+        yield from () if history.faults else _slots_left_out(history, asking)
         yield from _too_often(history, asking)
 
 
@@ -193,6 +194,25 @@ def _asked_late(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         )
 
 
+def _slots_left_out(history: History, asking: _BlobRequests) -> Iterator[Finding]:
+    """A process whose callers wait for a slot of a semaphore has asked for each slot."""
+    told: dict[str, str] = {}
+    for (host, worker, blob), waits in sorted(asking.waits.items()):
+        function = history.function(waits[0].function)
+        asked = {each.blob for each in asking.requests[host, worker, blob] if each.action == "acquire"}
+        if not function.several or len(asked) >= function.at_once:
+            continue
+        spans = joined([(wait.start, min(wait.end, history.end)) for wait in waits])
+        waited = sum(history.worked(host, worker or 1, start, end) for start, end in spans)
+        if waited > _ASKS + history.slowness.late(host, STORAGE, start=spans[0][0], end=spans[-1][1]):
+            told.setdefault(
+                function.name,
+                f"{host} asked for {len(asked)} of the {function.at_once} slots of {label(blob.partition('/')[2])}, "
+                f"though invocations of {function.name!r} waited there for {waited:.1f} s",
+            )
+    yield from map(violation, told.values())
+
+
 def _kept_until(history: History, got: Acquisition) -> float:
     """Return until when a process may keep a lock: ``at_least`` from its acquisition, and a lost lease to its end."""
     function = history.function(got.function)
@@ -252,11 +272,12 @@ def _explained(history: History, asking: _BlobRequests, where: Where, start: flo
     if where[2].partition("/")[2] in history.twofold:
         wheres += [other for other in asking.waits if other[:2] == where[:2] and other != where]
     reads = requests = 0.0
+    after = SLACK if start == -math.inf else _AGAIN  # what a fault has cut off is sent once more
     for wait in (wait for each in wheres for wait in asking.waits[each] if wait.start <= end):
         function = history.function(wait.function)
         looks = function.poll_in(wait.mode) if function.failover is None else function.failover / _LOOKS
         waited = min(wait.end, end, history.end) - max(wait.start, start)
-        if waited > -SLACK:
+        if waited > -after:
             polls = max(waited, 0.0) / min(looks, function.poll_in(wait.mode))
             requests += (_ONCE + 2 * polls) * function.at_once
             reads += (_READS + (_QUICK + polls) * (function.failover is not None)) * function.at_once
@@ -264,7 +285,7 @@ def _explained(history: History, asking: _BlobRequests, where: Where, start: flo
         function = history.function(got.function)
         kept = min(_kept_until(history, got), end, history.end) - max(got.t, start)
         requests += max(kept, 0.0) * (1 / function.renewal_in(got.mode) + _TOUCHES / (function.failover or math.inf))
-        if got.t < start and kept > -SLACK:  # what its caller sends in the end
+        if got.t < start and kept > -after:  # what its caller sends in the end
             requests, reads = requests + _ONCE, reads + _READS
     asked = (request for each in wheres for request in asking.requests[each] if start - _AGAIN <= request.t <= end)
     again = sum(request.status is None for request in asked)  # without an answer its caller begins again

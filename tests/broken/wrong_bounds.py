@@ -17,6 +17,7 @@ from singleton.locking.lease import Lease
 from singleton.locking.line import Line
 from singleton.locking.phase import PhaseMachine, Timing
 from singleton.locking.semaphore import Slots
+from singleton.runtime.registry import Registry
 from tests.broken.breaking import around, broken
 
 if TYPE_CHECKING:
@@ -177,3 +178,14 @@ def bodies_begin_five_seconds_after_their_locks_are_granted(patch: Patch) -> Non
         return inside
 
     around(patch, Guard, "_inside", made)
+
+
+@broken("1 of the 2 slots", app="slots")
+def a_semaphore_has_a_slot_less(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def acquire(self: Any, address: Any, *, limit: int | None = None, **more: Any) -> Any:
+            return await real(self, address, limit=limit and max(1, limit - 1), **more)
+
+        return acquire
+
+    around(patch, Registry, "acquire", made)

@@ -194,6 +194,20 @@ def test_twenty_reads_of_a_lock_are_too_many() -> None:
     ]
 
 
+@pytest.mark.parametrize(("slots", "until", "found"), [(2, 5.0, True), (2, 3.0, False), (3, 5.0, False)])
+def test_a_process_whose_callers_wait_for_a_slot_has_asked_for_each(slots: int, until: float, *, found: bool) -> None:
+    story = Story().know(at_once=3, several=True)
+    for slot in range(slots):
+        ask(story, 0.5, "host-1", f"{PLACE}/slot-{slot}", status=409)
+    story.add(1.0, "host-1", "invocation_started", function="ship", invocation="one")
+    expecting(story, 1.0, "host-1", "one")
+    story.lock(1.0, "host-1", "waiting", A, "one")
+    story.lock(until, "host-1", "contended", A, "one", reason="timeout")
+    waited = f"though invocations of 'ship' waited there for {until - 1:.1f} s"
+    text = f"host-1 asked for 2 of the 3 slots of ship.a, {waited}"
+    assert (text in violations(story)) is found
+
+
 def test_who_waits_with_failover_reads_at_each_of_its_quick_polls_too() -> None:
     story = Story().know(failover=3)
     ask(story, 0.9, "host-1")
