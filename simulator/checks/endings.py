@@ -386,10 +386,11 @@ def _not_allowed(history: History) -> Iterator[Finding]:
         if function.max_waiting is not None and reason == function.when_full:
             others = "another waits" if function.max_waiting == 1 else f"{function.max_waiting} others wait"
             rule += f", and when_full={reason!r} only while {others} (max_waiting)"
-        elif function.max_waiting is not None and reason != "timeout":
-            rule += f", nor does when_full={function.when_full!r}"
-        elif reason == "timeout" and function.limit is not None:
-            rule += f" before {function.cut_after:g} s (functionTimeout is {function.limit:g} s)"
+        else:
+            if reason == "timeout" and function.limit is not None:
+                rule += f" before {function.cut_after:g} s (functionTimeout is {function.limit:g} s)"
+            if function.max_waiting is not None:
+                rule += f", nor does when_full={function.when_full!r} for one more than max_waiting"
         yield violation(f"{count(number, 'invocation')} of {name!r} gave up ({reason}), though {rule}")
     for name, several in sorted(early.items()):
         first = min(several, key=lambda refusal: refusal.t - refusal.asked)

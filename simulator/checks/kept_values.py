@@ -259,6 +259,10 @@ def _looked(history: History, host: str, start: float, end: float) -> float:
 def _of_once(history: History) -> Iterator[PatternUse]:
     """Yield the reads and writes of ``@once``, for each try of an invocation with a known operation and no refusal."""
     refused = {(refusal.host, outside(refusal.owner)) for refusal in history.refusals}
+    released: dict[tuple[str, str], float] = {}  # a result is written under the lock
+    for got in history.acquisitions:
+        owner = got.host, outside(got.owner)
+        released[owner] = max(released.get(owner, got.until), got.until)
     for call, bodies in tries(history):
         function = call.function
         if not call.operation or (call.host, call.id) in refused:
@@ -275,7 +279,8 @@ def _of_once(history: History) -> Iterator[PatternUse]:
                 written = {"": UNREADABLE if last.digest is None else last.digest} if given is None else given
                 done = call.ending == "ok" and (last.ending == "ok" if given is None else answer is not None)
                 for output, value in written.items():
-                    yield replace(about, what="write", digest=value, start=last.start, ok=done, where=output)
+                    end = min(call.end, max(last.end, released.get((call.host, call.id), call.end)))
+                    yield replace(about, what="write", digest=value, start=last.start, end=end, ok=done, where=output)
         if call.ending == "ok" and answer is not None and (last is None or last.ending == "ok" or given is not None):
             for output, value in answer.items():
                 yield replace(about, digest=value, where=output)

@@ -273,6 +273,19 @@ def test_a_second_body_after_a_kept_result_is_found() -> None:
     )
 
 
+@pytest.mark.parametrize(("released", "found"), [(3.55, True), (None, False)])
+def test_a_result_is_kept_when_its_lock_is_given_back_though_its_invocation_goes_on(
+    released: float | None, *, found: bool
+) -> None:
+    story = with_charge()
+    operation(story, "host-1", 3, "a", "paid", body="paid")
+    if released is not None:
+        for t, kind in ((3.05, "acquired"), (released, "released")):
+            story.lock(t, "host-1", kind, "once/charge/a", "host-1 3")
+    operation(story, "host-1", 3.5, "a", "paid again", body="paid again")
+    assert any("a body ran again after its result was kept" in text for text in violations(story)) is found
+
+
 def test_a_body_whose_result_was_not_kept_runs_again() -> None:
     story = with_charge()
     operation(story, "host-1", 3, "a", None, body="paid", outcome="error")
