@@ -222,8 +222,11 @@ def _kept_until(history: History, got: Acquisition) -> float:
 def _too_often(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     """Requests for a lock are those of its callers, of waits by their polls, and of holds by their renewals."""
     told: dict[Where, list[list[tuple[float, dict[str, int]]]]] = defaultdict(list)
+    # A guard that is passed no context tells of no invocation: what it asks for has no callers here.
+    unknown = {wait.function for wait in history.waits if wait.mode == "function" and not wait.owner}
     for (host, worker, _, path), counts in history.blob_calls.items():
-        if (blob := asking.place(path)) in asking.periods:
+        blob = asking.place(path)
+        if blob in asking.periods and unknown.isdisjoint(asking.periods[blob].values()):
             told[host, worker, blob].append(counts)
     worst: dict[str, tuple[float, str]] = {}
     for where, processes in sorted(told.items()):

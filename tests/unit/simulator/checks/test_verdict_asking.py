@@ -218,6 +218,15 @@ def test_who_waits_with_failover_reads_at_each_of_its_quick_polls_too() -> None:
     assert [text.partition(" for")[0] for text in violations(story)] == ["host-1 sent 20 reads"]
 
 
+def test_requests_of_a_guard_that_knows_no_invocation_are_not_counted() -> None:
+    story = Story()
+    story.add(0.8, "host-1", "invocation_started", function="ship", invocation="one")
+    expecting(story, 0.8, "host-1", "one")
+    story.lock(0.9, "host-1", "waiting", A, "")
+    calls(story, 3, "host-1", look_at_a_blob=20)
+    assert not any("explain" in text for text in violations(story))
+
+
 def test_a_request_without_an_answer_is_sent_again() -> None:
     story = Story()
     ask(story, 0.7, "host-1", status=None)
