@@ -33,7 +33,7 @@ _TAPPED: dict[type, tuple[str, ...]] = {
     AsyncOnceBlock: ("__aenter__",),
     Operation: ("finish",),
     AsyncOperation: ("finish",),
-    Inbox: ("send", "asend", "resend", "aresend", "worker", "handle", "ahandle"),
+    Inbox: ("send", "asend", "resend", "aresend", "resume", "aresume", "worker", "handle", "ahandle"),
     OutboxRelay: ("__init__",),
 }
 
