@@ -67,7 +67,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "connection": ("", "the name of an app setting"),
     "container": ("", "a container's name"),
     "host_id": ("", "a text that is not blank"),
-    "on_contention": ("", '`"wait"`, `"skip"`, `"raise"`, `"defer"` or a function'),
+    "on_contention": ("", '`"wait"`, `"skip"`, `"raise"`, `"conflict"`, `"defer"`, `"coalesce"` or a function'),
     "timeout": ("seconds", "above 0"),
     "max_waiting": ("invocations", "at least 0"),
     "when_full": ("", " or ".join(map(code, get_args(WhenFull)))),
