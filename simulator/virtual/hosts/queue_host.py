@@ -56,7 +56,8 @@ def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue:
     WITNESS.watch(functions.items())
     world.oracle.callers.know({name: as_judged(guard) for name, guard in guards.items()})
     for name, function in functions.items():
-        is_async = inspect.iscoroutinefunction(function)
+        # A body that is not cancelled at a loss goes on, as a thread does.
+        is_async = inspect.iscoroutinefunction(function) and guards[name].options.cancel_on_loss
         world.note("world", "function", witnessed=True, **told_of(name, guards[name], queue=queue, is_async=is_async))
 
 
