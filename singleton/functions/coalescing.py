@@ -7,6 +7,7 @@ for the seat once, then wait or leave.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -43,7 +44,7 @@ _PATIENCE: Final = 60.0
 """Seconds of a seat without a usable answer after which an invocation fails."""
 _TOLD_AGAIN: Final = 60.0
 _told: dict[str, float] = {}
-"""When the log last told of each lock of a function, by function and monotonic clock."""
+"""When the log last told of a coalesced invocation, by function: seconds of the monotonic clock."""
 
 
 def may_be_repeated(call: Call, trigger: Trigger | None) -> bool:
@@ -97,7 +98,12 @@ def _leaves(call: Call) -> None:
     if not quiet:
         _told[key] = now
     _log.log(
-        *(10 if quiet else 20, "%s coalesced: another invocation waits for lock %s", call.function, call.lock),
+        *(
+            logging.DEBUG if quiet else logging.INFO,
+            "%s coalesced: another invocation waits for lock %s",
+            call.function,
+            call.lock,
+        ),
         extra=call.fields,
     )
 

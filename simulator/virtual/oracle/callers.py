@@ -388,7 +388,8 @@ class CallerChecks(Checks):
         for other in (*self._waiting[ended.lock].values(), *self._waiting[ended.lock.rpartition("/slot-")[0]].values()):
             busy = self.evidence.runs(other.machine, ended.lock)
             busy |= self._left.get((other.machine.name, ended.lock), 0.0) > at
-            busy |= other.machine is ended.machine  # its lease ran out, perhaps later by its own clock
+            # By its own clock, the lease of a process may run out later.
+            busy |= other.machine is ended.machine and ended.ending == "expired"
             if not busy and other.since <= at and self.conduct.well(other.machine, waited + quiet):
                 self._blame("nobody took it", f"{other.owner} waits, and {ended.lock} is free for {waited:.1f} s")
                 return
