@@ -25,6 +25,8 @@ _RANGES: Final = {"batchsize": (1, 32), "newbatchthreshold": (0, 2**31 - 1), "ma
 """Of the options of ``extensions.queues`` that are whole numbers (H-33)."""
 _SPANS: Final = ("visibilitytimeout", "maxpollinginterval")
 _RENEWED: Final = 300.0
+_BLOB_TRIES: Final = 5
+"""Tries of a blob, with no delay between two; ``visibilityTimeout`` does not matter. Seen on the real host, 4.1037."""
 _AT_ONCE: Final = {
     "activityTrigger": 10,
     "blobTrigger": 8,
@@ -75,9 +77,19 @@ def _wrong(name: str, value: object) -> str | None:
 
 
 def check_messages(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    """Yield the harm of a busy lock to the messages of a queue."""
+    """Yield the harm of a busy lock to the messages of a queue, and to the blobs of a blob trigger."""
     fails_if_busy = guard.on_contention == "raise" or (guard.on_contention == "wait" and guard.timeout is not None)
-    if guard.mode == "function" and subject.trigger.type == QUEUE and fails_if_busy:
+    if guard.mode != "function" or not fails_if_busy:
+        return
+    if subject.trigger.type == "blobTrigger":
+        if guard.on_contention == "raise":
+            yield RULES["raise-poisons-blobs"].broken(
+                f"a blob whose lock is busy fails {_BLOB_TRIES} times within a second, and goes to "
+                "webjobs-blobtrigger-poison. visibilityTimeout has no effect there. Use 'wait'"
+            )
+        else:
+            yield from _tries(guard, "blob", _BLOB_TRIES, 0.0, "timeout")
+    elif subject.trigger.type == QUEUE:
         options = _queue_values(subject.app)
         most = whole_number(options["maxdequeuecount"][1]) if "maxdequeuecount" in options else 5
         away = _seconds(options["visibilitytimeout"][1]) if "visibilitytimeout" in options else None
@@ -91,7 +103,7 @@ def check_messages(subject: Subject, guard: Guard) -> Iterator[Finding]:
                 f"a message whose lock is busy comes back at once, and is poison after {most} failures. Set "
                 "visibilityTimeout in host.json, or use 'wait' or 'defer'"
             )
-        yield from _tries(guard, most or 5, away or 0.0)
+        yield from _tries(guard, "message", most or 5, away or 0.0, "timeout, visibilityTimeout or maxDequeueCount")
 
 
 def lock_renewal(app: AppSettings) -> float:
@@ -117,20 +129,20 @@ def extension_options(app: AppSettings, name: str) -> Mapping[str, object]:
     return {**found, **given}
 
 
-def _tries(guard: Guard, most: int, away: float) -> Iterator[Finding]:
-    """Compare the time of all tries of a message with the time for which the lock may be taken.
+def _tries(guard: Guard, tried: str, most: int, away: float, remedies: str) -> Iterator[Finding]:
+    """Compare the time of all tries with the time for which the lock may be taken.
 
-    ``most``: the number of tries; ``away``: the seconds between two.
+    ``tried``: what is tried; ``most``: the number of tries; ``away``: the seconds between two; ``remedies``: what
+    may be raised.
     """
     waits = guard.timeout or 0.0
-    tried = most * waits + (most - 1) * away
+    lasts = most * waits + (most - 1) * away
     taken = max(guard.at_least, guard.period if waits else 0.0)
-    if most > 1 and tried < taken:
+    if most > 1 and lasts < taken:
         what = "at_least" if guard.at_least >= guard.period else "the lease of a holder that crashed"
         yield RULES["wait-runs-out"].broken(
-            f"a message is tried {most} times, for {in_words(tried)} in all, and {what} keeps its lock for up to "
-            f"{in_words(taken)}: so it may become poison though nothing is wrong with it. Raise timeout, "
-            "visibilityTimeout or maxDequeueCount"
+            f"a {tried} is tried {most} times, for {in_words(lasts)} in all, and {what} keeps its lock for up to "
+            f"{in_words(taken)}: so it may become poison though nothing is wrong with it. Raise {remedies}"
         )
     if 0 < away < waits:
         yield RULES["visibility-timeout-no-bound"].broken(

@@ -232,6 +232,11 @@ def warn_once(said: str, *values: object) -> None:
     log.warning(said, *values)
 
 
+def warn_unlocked() -> None:
+    """Log, once a process, that the option ``enabled`` is false."""
+    warn_once("locking is switched off: the option enabled is false. Functions and orchestrations run without locks")
+
+
 def call_watcher(said: str, watcher: Callable[..., object], *arguments: object) -> None:
     """Call code of the app's which is told of something and changes nothing: an error is logged as ``said``, once.
 

@@ -18,7 +18,7 @@ from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavai
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
 from singleton.base.hold import Hold, single_holds
 from singleton.base.holder_record import fields_of
-from singleton.base.invocation import Invocation, current
+from singleton.base.invocation import Invocation, current, warn_unlocked
 from singleton.base.invocation import log as _log
 from singleton.functions.body_result import WRITTEN_ONE_BY_ONE, refuse_unanswered
 from singleton.functions.declaration import Declaration
@@ -114,6 +114,8 @@ class Guard(Declaration):
         """Run the body under the lock; without ``locks`` the guard is switched off, and nothing is locked."""
         _ = self._observed
         if locks is None:
+            if not self.switched_off:
+                warn_unlocked()
             return await self._inside(call, Hold(call.lock, owner=call.owner), body, cancel=False)
         try:
             hold = await self._enter(call, locks)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold
-from singleton.base.invocation import current
+from singleton.base.invocation import current, warn_unlocked
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
@@ -150,6 +150,7 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
     # No function is called ~durable, and no lock of level "host" begins with an encoded tilde.
     name = lock_name(app, "~durable", [instance_id])
     if not options.enabled:
+        warn_unlocked()
         yield Hold(name)
         return
     account = provided_account(connection) or resolve_blob_account(connection, os.environ)

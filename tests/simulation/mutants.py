@@ -760,8 +760,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="guards that don't guard",
         file=GUARD,
-        old="        if locks is None:\n            return await self._inside(",
-        new="        if locks is not None:\n            return await self._inside(",
+        old="        if locks is None:\n            if not self.switched_off:",
+        new="        if locks is not None:\n            if not self.switched_off:",
         breaks="bodies run without locks",
     ),
     # --- the service's model ---

@@ -30,6 +30,7 @@ from singleton import (
 )
 from singleton import singleton as one_at_a_time
 from singleton.base.events import LockEvent, subscribe
+from singleton.base.invocation import warn_once
 from singleton.base.state import MOST_STATE
 from singleton.decorator import guards_of
 from singleton.functions.triggers import Trigger
@@ -248,15 +249,18 @@ def test_a_repeat_is_told_in_the_log(thread: LockThread, caplog: pytest.LogCaptu
     ]
 
 
-def test_what_is_switched_off_runs_each_time(
-    thread: LockThread, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_what_is_switched_off_runs_each_time_and_warns_of_it_once(
+    thread: LockThread, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "host.json").write_text('{"version": "2.0", "singleton": {"enabled": false}}')
     ran: list[str] = []
     ship = job("sync", ran.append)
+    warn_once.cache_clear()
     for _ in range(2):
         invoked(ship, msg='{"Id": 7}')
     assert len(ran) == 2
+    [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "the option enabled is false" in warning
 
 
 # --- results ----------------------------------------------------------------------------------------------------------

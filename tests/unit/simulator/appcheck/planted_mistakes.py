@@ -38,6 +38,13 @@ def _ordered(inbox: str, trigger: str = "queue(arg_name='message')") -> str:
     return f"from singleton import Inbox, InboxMessage, ordered\ninbox = {inbox}\n@{trigger}\n@ordered(inbox)\n{body}\n"
 
 
+def _blob(arguments: str) -> str:
+    return (
+        '@app.blob_trigger(arg_name="blob", path="in/{name}", connection="AzureWebJobsStorage")\n'
+        f"@singleton({arguments})\ndef read(blob: func.InputStream) -> None: ...\n"
+    )
+
+
 def timer(arguments: str, schedule: str = "0 */5 * * * *", **binding: str) -> str:
     given = "".join(f", {name}={value}" for name, value in binding.items())
     body = "def tidy(clock: func.TimerRequest) -> None: ..."
@@ -452,6 +459,19 @@ PLANTED: Final = (
         code=queue("timeout=10, at_least=120"),
         host={"extensions": {"queues": {"visibilityTimeout": "00:00:10"}}},
         says="for 90 seconds in all",
+    ),
+    Planted(
+        name="good blobs that a busy lock poisons",
+        finds=("raise-poisons-blobs",),
+        code=_blob('scope="name", on_contention="raise"'),
+        says="fails 5 times within a second",
+    ),
+    Planted(
+        name="tries of a blob that end before a crashed holder's lease",
+        finds=("wait-runs-out",),
+        code=_blob('scope="name", timeout=2'),
+        host={"extensions": {"queues": {"visibilityTimeout": "00:10:00"}}},
+        says="a blob is tried 5 times, for 10 seconds in all",
     ),
     Planted(
         name="locks that differ by case",
