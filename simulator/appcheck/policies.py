@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from singleton.functions.guard import Guard
 
 _NO_MESSAGES: Final = ("str", "bytes", "dict")
-_DROPPING: Final = (QUEUE, "serviceBusTrigger")
+_BATCHES: Final = ("list", "List")
+_MESSAGES: Final = (QUEUE, "serviceBusTrigger")
 _WARMUP: Final = "warmupTrigger"
 _LISTENING: Final = (QUEUE, TIMER)
 
@@ -46,15 +47,17 @@ def check_policy(subject: Subject, guard: Guard) -> Iterator[Finding]:
         yield from _deferring(subject, guard)
     elif guard.mode == "listener":
         yield from _listening(subject, guard)
+    elif guard.on_contention == "coalesce":
+        yield from _coalescing(subject)
     if subject.trigger.type == _WARMUP:
         yield RULES["guarded-warm-up"].broken(
             f"a warmup trigger prepares the instance that starts, and {guard.decorator} lets one instance prepare "
             "itself at a time: the others are late, or start cold. Remove it"
         )
-    if guard.on_contention == "skip" and subject.trigger.type in _DROPPING:
+    if guard.on_contention == "skip" and subject.trigger.type in _MESSAGES:
         yield RULES["skip-drops-message"].broken(
             "on_contention='skip' ends an invocation as a success, so a message whose lock is busy is deleted "
-            "without its work. Use 'wait' or 'defer', unless another run does that work"
+            "without its work. Use 'wait', 'defer' or, if a later run does that work, 'coalesce'"
         )
 
 
@@ -91,12 +94,34 @@ def _deferring(subject: Subject, guard: Guard) -> Iterator[Finding]:
             "'defer' needs to know the queue, and @singleton does not see its trigger here. Put @singleton above the "
             "trigger's decorator"
         )
-    annotation = getattr(inspect.unwrap(subject.call), "__annotations__", {}).get(subject.trigger.parameter)
-    declared = getattr(annotation, "__name__", str(annotation)) if annotation is not None else ""
+    declared = _declared(subject)
     if declared in _NO_MESSAGES:
         yield RULES["defer-without-message"].broken(
             f"'defer' needs the message's id, and the parameter {subject.trigger.parameter} is a {declared}. Annotate "
             "it as func.QueueMessage"
+        )
+
+
+def _declared(subject: Subject) -> str:
+    """Return the name of the type that the trigger's parameter is declared as; empty: none."""
+    annotation = getattr(inspect.unwrap(subject.call), "__annotations__", {}).get(subject.trigger.parameter)
+    name = getattr(annotation, "__name__", str(annotation)) if annotation is not None else ""
+    return str(name).partition("[")[0].rpartition(".")[2]
+
+
+def _coalescing(subject: Subject) -> Iterator[Finding]:
+    trigger, declared = subject.trigger, _declared(subject)
+    if trigger.type not in _MESSAGES:
+        yield RULES["coalesce-next-arrival"].broken(
+            f"the trigger is a {trigger.type}: an invocation that fails or dies while it waits takes along the changes "
+            "of those that left, and only the next arrival brings a run. A storage queue or Service Bus delivers the "
+            "message of a dead waiter again"
+        )
+    elif declared in _NO_MESSAGES + _BATCHES:
+        kind = "QueueMessage" if trigger.type == QUEUE else "ServiceBusMessage"
+        yield RULES["coalesce-without-count"].broken(
+            f"the parameter {trigger.parameter} is a {declared}, which does not say how often the message was "
+            f"delivered. So each message waits, and none leaves. Annotate it as func.{kind}"
         )
 
 

@@ -78,7 +78,8 @@ def _wrong(name: str, value: object) -> str | None:
 
 def check_messages(subject: Subject, guard: Guard) -> Iterator[Finding]:
     """Yield the harm of a busy lock to the messages of a queue, and to the blobs of a blob trigger."""
-    fails_if_busy = guard.on_contention == "raise" or (guard.on_contention == "wait" and guard.timeout is not None)
+    waits_in_vain = guard.on_contention in ("wait", "coalesce") and guard.timeout is not None
+    fails_if_busy = guard.on_contention == "raise" or waits_in_vain
     if guard.mode != "function" or not fails_if_busy:
         return
     if subject.trigger.type == "blobTrigger":

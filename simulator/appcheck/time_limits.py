@@ -87,7 +87,7 @@ def _against_the_limit(subject: Subject, guard: Guard) -> Iterator[Finding]:
             f"max_hold is {in_words(guard.max_hold)}, not less than {said}: the host ends the worker before. Lower "
             "max_hold, or raise functionTimeout"
         )
-    if guard.at_least > waits.seconds and guard.on_contention == "wait":
+    if guard.at_least > waits.seconds and guard.on_contention in ("wait", "coalesce"):
         yield RULES["at-least-beyond-function-timeout"].broken(
             f"at_least is {in_words(guard.at_least)}, and the next invocation of this lock may wait for "
             f"{in_words(waits.seconds)} only, because of {said}: it fails. Lower at_least, or don't wait"

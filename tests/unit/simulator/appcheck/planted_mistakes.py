@@ -243,6 +243,62 @@ PLANTED: Final = (
         def ship(msg: func.QueueMessage) -> str: return "done"
         """,
     ),
+    *(
+        Planted(
+            name=f"coalesce with {argument}",
+            finds=("coalesce-declared",),
+            code=queue(f"on_contention='coalesce', {argument}"),
+            says=f"does not go with {argument.partition('=')[0]}=",
+            line="@singleton",
+        )
+        for argument in ("limit=2", "max_waiting=3", "mode='listener'", "layout='webjobs'")
+    ),
+    Planted(
+        name="coalesce without a wait",
+        finds=("declaration-refused",),
+        code=queue("on_contention='coalesce', timeout=0"),
+    ),
+    Planted(
+        name="coalesce around messages that are done once",
+        finds=("coalesce-declared",),
+        code=queue("on_contention='coalesce'", "@once(key='Id')\ndef ship(msg: func.QueueMessage) -> None: ..."),
+        says="none may leave",
+    ),
+    Planted(
+        name="coalesce on HTTP",
+        finds=("skip-on-http",),
+        code=_http("on_contention='coalesce', timeout=20"),
+        says="on_contention='coalesce' ends an invocation without a result",
+    ),
+    Planted(
+        name="coalesce for an output above",
+        finds=("none-for-output",),
+        code="""
+        @singleton(on_contention="coalesce")
+        @queue()
+        @app.queue_output(arg_name="$return", queue_name="next", connection="AzureWebJobsStorage")
+        def ship(msg: func.QueueMessage) -> str: return "next"
+        """,
+    ),
+    Planted(
+        name="coalesce for a text",
+        finds=("coalesce-without-count",),
+        code=queue("on_contention='coalesce'", "def ship(msg: str) -> None: ..."),
+        says="Annotate it as func.QueueMessage",
+        line="@singleton",
+    ),
+    Planted(
+        name="coalesce for batches",
+        finds=("coalesce-without-count",),
+        code="@bus(cardinality='many')\n@singleton(on_contention='coalesce')\ndef ship(msg: list[str]) -> None: ...\n",
+        says="Annotate it as func.ServiceBusMessage",
+    ),
+    Planted(
+        name="a waiter that coalesces fails once, and is poison",
+        finds=("raise-with-one-dequeue",),
+        code=queue("on_contention='coalesce', timeout=100"),
+        host={"extensions": {"queues": {"maxDequeueCount": 1}}},
+    ),
     Planted(
         name="defer on a timer",
         finds=("defer-on-trigger",),

@@ -476,6 +476,12 @@ def test_notes_are_told(tmp_path: Path) -> None:
     waiting = "@queue()\n@singleton(timeout=120)\ndef ship(msg: func.QueueMessage) -> None: ...\n"
     options = {"extensions": {"queues": {"visibilityTimeout": "00:00:30"}}}
     assert {each.id for each in checked(tmp_path / "a", waiting, options).notes} == {"visibility-timeout-no-bound"}
+    coalesce = "@singleton(on_contention='coalesce')"
+    ticks = f"@timer(schedule='0 */5 * * * *')\n{coalesce}\ndef tidy(clock: func.TimerRequest) -> None: ...\n"
+    (found,) = checked(tmp_path / "d", ticks).notes
+    assert (found.id, "only the next arrival brings a run" in found.message) == ("coalesce-next-arrival", True)
+    counted = f"@bus()\n{coalesce}\ndef ship(msg: func.ServiceBusMessage) -> None: ...\n"
+    assert checked(tmp_path / "e", counted).findings == ()
     constant = "@queue()\n@singleton(scope_id='Id')\ndef ship(msg: func.QueueMessage) -> None: ...\n"
     (found,) = checked(tmp_path / "c", constant).notes
     assert (found.id, "write scope_id='{Id}' or scope='Id'" in found.message) == ("scope-is-constant", True)
