@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_overloads, overload
 
 from singleton.base.callables import returns_coroutine
 from singleton.functions.misdeclaration import declare
-from singleton.functions.triggers import Signature, is_under_mcp_tool, refuse_replayed
+from singleton.functions.triggers import GUARDS_MARK, Signature, is_under_mcp_tool, refuse_replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
-_MARK = "__singleton__"
 _declared: list[Guard] = []
 _guarded_by_us: weakref.WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = weakref.WeakKeyDictionary()
 """Wrapper to guarded function."""
@@ -195,7 +194,7 @@ def declared_guards() -> list[Guard]:
 
 def guards_of(function: object) -> tuple[Guard, ...]:
     """Return the guards of a function, outermost first: a listener's guard comes first; () without guards."""
-    found: tuple[Guard, ...] = getattr(function, _MARK, ())
+    found: tuple[Guard, ...] = getattr(function, GUARDS_MARK, ())
     return found
 
 
@@ -223,6 +222,6 @@ def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
         return body
 
     wrapper = signature.wrapper(function, invocation)
-    setattr(wrapper, _MARK, guards)
+    setattr(wrapper, GUARDS_MARK, guards)
     _guarded_by_us[wrapper] = function
     return wrapper

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from singleton.base import clock
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.events import tell
 from singleton.base.invocation import current
@@ -23,14 +21,14 @@ from singleton.functions.triggers import QUEUE, is_http
 from singleton.runtime.cancellation import unless_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from singleton.base.events import Call
     from singleton.base.hold import Hold
     from singleton.functions.contention import Policy
     from singleton.functions.triggers import Trigger
-    from singleton.functions.wait_limit import WaitLimit
+    from singleton.functions.wait_limit import Acquire, WaitLimit
     from singleton.locking.seat import Seat
     from singleton.runtime.address import Address
     from singleton.runtime.calls import Locks
@@ -42,9 +40,6 @@ _COUNTED: Final = (QUEUE, "serviceBusTrigger")
 """Triggers that say how often a message was delivered."""
 _PATIENCE: Final = 60.0
 """Seconds of a seat without a usable answer after which an invocation fails."""
-_TOLD_AGAIN: Final = 60.0
-_told: dict[str, float] = {}
-"""When the log last told of a coalesced invocation, by function: seconds of the monotonic clock."""
 
 
 def may_be_repeated(call: Call, trigger: Trigger | None) -> bool:
@@ -72,8 +67,14 @@ async def acquire_or_leave(
     """
     invocation = current()
 
+    level = logging.DEBUG
+
     async def ask(registry: Registry) -> Hold | None:
-        return await limit.within(registry, timeout, invocation, arrival.acquire)
+        nonlocal level
+        hold = await limit.within(registry, timeout, invocation, arrival.acquire)
+        if hold is None and arrival.seat(registry).tells():
+            level = logging.INFO
+        return hold
 
     try:
         hold = await locks.call_async(unless_lost(ask))
@@ -82,7 +83,9 @@ async def acquire_or_leave(
         contended = error.with_traceback(None)
     else:
         if hold is None:
-            _leaves(call)
+            tell("coalesced", call)
+            told = call.function, call.lock
+            _log.log(level, "%s coalesced: another invocation waits for lock %s", *told, extra=call.fields)
         return hold
     try:
         await name_holder(call, contended, locks, timeout, "wait")
@@ -91,37 +94,23 @@ async def acquire_or_leave(
         del contended  # of its traceback
 
 
-def _leaves(call: Call) -> None:
-    tell("coalesced", call)
-    now, key = clock.now(), call.function
-    quiet = now - _told.get(key, -math.inf) < _TOLD_AGAIN
-    if not quiet:
-        _told[key] = now
-    _log.log(
-        *(
-            logging.DEBUG if quiet else logging.INFO,
-            "%s coalesced: another invocation waits for lock %s",
-            call.function,
-            call.lock,
-        ),
-        extra=call.fields,
-    )
-
-
 class Arrival:
     """An invocation on its way to the lock, on the lock thread."""
 
-    def __init__(self, address: Address, owner: str, at_least: float, max_hold: float | None, *, again: bool) -> None:
+    def __init__(self, address: Address, owner: str, acquire: Acquire[Hold], *, again: bool) -> None:
         self._address = address
         self._owner = owner
+        self._acquire = acquire
         self._again = again
-        self._spans: Mapping[str, Any] = {"at_least": at_least, "max_hold": max_hold}
+
+    def seat(self, registry: Registry) -> Seat:
+        """Return the seat of the lock; with an old name beside it, of the new name."""
+        return registry.seat(self._address)
 
     async def acquire(self, registry: Registry, within: float | None) -> Hold | None:
         """Return the hold; None: another waits. A repeated delivery takes the seat first, and does not leave."""
-        loop, seat, timing = asyncio.get_running_loop(), registry.seat(self._address), self._address.timing
+        loop, seat, timing = asyncio.get_running_loop(), self.seat(registry), self._address.timing
         ends = math.inf if within is None else loop.time() + within
-        acquire = partial(registry.acquire, self._address, owner=self._owner, **self._spans)
         pause, trouble = timing.poll_min, math.inf
         refused: LockNotAcquired | None = None
         while True:
@@ -129,12 +118,13 @@ class Arrival:
                 if seat.waits:
                     return None
                 try:
-                    return await acquire(timeout=0)
+                    return await self._acquire(registry, 0)
                 except LockNotAcquired as error:
                     refused = error.with_traceback(None)
             try:
                 taken = await seat.take(self._owner, again=self._again)
             except StorageUnavailable:
+                self._again = True  # the word of this invocation may stand on the seat, or come late
                 trouble = min(trouble, loop.time())
                 if loop.time() - trouble >= _PATIENCE:
                     raise
@@ -153,7 +143,7 @@ class Arrival:
         loop = asyncio.get_running_loop()
         try:
             left = None if ends == math.inf else max(0.0, ends - loop.time())
-            hold = await registry.acquire(self._address, timeout=left, owner=self._owner, **self._spans)
+            hold = await self._acquire(registry, left)
             try:
                 await seat.begin()
             except BaseException:

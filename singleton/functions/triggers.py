@@ -39,6 +39,8 @@ NAMED: Final = {
 """The types that have the names which come with a payload: the worker gives text and bytes without them."""
 NEVER_NONE: Final = frozenset({"blob", "cosmosDB", "eventGrid", "http", "kafka", "mysql", "queue", "serviceBus", "sql"})
 """Types of output bindings that the worker can't encode None for: as ``$return`` they make a function answer (H-87)."""
+GUARDS_MARK: Final = "__singleton__"
+"""The attribute of a function with ``@singleton``: the guards."""
 ORDERED_MARK: Final = "__ordered__"
 """The attribute of a function with ``@ordered``: the inbox."""
 _HTTP = "httptrigger"
@@ -238,6 +240,17 @@ def refuse_policy(function: str, policy: object, trigger: Trigger | None, argume
             reason="skip-on-http",
         )
     refuse_none(function, f"on_contention={policy!r}", trigger, "on_contention 'wait' or 'raise'")
+
+
+def refuse_coalescing(target: object, decorator: str) -> None:
+    """Refuse ``@once`` and ``@ordered`` above a guard whose invocations leave for one another."""
+    if any(guard.on_contention == "coalesce" for guard in getattr(target, GUARDS_MARK, ())):
+        raise ConfigurationError(
+            f"{decorator} on {getattr(target, '__name__', target)}: on_contention='coalesce' below it ends messages "
+            f"without the body, and {decorator} promises the body for each message. Use on_contention='wait', or leave "
+            f"{decorator} out",
+            reason="coalesce-declared",
+        )
 
 
 def _refuse_conflict(function: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:

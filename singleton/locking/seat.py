@@ -5,7 +5,8 @@ body has not begun. A seat is a lease on ``<lock>~next``, with a *word* in the m
 asks for the lock itself, once. An arrival that is refused asks for the seat, once.
 
 * The holder of the seat writes ``waiting`` with the stamp of the lease, and waits for the lock. Granted the lock, the
-  holder writes ``begun`` and awaits the answer. Only then may the body begin (``begin``).
+  holder writes ``begun`` and awaits the answer. Only then may the body begin (``begin``). A holder that fails removes
+  the word, and then releases the seat (``leave``).
 * A refused arrival reads the seat. The arrival leaves only if the lease has a holder and the word is ``waiting``.
 
 **Claim.** If a read finds ``waiting``, then a body of the writer begins after the sending of the read, or the writer
@@ -18,21 +19,27 @@ has failed or died, and the body of its repeated delivery begins after the sendi
 2. *The writer has died, or has failed.* A repeated delivery (``again``) takes the seat before its body, even if the
    lock is free, and never leaves. The repeated delivery gets the seat after the end of the dead writer's lease, and
    stamps the blob. So all reads that found the dead writer's word were answered before the body begins. Triggers
-   without a count of deliveries lack this step: only their next arrival brings a body.
-3. *A late request* changes no word. A late acquire or a late renewal writes no word. A late stamp or ``begun`` needs
-   the lease of its sender, and the ETag that the sender had read: after the end of that lease, or after another stamp,
-   the service refuses both.
-4. *Trouble* is no answer. An arrival that gets no usable answer fails, or asks again, and does not leave.
+   without a count of deliveries lack this step, and so does a last delivery: the next arrival brings the next body.
+3. *A late request.* A late stamp or ``begun`` needs the lease of its sender, and the ETag that the sender had read:
+   after the end of that lease, or after another stamp, the service refuses both. A sender without an answer to its
+   stamp goes on as a repeated delivery does: another stamp of the sender comes before its body. A late acquire or
+   renewal writes no word. It holds the seat for nobody, with the word of the last writer. That word is ``waiting`` only
+   if the last writer has died, or could not remove the word: step 2.
+4. *Trouble* is no answer. An arrival that gets no usable answer fails, or waits as a repeated delivery does.
 5. *Within the process* ``waits`` is true from the answered stamp until the loop goes on after the grant. An arrival
    that leaves by ``waits`` arrived before the body, which begins after the answer to ``begun``.
 
-Two writers may wait at a time, if the first has lost its lease: both begin, later.
+Two writers may wait at a time, if the first has lost its lease: both begin, later. With ``also=`` the seat is that of
+the new name, and a writer waits for the locks of both names. The claim speaks of one seat and the bodies of its
+writers, whatever locks they wait for. A version that knows the old name only has a seat of its own, with one waiter
+more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -57,6 +64,7 @@ _BEGIN: Final = 5.0
 _TRY: Final = 2.0
 _PAUSE: Final = 0.2
 _READ: Final = 5.0
+_TELL_AGAIN: Final = 60.0
 _SUFFIX: Final = "~next"
 
 
@@ -116,13 +124,20 @@ class Seat:
         self._turn = asyncio.Lock()
         self._lease: Lease | None = None
         self._taken = False
-        self._owner, self._epoch = "", -1
-        self._lingers = -math.inf
+        self._owner, self._epoch, self._begun = "", -1, False
+        self._lingers = self._told = -math.inf
 
     @property
     def forgettable(self) -> bool:
         """Whether the seat is unused, and no lease of this process may linger."""
         return not self._taken and not self._turn.locked() and self._lingers < asyncio.get_running_loop().time()
+
+    def tells(self) -> bool:
+        """Tell once a minute to log that an invocation leaves."""
+        now = asyncio.get_running_loop().time()
+        if news := now - self._told >= _TELL_AGAIN:
+            self._told = now
+        return news
 
     async def take(self, owner: str, *, again: bool) -> bool | None:
         """Ask for the seat once. Return True: the caller has the seat. False: another waits. None: neither is known.
@@ -146,7 +161,7 @@ class Seat:
                     await self._acquisition.give_up()
             if self._lease is not None:
                 self._taken = self.waits = True
-                self._owner, self._epoch = owner, self._stamps.epoch
+                self._owner, self._epoch, self._begun = owner, self._stamps.epoch, False
                 return True
             # A lease of this process that was not given back may still stand: a retry must not leave for its own word.
             lingers = asyncio.get_running_loop().time() < self._lingers
@@ -175,6 +190,7 @@ class Seat:
             try:
                 async with asyncio.timeout_at(min(ends, now + _TRY)):
                     if await self._said():
+                        self._begun = True
                         return
             except (StoreFailure, TimeoutError) as error:
                 failure = as_failure(error)
@@ -208,13 +224,17 @@ class Seat:
 
     @undisturbed
     async def leave(self) -> None:
-        """Give the seat back. A release that is not answered delays the caller by five seconds at most."""
+        """Give the seat back; who fails takes the word back first. Missing answers delay the caller by 7 s at most."""
         self.waits = False
         async with self._turn:
             try:
-                if self._lease is None:
+                if (lease := self._lease) is None:
                     await self._acquisition.give_up()
-                else:
-                    self._lingers = await self._acquisition.give_back(self._lease)
+                    return
+                if not self._begun and lease.alive():
+                    self._stamps.word = None
+                    with suppress(StoreFailure):
+                        await within(_TRY, self._stamps.touch(lease.id, self._owner, 0.0))
+                self._lingers = await self._acquisition.give_back(lease)
             finally:
                 self._lease, self._taken = None, False

@@ -111,7 +111,12 @@ class CoalescingWorld:
     async def _invocation(self, host: int, number: int, *, again: bool) -> bool:
         """Tell whether the invocation left."""
         place = LockContainer(cast("Any", "account"), "container")
-        arrival = Arrival(Address(place, LOCK, Timing(poll_max=2.0)), str(number), 0.0, None, again=again)
+        address = Address(place, LOCK, Timing(poll_max=2.0))
+
+        async def acquire(registry: Registry, within: float | None) -> Hold:
+            return await registry.acquire(address, timeout=within, owner=str(number))
+
+        arrival = Arrival(address, str(number), acquire, again=again)
         hold: Hold | None = await arrival.acquire(self.registries[host], self.rng.choice([None, None, 6.0]))
         if hold is None:
             return True

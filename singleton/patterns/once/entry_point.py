@@ -17,6 +17,7 @@ from singleton.functions.triggers import (
     Signature,
     check_guardable,
     is_under_mcp_tool,
+    refuse_coalescing,
     refuse_policy,
     refuse_replayed,
 )
@@ -82,6 +83,7 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
     with _said_of_once():
         check_guardable(target, None if trigger is None else trigger.type)
         refuse_policy(target.__name__, on_contention, trigger, {})
+    refuse_coalescing(target, "@once")
     if hasattr(target, ONCE_MARK):
         raise ConfigurationError(f"@once is declared twice on {target.__qualname__}: remove one")
     if on_contention not in ("wait", "raise", "conflict"):

@@ -14,7 +14,14 @@ from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation
 from singleton.base.invocation import log as _log
 from singleton.functions.misdeclaration import declare
-from singleton.functions.triggers import ORDERED_MARK, Signature, check_guardable, invocation_id, users_code
+from singleton.functions.triggers import (
+    ORDERED_MARK,
+    Signature,
+    check_guardable,
+    invocation_id,
+    refuse_coalescing,
+    users_code,
+)
 from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
 from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
@@ -64,6 +71,7 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
 
     def guarded(function: Callable[..., Any], find: _Find, trigger: Trigger | None) -> Callable[..., Any]:
         check_guardable(function, None if trigger is None else trigger.type, "@ordered")
+        refuse_coalescing(function, "@ordered")
         if inspect.isgeneratorfunction(function):
             raise ConfigurationError(
                 f"@ordered on {function.__name__}: it is a generator function, and nothing would run its body. Do the "

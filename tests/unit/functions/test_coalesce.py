@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
-from singleton import ConfigurationError, LockNotAcquired, OldLock, StorageUnavailable, once, singleton
+from singleton import ConfigurationError, Inbox, LockNotAcquired, OldLock, StorageUnavailable, once, ordered, singleton
 from singleton.base.events import LockEvent, subscribe
-from singleton.functions import coalescing
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, an_app
-from tests.support.network import FINE, LOST_REQUEST
+from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST
 from tests.support.world import foreign_id, virtual
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ LOCK = "locks/app/refresh"
 @pytest.fixture(autouse=True)
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     an_app(tmp_path, monkeypatch)
-    coalescing._told.clear()
 
 
 def a_refresh(ran: list[str], seconds: float = 5.0, **arguments: Any) -> Callable[..., Any]:
@@ -59,10 +57,13 @@ class Counted(func.QueueMessage):
         return self._count
 
 
+@pytest.mark.parametrize("also", [None, OldLock(name="old"), OldLock(layout="webjobs")])
 @virtual
-async def test_of_ten_messages_one_runs_and_one_waits_and_the_waiter_begins_after_all_have_come() -> None:
+async def test_of_ten_messages_one_runs_and_one_waits_and_the_waiter_begins_after_all_have_come(
+    also: OldLock | None,
+) -> None:
     host, ran = InlineHost(MemoryLeaseStore()), list[str]()
-    refresh = a_refresh(ran)
+    refresh = a_refresh(ran, also=also)
     with host.here():
         tasks = []
         for number in range(10):
@@ -70,6 +71,7 @@ async def test_of_ten_messages_one_runs_and_one_waits_and_the_waiter_begins_afte
             await asyncio.sleep(0.2)
         assert ran == ["0"]
         assert [task.done() for task in tasks] == [False, False, *[True] * 8]
+        assert len(host.network.service.leased()) == (2 if also is None else 3)
         assert [await task for task in tasks] == [None] * 10
     assert ran == ["0", "1"]
     assert host.network.service.leased() == {}
@@ -126,6 +128,28 @@ async def test_a_waiter_whose_time_is_up_fails_and_leaves_no_seat() -> None:
         await delivered(a_refresh(ran, timeout=3), "waits")
     assert ran == []
     assert set(service.leased()) == {LOCK}
+    await service.acquire(f"{LOCK}~next", foreign_id(2), 60)  # a late request of nobody
+    with host.here(), pytest.raises(LockNotAcquired):
+        await delivered(a_refresh(ran, timeout=3), "leaves for nobody")
+
+
+@virtual
+async def test_who_got_no_answer_to_its_word_begins_after_another_word() -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    await service.create(LOCK)
+    await service.acquire(LOCK, foreign_id(), 60)
+    one, other = InlineHost(service), InlineHost(service, 2)
+    fates = {"write": LOST_REPLY, "release": LOST_REQUEST}
+    refresh = a_refresh(ran, 1.0)
+    one.network.decide = lambda request: fates.get(request.call, FINE) if request.name.endswith("~next") else FINE
+    waits = await_on(one, refresh, "waits")
+    await asyncio.sleep(9.0)
+    await service.release(LOCK, foreign_id())
+    await asyncio.sleep(2.0)
+    one.network.decide = lambda _: FINE
+    await await_on(other, refresh, "comes later")
+    await waits
+    assert sorted(ran) == ["comes later", "waits"]
 
 
 @virtual
@@ -162,19 +186,21 @@ async def test_a_cancelled_waiter_leaves_no_lease() -> None:
 
 
 @virtual
-async def test_the_log_tells_once_a_minute_and_each_end_is_an_event(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_tells_once_a_minute_for_each_lock_and_each_end_is_an_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     told, ran = list[LockEvent](), list[str]()
     caplog.set_level(logging.INFO, "singleton")
     stop = subscribe(told.append)
     try:
         host = InlineHost(MemoryLeaseStore())
         with host.here():
-            refresh = a_refresh(ran, 1.0)
-            await asyncio.gather(*(delivered(refresh, str(number)) for number in range(6)))
+            refresh = a_refresh(ran, 1.0, scope_id="{of}")
+            await asyncio.gather(*(delivered(refresh, f'{{"of": "{of}"}}') for of in "abaabbaaabbb"))
     finally:
         stop()
-    assert [event.kind for event in told].count("coalesced") == 4
-    assert sum("coalesced" in record.getMessage() and record.levelno == logging.INFO for record in caplog.records) == 1
+    assert [event.kind for event in told].count("coalesced") == 8
+    assert sum("coalesced" in record.getMessage() and record.levelno == logging.INFO for record in caplog.records) == 2
 
 
 @pytest.mark.parametrize(
@@ -184,7 +210,6 @@ async def test_the_log_tells_once_a_minute_and_each_end_is_an_event(caplog: pyte
         ({"limit": 2}, "limit"),
         ({"max_waiting": 2}, "max_waiting"),
         ({"layout": "webjobs"}, "layout"),
-        ({"also": OldLock(name="old")}, "also"),
         ({"level": "host", "scope_id": "north"}, "level"),
         ({"timeout": 0}, "timeout"),
     ],
@@ -211,8 +236,12 @@ def test_an_http_function_and_an_output_of_the_result_are_refused() -> None:
         singleton(on_contention="coalesce")(app.route("x")(answer))
 
 
-def test_once_and_coalesce_do_not_go_together() -> None:
+def test_neither_once_nor_ordered_goes_with_coalesce() -> None:
     def refresh(msg: func.QueueMessage) -> None: ...
 
-    with pytest.raises(ConfigurationError, match="coalesce"):
-        singleton(on_contention="coalesce")(once(key="Id")(refresh))
+    coalesced = singleton(on_contention="coalesce")
+    for each in (once(key="Id"), ordered(Inbox("orders"))):
+        with pytest.raises(ConfigurationError, match="coalesce"):
+            coalesced(each(refresh))
+        with pytest.raises(ConfigurationError, match="'coalesce' below it ends messages without the body"):
+            each(coalesced(refresh))
