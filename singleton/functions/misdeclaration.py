@@ -120,13 +120,16 @@ def declare(
         guarded: returns the guarded function. It gets the function, the look-up of the trigger once the app is
             complete, and the trigger if it is known already. ``stand_in`` tells of an error of a wrong declaration.
     """
+    from singleton.functions.function_json import trigger_in_json
+
     above = is_builder(target)
     inner = user_function(target) if above else target
     if inspect.isfunction(inner) and inner in _failing:
         return target
     find = partial(trigger_of, target) if above else partial(find_trigger, inner)
     try:
-        declared = guarded(inner, find, find() if above else None)
+        known = find() if above else trigger_in_json(inner)
+        declared = guarded(inner, find if above or known is None else lambda: known, known)
     except ConfigurationError as error:
         declared = stand_in(inner, error)
     if not above:

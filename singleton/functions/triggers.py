@@ -48,7 +48,8 @@ _SPREADS = ".mcp_tool.<locals>"
 _ON_LOOP = re.compile(r"\s*@[\w.]+\.mcp_tool\(")
 _BETWEEN = re.compile(r"\s*@([\w.]+\.)?(mcp_tool_property|once|singleton)\b")
 _ROUTE = re.compile(r"\s*(@(\w+)\.(api_route|delete|get|head|options|patch|post|put|route|websocket))\b")
-_RETURN = "$return"
+RETURN: Final = "$return"
+"""The name of the output binding that takes a function's return value."""
 _CONTEXT = "context"
 _REPLAYED = ("orchestrationTrigger", "entityTrigger")
 _REPLAYERS = ("Orchestrator.create.<locals>.handle", "Entity.create.<locals>.handle")
@@ -124,7 +125,7 @@ def trigger_of_function(function: Any) -> Trigger | None:
     if trigger is None:
         return None
     name = str(function.get_function_name() or "")
-    outputs = (str(binding.type) for binding in function.get_bindings() if binding.name == _RETURN)
+    outputs = (str(binding.type) for binding in function.get_bindings() if binding.name == RETURN)
     called = function.get_user_function()
     spread = _SPREADS in getattr(getattr(called, "__code__", None), "co_qualname", "")
     on_loop = spread and not returns_coroutine(called.__wrapped__)
