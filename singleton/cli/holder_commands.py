@@ -18,6 +18,7 @@ from singleton.cli.silence import Outage
 from singleton.cli.view_commands import lock_named
 from singleton.locking.holder import holder
 from singleton.operating.lease_break import Passed, end_hold
+from singleton.operating.locks import lock_of_seat
 from singleton.stores.lock_keeping import LONGEST_BREAK
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class _Asking:
         try:
             lock_named(self._session, self._name)
         except click.UsageError:
-            if not new or named_slots(self._session, self._name):
+            is_seat = lock_of_seat(self._name, self._session.container) is not None
+            if not new or is_seat or named_slots(self._session, self._name):
                 raise
         else:
             tell_of_slots(self._session, self._name)

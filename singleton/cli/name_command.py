@@ -10,7 +10,7 @@ from singleton.cli.output import plain, say, write_json
 from singleton.cli.session import Session, in_a_session
 from singleton.locking.semaphore import slot_name
 from singleton.operating.lock_names import dequeueable_name, may_be_dequeueable, name_in
-from singleton.operating.locks import parts_of
+from singleton.operating.locks import lock_of_seat, parts_of
 
 if TYPE_CHECKING:
     from singleton.base.kinds import Level
@@ -87,7 +87,8 @@ def _write(session: Session, name: str, app: str | None, limit: int | None = Non
 
 
 def _read(session: Session, name: str) -> int:
-    parts = parts_of(name, session.container)
+    seated = lock_of_seat(name, session.container)
+    parts = parts_of(seated or name, session.container)
     plainly = parts is None and may_be_dequeueable(name)
     if session.as_json:
         read = parts and {
@@ -98,6 +99,7 @@ def _read(session: Session, name: str) -> int:
             "listener": parts.listener,
             "slot": parts.slot,
             "cut": parts.cut,
+            "seat": seated is not None,
         }
         write_json({"name": name, "read": read, "may_be_dequeueable": plainly})
     elif plainly:
@@ -115,6 +117,7 @@ def _read(session: Session, name: str) -> int:
             "level": parts.level or "",
             "mode": "listener" if parts.listener else "",
             "slot": "" if parts.slot is None else str(parts.slot),
+            "seat": "" if seated is None else f"of {plain(seated)}",
         }
         for key, value in facts.items():
             if value:

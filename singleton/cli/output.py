@@ -19,11 +19,10 @@ import click
 
 from singleton.base.holder_record import Holder, what_ends
 from singleton.base.words import quoted
+from singleton.operating.locks import LockInfo, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from singleton.operating.locks import LockInfo
 
 _INDENT: Final = 4
 
@@ -107,6 +106,8 @@ def plain(text: str) -> str:
 
 def state_of(lock: LockInfo) -> str:
     """Return the state of a lock in words."""
+    if isinstance(lock, Waiting):
+        return "waits"
     return "held for ever" if lock.held and lock.endless else _STATES[lock.state]
 
 
@@ -135,8 +136,8 @@ def who(holder: Holder) -> str:
     return ", ".join(told) or "a holder that is not recorded"
 
 
-def block(lock: LockInfo, now: float, break_command: str) -> None:
-    """Write all facts of a lock."""
+def block(lock: LockInfo, waiting: LockInfo | None, now: float, break_command: str) -> None:
+    """Write all facts of a lock, and who waits in its seat."""
     click.echo(plain(lock.name))
     said = state_of(lock)
     stamp = lock.holder or lock.last
@@ -152,6 +153,7 @@ def block(lock: LockInfo, now: float, break_command: str) -> None:
         "function": function_of(lock),
         "scope": scope_of(lock),
         "holder" if lock.holder else "last holder": None if stamp.host is None and lock.holder is None else who(stamp),
+        "waits": waiting and waiting.holder and who(waiting.holder),
         "token": stamp.token,
         "last stamp"
         if stamp.recorded or stamp.owner
@@ -191,6 +193,7 @@ def as_dict(lock: LockInfo) -> dict[str, Any]:
     """Return a lock as JSON has it."""
     return {
         **{key: getattr(lock, key) for key in _IN_JSON},
+        "waits": isinstance(lock, Waiting),
         "modified": lock.modified.isoformat(),
         "holder": lock.holder and holder_dict(lock.holder),
         "last": holder_dict(lock.last),

@@ -35,9 +35,10 @@ from singleton.cli.session import Session, in_a_session, no_such_lock, no_such_p
 from singleton.cli.silence import READING, Outage
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, recorded
+from singleton.locking.seat import seat_name
 from singleton.operating.container import find, next_page
 from singleton.operating.lock_names import function_is_missing, is_slot
-from singleton.operating.locks import Met, Wanted, Watch, lock_info
+from singleton.operating.locks import Met, Waiting, Wanted, Watch, lock_info, lock_of_seat, seat_of, waiting_in
 from singleton.operating.name_parts import key_behind
 from singleton.stores.protocol import ContentStore, StoreFailure
 from singleton.stores.stamps import is_ahead, metadata_value
@@ -77,16 +78,16 @@ _WORDS: Final = {
 @in_a_session
 def list_(session: Session, function: str | None, older_than: float | None, prefix: str, *, held: bool) -> int:
     """List the locks, and who has them."""
-    wanted = Wanted(function=function, held=held, older_than=older_than)
+    wanted = Wanted(function=function, held=held, older_than=older_than, seats=True)
     met = Met()
     progress = Progress("blobs read")
-    seen = shown = having = 0
+    seen = shown = having = waits = 0
     table: Table | None = None
     waiting: list[tuple[LockInfo, float]] = []
     try:
         for page in _pages(session, prefix):
             for lock in wanted.among(page, session.container, met):
-                shown, having = shown + 1, having + lock.held
+                shown, having, waits = shown + 1, having + lock.held, waits + isinstance(lock, Waiting)
                 progress.end()  # clear the progress: the lock's line stands there
                 if session.as_json:
                     click.echo("," if shown > 1 else "[")
@@ -116,7 +117,8 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
         return 0
     if table is None and waiting:
         Table(waiting)
-    total = f"{counted(shown, 'lock')}, {having:,} held; {counted(seen, 'blob')} read in {progress.seconds:.1f} s"
+    having_it = f"{having:,} held" + (f", {waits:,} waited for" if waits else "")
+    total = f"{counted(shown - waits, 'lock')}, {having_it}; {counted(seen, 'blob')} read in {progress.seconds:.1f} s"
     say(total, err=True)
     return 0
 
@@ -186,7 +188,8 @@ def ahead(session: Session, old: str, new: str, old_container: str | None, *, ha
 
 def _keys(session: Session, beginning: str, *, hashed: bool) -> dict[str | None, Listed]:
     """Return the locks whose names begin so, by what follows; under None one of those with no key of this lock."""
-    blobs = [blob for page in _pages(session, beginning) for blob in page.entries]
+    pages = _pages(session, beginning)
+    blobs = [blob for page in pages for blob in page.entries if seat_of(blob, session.container) is None]
     if not blobs and (wrong := no_such_prefix(session, beginning)) is not None:
         raise click.UsageError(wrong)
     return {key_behind(beginning, blob.name, hashed=hashed): blob for blob in blobs}
@@ -199,15 +202,22 @@ def show(session: Session, name: str) -> int:
     """Show all that is known of the lock NAME."""
     lock, at = lock_named(session, name)
     tell_of_slots(session, name)
+    seat, _ = session.ask(lambda keeping: find(keeping, session.container, seat_name(name), answer=READING))
+    waiting = None if seat is None else waiting_in(seat, session.container)
     if session.as_json:
-        write_json(as_dict(lock))
+        write_json({**as_dict(lock), "waiter": waiting and waiting.holder and holder_dict(waiting.holder)})
     else:
-        block(lock, at, session.place.break_command(lock.name))
+        block(lock, waiting, at, session.place.break_command(lock.name))
     return 0
 
 
 def lock_named(session: Session, name: str) -> tuple[LockInfo, float]:
     """Return the lock and the service's clock. ``UsageError``: no lock has the name; similar names are suggested."""
+    if (seated := lock_of_seat(name, session.container)) is not None:
+        raise click.UsageError(
+            f"{name!r} is the seat of lock {seated!r}, and no lock: the invocation that waits for the lock has the "
+            f"seat. Name the lock; show {plain(seated)} says who waits"
+        )
     blob, at = session.ask(lambda keeping: find(keeping, session.container, name, answer=READING))
     lock = None if blob is None else lock_info(blob, session.container)
     if lock is not None:

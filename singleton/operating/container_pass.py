@@ -42,7 +42,7 @@ from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.container import keeping_of, next_page
-from singleton.operating.locks import lock_info, parts_of
+from singleton.operating.locks import lock_info, parts_of, seat_of
 from singleton.stores.lock_keeping import IN_USE
 from singleton.stores.protocol import StoreFailure, within
 from singleton.stores.stamps import CONTENT_KEYS, EPOCH_KEY, STAMP_KEYS, lifted_epoch, recorded_epoch
@@ -403,7 +403,9 @@ class Lift(ContainerPass[Lifted]):
 
 
 def has_tokens(blob: Listed, container: str) -> bool:
-    """Tell whether the blob is a lock with tokens, or with tokens that were lost."""
+    """Tell whether the blob is a lock with tokens, or with tokens that were lost. Seats give no tokens."""
+    if seat_of(blob, container) is not None:
+        return False
     if recorded_epoch(blob) is not None:
         return True
     return container != WEBJOBS and not blob.size and parts_of(blob.name, container) is not None

@@ -7,15 +7,16 @@ remembered, so a hundred thousand unused locks cost nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.holder import recorded
+from singleton.locking.seat import seat_name
 from singleton.operating.name_parts import NameParts, read_name
 from singleton.stores.protocol import HELD
-from singleton.stores.stamps import STAMP_KEYS
+from singleton.stores.stamps import STAMP_KEYS, WORD_KEY, metadata_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseState
 
 _NAMED_BY_SOMEBODY: Final = NameParts(app="")
+_SEAT: Final = seat_name("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,16 +81,58 @@ class LockInfo:
         return self.level == "function" or self.last.renewed is not False
 
 
+_InfoT = TypeVar("_InfoT", bound=LockInfo)
+
+
+class Waiting(LockInfo):
+    """The seat of a lock, under the lock's name: the holder is the invocation that waits (``"coalesce"``)."""
+
+    @property
+    def held(self) -> bool:
+        """False: who waits does not have the lock."""
+        return False
+
+
 def lock_info(blob: Listed, container: str) -> LockInfo | None:
     """Return the lock of this blob; None where neither name, stamp nor lease says that the blob is a lock's."""
+    if seat_of(blob, container) is not None:
+        return None
     parts = parts_of(blob.name, container)
     stamped = any(key.lower() in STAMP_KEYS for key in blob.metadata)
     if parts is None and not stamped and blob.lease == "available":
         return None
-    last = recorded(blob.name, blob)
+    return _shown(LockInfo, blob, blob.name, parts)
+
+
+def waiting_in(blob: Listed, container: str) -> Waiting | None:
+    """Return who waits for a lock, if this blob is the lock's seat and somebody waits there; else None."""
+    lock = seat_of(blob, container)
+    if lock is None or not blob.held or metadata_value(blob, WORD_KEY) != "waiting":
+        return None
+    info = _shown(Waiting, blob, lock, parts_of(lock, container))
+    # Each holder of a seat stamps it at once: the record is of this holder.
+    exact = replace(info.last, since=info.last.since or info.last.recorded, renewed=True)
+    return replace(info, holder=exact, last=exact)
+
+
+def seat_of(blob: Listed, container: str) -> str | None:
+    """Return the name of the lock whose seat this blob is; None: the blob is no seat."""
+    by_name = lock_of_seat(blob.name, container)
+    lock = blob.name.removesuffix(_SEAT)
+    return lock if by_name is not None or (lock != blob.name and metadata_value(blob, WORD_KEY)) else None
+
+
+def lock_of_seat(name: str, container: str) -> str | None:
+    """Return the name of the lock whose seat has this name; None: a layout makes no such name."""
+    lock = name.removesuffix(_SEAT)
+    return lock if lock != name and parts_of(lock, container) is not None else None
+
+
+def _shown(kind: type[_InfoT], blob: Listed, name: str, parts: NameParts | None) -> _InfoT:
+    last = recorded(name, blob)
     told = parts or _NAMED_BY_SOMEBODY
-    return LockInfo(
-        name=blob.name,
+    return kind(
+        name=name,
         state=blob.lease,
         holder=last if blob.held else None,
         last=last,
@@ -132,23 +176,26 @@ class Wanted:
 
     ``older_than``: seconds; only locks whose holder is known to have held them for at least this time, and free locks
     that were last written at least this time ago.
+    ``seats``: list the seats that have a holder, too. A seat is no lock, and is not counted as one.
     """
 
     function: str | None = None
     held: bool = False
     older_than: float | None = None
+    seats: bool = False
 
     def among(self, page: Page, container: str, met: Met) -> Iterator[LockInfo]:
         """Yield the locks of this page that pass the filter; add all locks of the page to the counts in ``met``."""
         latest = None if self.older_than is None else page.at - self.older_than
         for blob in page.entries:
-            lock = lock_info(blob, container)
+            waiting = waiting_in(blob, container) if self.seats else None
+            lock = waiting or lock_info(blob, container)
             if lock is None:
                 continue
-            met.locks += 1
+            met.locks += waiting is None
             if lock.function:
                 met.functions.add(lock.function)
-            if self.held and not lock.held:
+            if self.held and not lock.held and waiting is None:
                 continue
             if self.function is not None and lock.function != self.function:
                 met.unsure += lock.held and not lock.function_sure

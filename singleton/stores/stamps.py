@@ -47,7 +47,8 @@ SCOPE_KEY = "SingletonScope"
 HELD_KEY = "SingletonHeld"
 WORD_KEY = "SingletonNext"
 STAMP_KEYS = frozenset(
-    key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY)
+    key.lower()
+    for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY, WORD_KEY)
 )
 """The keys of a stamp, in lower case. A blob with other metadata keeps something else as well."""
 CONTENT_KEYS: Final = frozenset(key.lower() for key in (STATE_KEY, UNTIL_KEY, WHILE_KEY))
