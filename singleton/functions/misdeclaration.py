@@ -1,11 +1,9 @@
-"""A function whose declaration is wrong: in a Functions worker each call fails, elsewhere the import fails.
+"""A function whose declaration is wrong: the import of the app fails, and with the option ``fail_fast`` off each call.
 
-A worker loads no function of an app if the import of the app raises. An error of a function concerns
-only that function: the worker indexes the function as without ``@singleton``, and every invocation fails with the
-message. An error of the whole app (host.json, an app setting, a missing package) does keep the app from loading: no
-message is fetched then, while otherwise every message would be tried until it is poison.
-
-Where no worker runs, in tests, scripts and the simulator, the declaration raises at once, as an early warning.
+A worker loads no function of an app if the import of the app raises. No message is fetched then, while otherwise each
+message would be tried until it is poison. With ``fail_fast`` off, an error of one function concerns only that function:
+the worker indexes the function as without ``@singleton``, and every invocation fails with the message. An error of the
+whole app (host.json, an app setting, a missing package) always keeps the app from loading.
 """
 
 from __future__ import annotations
@@ -138,18 +136,22 @@ def declare(
     return target
 
 
+def _fails_fast(function: Callable[..., Any]) -> bool:
+    """Tell whether a wrong declaration fails the import: always where no worker runs, as an early warning."""
+    in_worker = any(name in sys.modules for name in _WORKERS)
+    return not in_worker or not inspect.isfunction(function) or options_of_app(function)[1].fail_fast
+
+
 def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callable[..., Any]:
     """Return a function that raises this error at every call, and looks like ``function`` to the worker.
 
     Raises:
-        ConfigurationError: the error itself, if no worker runs, or if the error is not of a single function. Not
-            while errors are collected.
+        ConfigurationError: the error itself, unless errors are collected, or a worker runs an app with ``fail_fast``
+            off and the error is of a single function.
     """
     if _collected(function, error) and not inspect.isfunction(function):
         return function
-    in_worker = any(name in sys.modules for name in _WORKERS)
-    raises = not in_worker or error.reason == OF_THE_APP or not inspect.isfunction(function)
-    if raises and not _collectors:
+    if not _collectors and (error.reason == OF_THE_APP or _fails_fast(function)):
         raise error
 
     def misdeclared(*_: Any) -> NoReturn:

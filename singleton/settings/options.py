@@ -41,7 +41,7 @@ _NO_LIMIT: Final = FOREVER // 1
 """Seconds from which a time-out means no limit: ``10675199.02:48:05`` is often written without its fraction."""
 _MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polling_interval")
 CHOICES: Final = {"http": ("direct", "sdk")}
-_SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "local_run_warning")
+_SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "fail_fast", "local_run_warning")
 
 _WEBJOBS: Final = (  # W-22
     *("lock_period", "listener_lock_period", "lock_acquisition_timeout", "lock_acquisition_polling_interval"),
@@ -90,6 +90,8 @@ class SingletonOptions:
         container: the blob container of the locks; ``webjobs`` and ``dequeueable`` have containers of their own.
         host_id: the id under which locks are kept; None takes the Functions host's id.
         enabled: False runs bodies without locking.
+        fail_fast: in a Functions worker, keep the whole app from loading where one declaration is wrong, so that
+            messages wait. False: only that function fails, at each call.
         http: how requests travel to the storage: ``direct`` by this package itself, or ``sdk`` through
             azure-storage-blob, which takes more time. Of one container, the first lock of a process decides.
         local_run_warning: warn when a process on a developer's machine uses the locks of an account in the cloud (B24).
@@ -113,6 +115,7 @@ class SingletonOptions:
     container: str = "webjobshost"
     host_id: str | None = None
     enabled: bool = True
+    fail_fast: bool = True
     http: Literal["direct", "sdk"] = "direct"
     local_run_warning: bool = True
 
@@ -136,6 +139,7 @@ class SingletonOptions:
             container: str = ...,
             host_id: str | None = ...,
             enabled: bool = ...,
+            fail_fast: bool = ...,
             http: Literal["direct", "sdk"] = ...,
             local_run_warning: bool = ...,
         ) -> None: ...

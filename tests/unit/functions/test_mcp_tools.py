@@ -101,6 +101,7 @@ def test_in_a_worker_each_call_of_the_function_fails_and_the_app_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "azure_functions_worker", types.ModuleType("azure_functions_worker"))
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__failFast", "false")
     module = imported(tmp_path, "@app.mcp_tool()\n@singleton\ndef greet(name: str) -> str:\n    return name\n")
     with pytest.raises(ConfigurationError, match="Write `async def`"):
         called(module.greet, name="Ann")

@@ -1,4 +1,4 @@
-"""A wrong declaration raises at once; where the Functions worker imports the app, the function fails at its calls."""
+"""A wrong declaration fails the import; in a worker with ``fail_fast`` off, the calls of its function."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ def worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, request.param, ModuleType(request.param))
 
 
+@pytest.fixture
+def one_by_one(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be a worker with an app in which one function's mistake concerns no other."""
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__failFast", "false")
+
+
 def job(msg: func.QueueMessage, out: func.Out[str]) -> None:
     pytest.fail("the body ran")
 
@@ -61,8 +67,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize("in_worker", [True, False])
 @pytest.mark.parametrize(("arguments", "said"), WRONG)
-def test_without_a_worker_it_raises_at_once(arguments: Any, said: str) -> None:
+def test_it_raises_at_once_so_that_the_host_fetches_no_message(
+    monkeypatch: pytest.MonkeyPatch, arguments: Any, said: str, *, in_worker: bool
+) -> None:
+    if in_worker:
+        monkeypatch.setitem(sys.modules, "azure_functions_worker", ModuleType("azure_functions_worker"))
     with pytest.raises(ConfigurationError, match=said):
         singleton(**arguments)(job)
 
@@ -94,8 +105,8 @@ def test_a_class_is_refused_at_once_as_this_is_no_pattern_for_classes(
 
 @pytest.mark.parametrize("body", [job, async_job])
 @pytest.mark.parametrize(("arguments", "said"), WRONG)
-@pytest.mark.usefixtures("worker")
-def test_in_a_worker_each_call_raises_it(arguments: Any, said: str, body: Any) -> None:
+@pytest.mark.usefixtures("one_by_one")
+def test_with_fail_fast_off_each_call_raises_it(arguments: Any, said: str, body: Any) -> None:
     before = len(declared_guards())
     failing = singleton(**arguments)(body)
     assert len(declared_guards()) == before
@@ -104,7 +115,7 @@ def test_in_a_worker_each_call_raises_it(arguments: Any, said: str, body: Any) -
             outcome(failing(msg="", out=None, context=Context()))
 
 
-@pytest.mark.usefixtures("worker")
+@pytest.mark.usefixtures("one_by_one")
 def test_the_worker_sees_the_users_function() -> None:
     for body in (job, async_job):
         failing = singleton(scope="")(body)
@@ -114,7 +125,7 @@ def test_the_worker_sees_the_users_function() -> None:
         assert (failing.__name__, inspect.getfile(failing)) == (body.__name__, __file__)
 
 
-@pytest.mark.usefixtures("worker")
+@pytest.mark.usefixtures("one_by_one")
 def test_above_the_trigger_the_builder_gets_the_failing_function() -> None:
     app = func.FunctionApp()
     builder: Builder = app.queue_trigger(arg_name="msg", queue_name="q", connection="C")(job)
@@ -123,7 +134,7 @@ def test_above_the_trigger_the_builder_gets_the_failing_function() -> None:
         builder._function.get_user_function()(msg="", out=None)
 
 
-@pytest.mark.usefixtures("worker")
+@pytest.mark.usefixtures("one_by_one")
 def test_of_two_declarations_the_wrong_one_fails_the_function_before_any_lock() -> None:
     with LockThread() as locks:
         for failing in (singleton(singleton(scope="")(job)), singleton(scope="")(singleton(mode="listener")(job))):
@@ -132,20 +143,20 @@ def test_of_two_declarations_the_wrong_one_fails_the_function_before_any_lock() 
         assert locks.kinds() == []
 
 
-@pytest.mark.usefixtures("worker")
+@pytest.mark.usefixtures("one_by_one")
 def test_an_orchestrator_fails_alone() -> None:
     with pytest.raises(ConfigurationError, match="Durable orchestrator or entity"):
         singleton(steps)(None)
 
 
-@pytest.mark.usefixtures("worker")
+@pytest.mark.usefixtures("one_by_one")
 def test_a_text_in_place_of_arguments_fails_alone() -> None:
     failing = cast("Any", singleton)("Id")(job)
     with pytest.raises(ConfigurationError, match="name the argument"):
         failing(msg="", out=None)
 
 
-@pytest.mark.usefixtures("worker")
+@pytest.mark.usefixtures("one_by_one")
 def test_what_is_wrong_for_the_whole_app_keeps_it_from_loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(trigger_queue, "find_spec", lambda _: None)

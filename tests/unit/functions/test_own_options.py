@@ -33,7 +33,7 @@ TIMINGS: dict[str, Any] = {
     "failover": 4,
 }
 OF_LISTENERS: dict[str, Any] = {"listener_lock_period": 45, "listener_lock_recovery_polling_interval": 15}
-APP_WIDE = {"container", "http", "fencing_tokens", "enabled", "host_id", "local_run_warning"}
+APP_WIDE = {"container", "http", "fencing_tokens", "enabled", "fail_fast", "host_id", "local_run_warning"}
 """What all functions of an app have in common."""
 
 

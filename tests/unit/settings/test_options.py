@@ -54,6 +54,7 @@ def test_the_defaults_are_those_of_webjobs_and_ours() -> None:
         "container": "webjobshost",  # D-8
         "host_id": None,
         "enabled": True,
+        "fail_fast": True,
         "http": "direct",
         "local_run_warning": True,
     }

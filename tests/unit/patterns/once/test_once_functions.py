@@ -688,6 +688,7 @@ def test_orchestrators_are_refused_in_its_own_name(thread: LockThread) -> None:
 
 def test_a_misdeclared_one_fails_at_its_calls_in_a_worker(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "azure_functions_worker", object())
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__failFast", "false")
     broken = job("sync", lambda _: None, key="")
     assert once(key="Id")(broken) is broken
     with pytest.raises(ConfigurationError, match="key is ''"):

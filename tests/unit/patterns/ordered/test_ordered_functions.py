@@ -251,6 +251,7 @@ def test_what_can_not_be_declared_is_refused() -> None:
 
 def test_in_a_worker_a_wrong_declaration_fails_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "azure_functions_worker", types.ModuleType("azure_functions_worker"))
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__failFast", "false")
     declared: Any = ordered(Inbox("orders"), attempts=0)(failing)
     with pytest.raises(ConfigurationError, match="attempts is 0"):
         declared(message=None)
