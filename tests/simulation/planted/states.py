@@ -48,8 +48,8 @@ STATES: tuple[Mutant, ...] = (
     Mutant(
         name="stamps drop the mark of state",
         file=STAMPS,
-        old="SCOPE_KEY, HELD_KEY, MARK_KEY)\n",
-        new="SCOPE_KEY, HELD_KEY, MARK_KEY, STATE_KEY)\n",
+        old="MARK_KEY, WORD_KEY)\n",
+        new="MARK_KEY, WORD_KEY, STATE_KEY)\n",
         breaks="what is kept is lost with the next stamp",
         among="state",
     ),
