@@ -187,8 +187,7 @@ def _work(history: History, messages: Messages) -> Iterator[Finding]:
         yield unproven("no function of this app has @singleton: no guard of a function was judged")
     elif not history.sections:
         yield unproven("no guarded body ran: there is nothing to judge")
-    done = messages.completed + messages.skipped
-    if messages.sent and not done and not history.interrupted:
+    if messages.sent and not messages.done and not history.interrupted:
         hint = ". Perhaps they need other bodies: --messages FILE" if _failed_by_bodies(history) else ""
         yield unproven(f"none of the {count(messages.sent, 'message')} sent was processed{hint}")
     met = {each.function for each in history.sections} | {each.function for each in history.refusals}

@@ -2,9 +2,10 @@
 
 A message that was put back (`on_contention="defer"`) goes on as a copy with equal text; both count as one message.
 A message is in exactly one state at the end: completed, skipped (its function did not run: `on_contention="skip"`),
-poisoned, stuck (still in its queue), lost, or open (the run ended before the message's end). Queues deliver at least
-once: after a kill or a pause a message may run again, and counts as duplicated. Without a kill or pause a duplicate is
-a violation, unless the queues themselves can be out of reach (`History.rough`).
+coalesced (its function did not run, as another invocation waited), poisoned, stuck (still in its queue), lost, or open
+(the run ended before the message's end). Queues deliver at least once: after a kill or a pause a message may run again,
+and counts as duplicated. Without a kill or pause a duplicate is a violation, unless the queues themselves can be out of
+reach (`History.rough`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
+from simulator.checks.coalesced import LEFT
 from simulator.checks.endings import refused_early
 from simulator.checks.excuses import CALL, OUTAGE, behind_failure, behind_return, disturbed, is_slowed
 from simulator.checks.findings import Finding, count, note, unproven, violation
@@ -44,7 +46,7 @@ _SHORTEST: Final = 0.6
 AFTERWARDS = 2.0
 """Seconds in which a host deletes a message after its function has ended."""
 
-MessageState = Literal["completed", "skipped", "poisoned", "stuck", "lost", "open"]
+MessageState = Literal["completed", "skipped", "coalesced", "poisoned", "stuck", "lost", "open"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,7 @@ class Messages:
     sent: int = 0
     completed: int = 0
     skipped: int = 0
+    coalesced: int = 0
     poisoned: int = 0
     stuck: int = 0
     lost: int = 0
@@ -77,6 +80,11 @@ class Messages:
     deferred: int = 0
     deferrals: int = 0
     troubles: tuple[MessageTrouble, ...] = ()
+
+    @property
+    def done(self) -> int:
+        """How many are done: processed, or ended by the policy for contention."""
+        return self.completed + self.skipped + self.coalesced
 
 
 def check_messages(history: History) -> tuple[Messages, list[Finding]]:
@@ -107,12 +115,17 @@ def final_states(history: History) -> Iterator[tuple[Message, MessageState, list
     """Yield each message that was sent to a function of the app, how it ended, and the calls whose bodies ran."""
     bodies = {(section.host, section.owner) for section in history.sections}
     refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
-    away = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.reason == "defer"}
+    away, left = (
+        {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.reason == reason}
+        for reason in ("defer", LEFT)
+    )
     for message in history.messages.values():
         if message.sent is None or not history.reads(message.queue):
             continue
         ran = [call for call in message.invocations if _ran(history, call, bodies, refused)]
         state = _state(history, message, ran=bool(ran), dropped=_dropped(message, away))
+        if state == "skipped" and any((call.host, call.id) in left for call in message.invocations):
+            state = "coalesced"
         yield message, "poisoned" if state == "stuck" and _given_up(message) else state, ran
 
 
@@ -191,7 +204,7 @@ def _troubles(history: History, message: Message, state: MessageState, ran: list
     else:
         yield from ["ran twice without a kill"] * twice
         yield from ["ran twice at once"] * at_once
-    if state not in {"completed", "skipped", "open"}:
+    if state not in {"completed", "skipped", "coalesced", "open"}:
         yield _why(history, message, state)
 
 

@@ -214,6 +214,8 @@ def _messages(verdict: Verdict) -> Iterator[Line]:
     parts = [f"{messages.completed:,} processed"]
     if messages.skipped:
         parts.append(f"{messages.skipped:,} skipped")
+    if messages.coalesced:
+        parts.append(f"{messages.coalesced:,} coalesced")
     if messages.open:
         parts.append(f"{messages.open:,} not through yet")
     ends = ((messages.poisoned, "poisoned"), (messages.stuck, "stuck"), (messages.lost, "lost"))

@@ -225,7 +225,7 @@ def facts_of(verdict: Verdict) -> list[tuple[str, str]]:
         ("overlaps", f"{len(verdict.overlaps):,}"),
         ("kills", f"{verdict.kills:,}"),
         ("pauses", f"{verdict.pauses:,}"),
-        ("messages done", f"{messages.completed + messages.skipped:,} of {messages.sent:,}"),
+        ("messages done", f"{messages.done:,} of {messages.sent:,}"),
         ("fencing tokens", f"{verdict.tokens.issued:,}"),
         ("longest body", f"{verdict.exercised.longest:.1f} s"),
     ]

@@ -187,7 +187,7 @@ def count_calls(records: Iterable[Record]) -> Mapping[str, Mapping[str, int]]:
     return {host: dict(counted.get(host) or seen[host]) for host in sorted({*counted, *seen})}
 
 
-_DONE: Final = frozenset({"completed", "skipped", "poisoned"})
+_DONE: Final = frozenset({"completed", "skipped", "coalesced", "poisoned"})
 
 
 def read_messages(history: History, records: Iterable[Record]) -> tuple[MessageLine, ...]:

@@ -12,17 +12,25 @@ ALONE = (
 )
 
 
-def left(*, waits: bool = False, later: float | None = None, lock: str = A) -> list[str]:
-    """Return what is found where an invocation left at 5, while a body ran from 3 to 8."""
+def left(
+    *, waits: bool = False, later: float | None = None, lock: str = A, keys: tuple[str, str] = ("a", "a")
+) -> list[str]:
+    """Return what is found where an invocation left at 5, while a body ran from 3 to 8.
+
+    ``keys``: what the app has declared for those that left, and for those that wait or run.
+    """
     story = Story()
     story.know(on_contention="coalesce")
-    story.body("host-1", 3, 8, A)
-    if waits:
-        story.lock(4, "host-2", "waiting", A, "waits")
-    story.lock(5, "host-2", "waiting", A, "leaves")
+    mine, theirs = (dict[str, str | None](function=key) for key in keys)
+    story.body("host-1", 3, 8, A, keys=theirs)
+    calls = (("waits", 4.0, theirs), ("leaves", 5.0, mine)) if waits else (("leaves", 5.0, mine),)
+    for owner, t, expected in calls:
+        story.add(t, "host-2", "invocation_started", function="ship", invocation=owner)
+        story.add(t, "host-2", "expected", invocation=owner, keys=expected)
+        story.lock(t, "host-2", "waiting", A, owner)
     story.lock(5.1, "host-2", "coalesced", A, "leaves")
     if later is not None:
-        story.body("host-2", later, later + 1, lock)
+        story.body("host-2", later, later + 1, lock, keys=theirs)
     return [text for text in plain(judge(story.end(40)).violations) if "coalesced" in text]
 
 
@@ -33,7 +41,12 @@ def test_a_body_that_begins_later_is_what_was_promised() -> None:
 
 def test_an_invocation_that_left_for_nobody_is_found() -> None:
     assert left() == [ALONE]
-    assert left(later=9, lock=B) == [ALONE]
+    assert left(later=9, lock=B, keys=("a", "b")) == [ALONE]
+
+
+def test_bodies_and_waiters_of_another_key_are_none_for_it_though_the_product_gave_both_one_lock() -> None:
+    assert left(later=9, keys=("a", "b")) == [ALONE]
+    assert left(waits=True, keys=("a", "b")) == [ALONE]
 
 
 def test_a_waiter_who_waits_at_the_end_of_the_run_is_no_fault() -> None:

@@ -298,7 +298,7 @@ def test_messages_that_were_in_the_queue_before_are_not_counted() -> None:
     assert judge(story.end(30)).messages.sent == 0
 
 
-@given(st.lists(st.sampled_from(["done", "skipped", "left", "gone", "poisoned"]), max_size=12))
+@given(st.lists(st.sampled_from(["done", "skipped", "coalesced", "left", "gone", "poisoned"]), max_size=12))
 def test_every_message_is_in_exactly_one_state(fates: list[str]) -> None:
     story = base()
     left = []
@@ -312,6 +312,12 @@ def test_every_message_is_in_exactly_one_state(fates: list[str]) -> None:
         if fate == "skipped":
             story.skip("host-1", t + 0.1, key_lock("a"), message=name)
             story.completed(t + 0.2, "host-1", name)
+        elif fate == "coalesced":
+            story.body("host-2", t, t + 0.2, key_lock("a"))
+            story.add(t, "host-1", "invocation_started", function="ship", invocation=name, message=name)
+            story.lock(t, "host-1", "coalesced", key_lock("a"), name)
+            story.add(t, "host-1", "invocation_ended", function="ship", invocation=name, outcome="ok")
+            story.completed(t + 0.2, "host-1", name)
         elif fate == "left":
             left.append(name)
         elif fate == "poisoned":
@@ -321,6 +327,7 @@ def test_every_message_is_in_exactly_one_state(fates: list[str]) -> None:
     counted = {
         "done": messages.completed,
         "skipped": messages.skipped,
+        "coalesced": messages.coalesced,
         "left": messages.stuck,
         "gone": messages.lost,
         "poisoned": messages.poisoned,
