@@ -7,6 +7,7 @@ from tests.broken import (
     wrong_bodies,
     wrong_bounds,
     wrong_clients,
+    wrong_coalescing,
     wrong_holds,
     wrong_keeping,
     wrong_losses,
@@ -29,6 +30,7 @@ _KINDS = (
     wrong_losses,
     wrong_bounds,
     wrong_clients,
+    wrong_coalescing,
 )
 
 __all__ = ["BROKEN"]
