@@ -18,7 +18,8 @@ app = func.FunctionApp()
 log = logging.getLogger("sample")
 
 
-# 1. Two imports at once would load each row twice. So a run that starts while another goes on ends at once.
+# 1. Two imports at once would load each row twice. So a run that starts while another goes on ends at once: the next
+#    tick comes anyway. Where one more run must follow the last change, write "coalesce" in place of "skip".
 @app.timer_trigger(arg_name="timer", schedule="%IMPORT_SCHEDULE%")
 @singleton(on_contention="skip")
 def import_eligibility(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the binding must be named

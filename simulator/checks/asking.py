@@ -11,6 +11,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
+from simulator.checks.coalesced import LEFT
 from simulator.checks.deadlines import SLACK, joined
 from simulator.checks.excuses import disturbed, span
 from simulator.checks.findings import Finding, by_function, count, label, violation
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from simulator.history.facts import Acquisition, History, LeaseRequest, Refusal, Wait
 
+_SEAT: Final = "~next"
+"""What the blob of a seat has behind the name of its lock."""
 _ONCE: Final = 15
 """Requests for one caller, at most: a new blob and container, quick polls at first, a stamp, a release."""
 _READS: Final = 3
@@ -89,7 +92,7 @@ class _BlobRequests:
         """Return container and name of a blob, without the account of an emulator's path; of a slot the semaphore's."""
         whole = semaphore_of(path).lstrip("/")
         below = whole.partition("/")[2]
-        return below if below in self.periods else whole
+        return below if below.removesuffix(_SEAT) in self.periods else whole
 
     def where(self, deed: Acquisition | Refusal | Wait) -> Where | None:
         """Return where the lease of its lock must be asked for, and by whom; None: that is not known."""
@@ -158,7 +161,10 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
             continue
         since = refusal.asked - function.poll_in(refusal.mode) - SLACK
         since -= history.slowness.late(refusal.host, STORAGE, start=since, end=refusal.t)
-        asked = (each for each in asking.requests[where] if since <= each.t <= refusal.t + SLACK)
+        requests = asking.requests[where]
+        if refusal.reason == "timeout" and function.on_contention == LEFT:  # who comes again waits for the seat first
+            requests = [*requests, *asking.requests[(*where[:2], where[2] + _SEAT)]]
+        asked = (each for each in requests if since <= each.t <= refusal.t + SLACK)
         refused = any(each.action == "acquire" and not each.granted for each in asked)
         kept = any(got.t <= refusal.t + SLACK and _kept_until(history, got) >= since for got in asking.holds[where])
         unasked[refusal.function] += not (refused or kept or disturbed(history, refusal.host, since, refusal.t))

@@ -408,8 +408,9 @@ def _limit(history: History, refusal: Refusal, patience: Mapping[tuple[str, str]
         answer = patience.get((refusal.host, refusal.owner))
         told = None if answer is None else answer.get("patience")
         return math.inf if told is None else float(told)
-    waits = function.on_contention == "wait" or (function.on_contention == LEFT and refusal.reason != LEFT)
-    return function.gives_up_after if waits else function.timeout or 0.0
+    if refusal.reason == function.on_contention == LEFT:
+        return 0.0
+    return function.gives_up_after if function.on_contention in {"wait", LEFT} else function.timeout or 0.0
 
 
 def refused_early(history: History) -> set[tuple[str, str]]:

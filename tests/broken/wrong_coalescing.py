@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.errors import LockNotAcquired, StorageUnavailable
+from singleton.base.errors import LockNotAcquired
 from singleton.functions.coalescing import Arrival
 from singleton.locking.seat import Seat
 from singleton.runtime.registry import Registry
-from tests.broken.breaking import around, broken, names
+from tests.broken.breaking import Now, around, broken, names
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
@@ -58,24 +59,23 @@ def the_seat_says_waiting_while_the_body_runs(patch: Patch) -> None:
 @broken(_ALONE, app="refreshes")
 def a_waiter_counts_in_its_process_after_its_body_has_begun(patch: Patch) -> None:
     def made(real: Any) -> Any:
-        async def call(self: Seat) -> None:
+        async def leave(self: Seat) -> None:
             await real(self)
             self.waits = True
+            asyncio.get_running_loop().call_later(0.3, setattr, self, "waits", False)
 
-        return call
+        return leave
 
-    around(patch, Seat, "begin", made)
     around(patch, Seat, "leave", made)
 
 
-@broken(_ALONE, app="refreshes", options="--faults error,throttle --fault-every 2 --duration 25")
-def a_seat_that_is_not_answered_for_is_taken_to_have_a_waiter(patch: Patch) -> None:
+@broken(_ALONE, app="refreshes")
+def each_second_look_at_a_seat_fails_and_counts_as_a_waiter(patch: Patch) -> None:
+    now = Now(2)
+
     def made(real: Any) -> Any:
         async def take(self: Seat, owner: str, *, again: bool) -> bool | None:
-            try:
-                return await real(self, owner, again=again)  # type: ignore[no-any-return]
-            except StorageUnavailable:
-                return False
+            return False if now() else await real(self, owner, again=again)
 
         return take
 

@@ -141,6 +141,16 @@ def test_a_request_that_was_refused_a_poll_ago_accounts_for_a_refusal(asked: flo
     assert refused(story, 9) == found
 
 
+@pytest.mark.parametrize(("blob", "found"), [(f"{PLACE}~next", False), ("container/other~next", True)])
+def test_who_comes_again_asks_for_the_seat_of_its_lock_before_the_lock(blob: str, *, found: bool) -> None:
+    story = Story(policy="coalesce").know(timeout=1)
+    ask(story, 8.9, "host-2", blob, status=409)
+    ask(story, 0.9, "host-1")
+    body(story, "host-1", 1, 9.4)
+    skipped(story, "host-2", 9, reason="timeout")
+    assert (UNASKED in violations(story)) is found
+
+
 def test_a_slow_machine_polls_later() -> None:
     story = Story(policy="skip")
     ask(story, 0.5, "host-2", status=409)
