@@ -242,6 +242,10 @@ def _check_coalescing(given: Arguments, target: Any, trigger: Trigger | None) ->
         "limit": (given.limit is not None, "an invocation with a free slot beside it would leave"),
         "max_waiting": (given.max_waiting is not None, "one invocation waits, and no more"),
         "layout": (given.layout != "default", "other libraries take the locks of that layout, and know no seat"),
+        "also": (
+            given.also is not None,
+            "the message of a dead waiter may come to the version with the other name, which takes another seat",
+        ),
         "level": (
             given.level == "host",
             "an invocation would leave while another function waits, which does other work",
@@ -405,7 +409,6 @@ def _older(given: Arguments, also: OldLock) -> Arguments:
     hashed = given.scope_hash and layout == "default"
     changes = {
         "also": None,
-        "on_contention": "wait" if given.on_contention == "coalesce" else given.on_contention,  # no seat is taken there
         "layout": layout,
         "name": named.get("name") or None,
         "dotnet_name": named.get("dotnet_name") or None,

@@ -104,7 +104,7 @@ class Arrival:
         self._again = again
 
     def seat(self, registry: Registry) -> Seat:
-        """Return the seat of the lock; with an old name beside it, of the new name."""
+        """Return the seat of the lock."""
         return registry.seat(self._address)
 
     async def acquire(self, registry: Registry, within: float | None) -> Hold | None:

@@ -29,10 +29,11 @@ has failed or died, and the body of its repeated delivery begins after the sendi
 5. *Within the process* ``waits`` is true from the answered stamp until the loop goes on after the grant. An arrival
    that leaves by ``waits`` arrived before the body, which begins after the answer to ``begun``.
 
-Two writers may wait at a time, if the first has lost its lease: both begin, later. With ``also=`` the seat is that of
-the new name, and a writer waits for the locks of both names. The claim speaks of one seat and the bodies of its
-writers, whatever locks they wait for. A version that knows the old name only has a seat of its own, with one waiter
-more.
+Two writers may wait at a time, if the first has lost its lease: both begin, later.
+
+``also=`` would break step 2. The repeated delivery may come to a version that knows another name of the lock, and takes
+another seat. Its body begins, and the dead writer's word still lets invocations leave. Two seats for each invocation
+would not do: a version with one of the names takes one of them.
 """
 
 from __future__ import annotations
