@@ -32,8 +32,8 @@ has failed or died, and the body of its repeated delivery begins after the sendi
 Two writers may wait at a time, if the first has lost its lease: both begin, later.
 
 ``also=`` would break step 2. The repeated delivery may come to a version that knows another name of the lock, and takes
-another seat. Its body begins, and the dead writer's word still lets invocations leave. Two seats for each invocation
-would not do: a version with one of the names takes one of them.
+another seat. Its body begins, and the dead writer's word still lets invocations leave. With two seats an invocation
+could leave only while both have a waiter, and a holder of one seat would wait for the other.
 """
 
 from __future__ import annotations
