@@ -94,6 +94,10 @@ class _BlobRequests:
         below = whole.partition("/")[2]
         return below if below.removesuffix(_SEAT) in self.periods else whole
 
+    def with_seat(self, where: Where) -> list[LeaseRequest]:
+        """Return the requests for a lock and for its seat: who comes again waits for the seat first."""
+        return [*self.requests[where], *self.requests[(*where[:2], where[2] + _SEAT)]]
+
     def where(self, deed: Acquisition | Refusal | Wait) -> Where | None:
         """Return where the lease of its lock must be asked for, and by whom; None: that is not known."""
         called = self._calls.get((deed.host, deed.owner), {}).get(deed.mode)
@@ -161,9 +165,8 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
             continue
         since = refusal.asked - function.poll_in(refusal.mode) - SLACK
         since -= history.slowness.late(refusal.host, STORAGE, start=since, end=refusal.t)
-        requests = asking.requests[where]
-        if refusal.reason == "timeout" and function.on_contention == LEFT:  # who comes again waits for the seat first
-            requests = [*requests, *asking.requests[(*where[:2], where[2] + _SEAT)]]
+        seated = refusal.reason == "timeout" and function.on_contention == LEFT
+        requests = asking.with_seat(where) if seated else asking.requests[where]
         asked = (each for each in requests if since <= each.t <= refusal.t + SLACK)
         refused = any(each.action == "acquire" and not each.granted for each in asked)
         kept = any(got.t <= refusal.t + SLACK and _kept_until(history, got) >= since for got in asking.holds[where])
@@ -189,7 +192,8 @@ def _asked_late(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         since = wait.start - 2 * function.poll - SLACK
         if any(start <= wait.start and end >= since and owner != wait.owner for start, end, owner in beside[where]):
             continue
-        sent = min((each.sent for each in asking.requests[where] if each.sent >= wait.start), default=math.inf)
+        requests = asking.with_seat(where) if function.on_contention == LEFT else asking.requests[where]
+        sent = min((each.sent for each in requests if each.sent >= wait.start), default=math.inf)
         took = history.worked(wait.host, wait.worker or 1, wait.start, min(sent, wait.end, history.end))
         if took > _ASKS:
             worst[wait.function] = max(worst.get(wait.function, (0.0, "", 0.0)), (took, wait.host, wait.start))

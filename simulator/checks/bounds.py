@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.coalesced import LEFT
 from simulator.checks.deadlines import SLACK, Measured, Row, slack, timing, too_slow
 from simulator.checks.endings import leased_since, taken
 from simulator.checks.exclusion import most_at_once
@@ -129,13 +130,15 @@ def _left_free(history: History) -> Iterator[Measured]:
         function = history.function(wait.function)
         if function.merges or wait.ending in {"killed", "crashed"}:
             continue
-        poll = function.poll_in(wait.mode) * math.ceil(function.at_once / _AT_ONCE)
+        bound = function.poll_in(wait.mode) * math.ceil(function.at_once / _AT_ONCE)
+        if function.on_contention == LEFT:  # who comes again first waits for the seat, which a dead waiter may have
+            bound += function.lease + function.poll
         what = "a slot of " if function.at_once > 1 else ""
         for start, end in free.get(wait.lock, [(-math.inf, math.inf)]):
             since, until = max(start, wait.start), min(end, wait.end, history.end)
             if until > since:
                 other = takers.get((wait.lock, until), "")
-                yield Measured(deed=wait, start=since, end=until, bound=poll, what=what, other=other)
+                yield Measured(deed=wait, start=since, end=until, bound=bound, what=what, other=other)
 
 
 def _gaps(spans: list[TakenSpan], most: int) -> Iterator[tuple[float, float]]:
@@ -208,7 +211,7 @@ def _attempts(history: History) -> Iterator[Measured]:
     answers, patience = _answers(history), patience_told(history)
     for wait in history.waits:
         function = history.function(wait.function)
-        limit = function.timeout if function.on_contention in {"wait", "coalesce"} else function.timeout or 0.0
+        limit = function.timeout if function.on_contention in {"wait", LEFT} else function.timeout or 0.0
         start = wait.start
         if function.on_contention == "custom":
             answer = patience.get((wait.host, wait.owner))
@@ -318,14 +321,15 @@ def _overtaken(history: History) -> Iterator[Measured]:
     """Among the waiters of one process the first to come is the first to get the lock.
 
     The clock runs from when a waiter who came later got the lock, or a slot. Not judged: who asked for a lock more than
-    once, since the journal can't tell the waits apart, and who may stand in line a second time without telling.
+    once, since the journal can't tell the waits apart, and who may stand in line a second time without telling; nor
+    who may wait for a seat before that line (``coalesce``).
     """
     lines: dict[tuple[str, str, int, str], dict[str, list[Wait]]] = defaultdict(lambda: defaultdict(list))
     for wait in history.waits:
         function = history.functions.get(wait.function)
         if wait.mode != "function" or function is None or function.merges:
             continue
-        if function.max_waiting is None and function.on_contention != "custom":
+        if function.max_waiting is None and function.on_contention not in {"custom", LEFT}:
             lines[wait.lock, wait.host, wait.worker, wait.function][wait.owner].append(wait)
     for (_, host, worker, _), waits in lines.items():
         line = [wait for wait, *more in waits.values() if wait.ending == "acquired" and not more]

@@ -326,6 +326,10 @@ TRY_ONCE: Final = 10.0
 """Seconds for which a single attempt asks a storage that fails (docs/guarantees.md)."""
 _PATIENCE: Final = 60.0
 """Seconds for which a wait asks a storage that fails."""
+_TOLD_BEGUN: Final = 5.0
+"""Seconds for which the waiter in a seat tells the storage that its body begins (``coalesce``)."""
+_GIVEN_BACK: Final = 15.0
+"""Seconds in which lock and seat are given back after that, while no answer comes."""
 _ENDS: Final = 2.0
 """Seconds in which an async body ends after it was told."""
 
@@ -376,8 +380,12 @@ def behind_failure(history: History, call: Invocation) -> list[Strike]:
     wait = max((each for each in history.waits if is_of(call, each)), key=lambda each: each.start, default=None)
     if wait is not None and call.end >= _times_out(history, wait, call):
         return hindering(history, call.host, call.end - CALL, call.end)  # the last answer decides
-    waits = history.function(call.function).on_contention == "wait"  # as long as the process has waiters
-    since, patience = (call.end - _PATIENCE, _PATIENCE) if waits else (call.start, TRY_ONCE)
+    policy = history.function(call.function).on_contention
+    since, patience = call.start, TRY_ONCE
+    if policy == "wait":  # as long as the process has waiters
+        since, patience = call.end - _PATIENCE, _PATIENCE
+    elif policy == "coalesce":  # the seat was silent before the body, and then lock and seat are given back
+        since, patience = call.end - _TOLD_BEGUN - _GIVEN_BACK, _TOLD_BEGUN
     silent = hindered(history, call.host, since, call.end)
     return hindering(history, call.host, since, call.end) if silent >= patience - SPARE else []
 
