@@ -91,7 +91,7 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
             with ``Retry-After``; or ``"defer"``: a storage queue's message goes back for ``deferDelay``, and no dequeue
             is counted; or ``"coalesce"``: one invocation waits, and further invocations end as a success while it
             waits. Or a function of a ``Contention``, called after the first attempt, which returns a policy.
-        timeout: seconds to wait, above 0 (W-3). Default: for ``"wait"`` the option ``lockAcquisitionTimeout``
+        timeout: seconds to wait, above 0 (W-3). Default: for ``"wait"`` and ``"coalesce"`` ``lockAcquisitionTimeout``
             (for ever, unless set); for other policies no wait. With ``"defer"`` at most 240.
         max_waiting: greatest number of invocations of one process which wait for one lock, at least 0: a busy scope
             must not take every thread of the worker. Default: no limit. With ``level="host"`` waiting invocations of
