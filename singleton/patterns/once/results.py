@@ -20,13 +20,12 @@ from singleton.base.state import (
     STATE_KEY,
     UNTIL_KEY,
     Kept,
-    check_keys,
+    encoded,
     expired,
     marked,
     not_understood,
     refuse_foreign,
 )
-from singleton.base.words import quoted
 from singleton.functions.http_answers import decoded_answer, encoded_answer
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from singleton.stores.protocol import LeaseStore
-
-_CAN: Final = "give a value of JSON, bytes, or an HttpResponse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +107,9 @@ def _encoded(value: Any) -> dict[str, Any]:
     if (answer := encoded_answer(value)) is not None:
         return {"http": answer}
     try:
-        json.dumps(value, allow_nan=False)
+        encoded(value)  # refuses what JSON would change
     except TypeError as error:
-        raise TypeError(f"{quoted(value)} can't be kept ({error}): {_CAN}") from None
-    except (ValueError, RecursionError) as error:  # NaN, a circle
-        raise ValueError(f"{quoted(value)} can't be kept ({error}): {_CAN}") from None
-    check_keys(value)
+        raise TypeError(f"{error}, or an HttpResponse") from None
     return {"json": value}
 
 

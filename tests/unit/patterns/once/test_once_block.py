@@ -27,7 +27,6 @@ from singleton.base.state import STATE_KEY, UNTIL_KEY
 from singleton.patterns.once.block import BaseOperation
 from singleton.patterns.once.keys import once_name
 from singleton.testing import lose, memory_locks, virtual_time
-from tests.support.empty_values import EMPTY
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, answered
 from tests.support.once_hosts import hosts
@@ -221,9 +220,8 @@ async def test_until_when_counts_the_time_that_the_work_took() -> None:
 @pytest.mark.parametrize(
     ("result", "read"),
     [
-        *((empty, empty) for empty in EMPTY),
         (b"\x00\xff", b"\x00\xff"),
-        ({"a": [1, 2.5, None, "ä", "\ud800"]}, {"a": [1, 2.5, None, "ä", "\ud800"]}),
+        ({"a": [1, 2.5, None, "ä"]}, {"a": [1, 2.5, None, "ä"]}),
         ((1, 2), [1, 2]),
     ],
     ids=repr,
