@@ -346,22 +346,31 @@ def _judge_poison(
 
 
 def _judge_failures(history: History, message: Message) -> Iterator[Finding]:
-    """Count the failures of a message that was put back: those of all its copies, where nothing hindered the count."""
+    """Count the failures of a message that was put back: those of all its copies, where nothing hindered the count.
+
+    A delivery fails once, however often it is tried, and whether it ends by a failure or is put back after one.
+    """
     calls = message.invocations
     most = max((history.function(call.function).tries for call in calls), default=math.inf)
     unknown = history.rough or message.unnamed or not message.deferred or most == math.inf
     if unknown or any(_is_hindered(history, call) for call in calls):
         return
     bodies = {(sight.host, sight.invocation) for sight in history.sights if sight.ending == "error"}
-    failed = [call for call in calls if call.ending == "error" and not call.blames and (call.host, call.id) in bodies]
+    failed = {
+        (call.host, call.id): call
+        for call in calls
+        if call.ending == "error" and not call.blames and (call.host, call.id) in bodies
+    }
     if len(failed) > most:
-        last = failed[int(most)]
+        last = [*failed.values()][int(most)]
         yield violation(
             f"{message.id} of {message.queue!r} failed {count(len(failed), 'time')} in all its deliveries, and the "
             f"maxDequeueCount is {most:g}: once too often on {last.host} at {last.end - history.start:.1f} s"
         )
     struck = any((call.host, call.id) in history.struck for call in calls)
-    tried = message.received.total() - message.deferred  # a delivery that was put back is no failure
+    vain = {(call.host, call.id) for call in calls if call.ending == "error"}
+    tried = message.received.total() - message.deferred  # a delivery that was put back at its first try is no failure
+    tried += sum(call.ending == "deferred" and (call.host, call.id) in vain for call in calls)
     if struck and not message.unseen and tried < most:
         yield violation(f"{message.id} of {message.queue!r} was given up after {tried} of {most:g} failures")
 

@@ -268,13 +268,13 @@ class Runner:
         """Run a function on a message, event, blob or document; tell whether it succeeded."""
         await self._unless_stopping()
         self._run_to_the_end()
-        answer = await self._tries(function, message, shown=0, told={"message": message.id})
+        answer = await self._tries(function, message, told={"message": message.id})
         return answer.error is None
 
     async def on_request(self, function: IndexedFunction, request: HttpRequest) -> HttpResponse:
         """Run an HTTP function; return the response for the caller."""
         self._run_to_the_end()
-        answer = await self._tries(function, request, shown=0, told={"request": request.id})
+        answer = await self._tries(function, request, told={"request": request.id})
         return FAILED_RESPONSE if answer.error is not None else answer.response or NOTHING
 
     def _run_to_the_end(self) -> None:
@@ -293,7 +293,7 @@ class Runner:
             self.write(
                 "tick", function=function.name, due=round(tick.due, 3), now=round(time.time(), 3), why=tick.reason
             )
-            await self._tries(function, tick, shown=self._policy(function).most, told={})
+            await self._tries(function, tick, told={})
         finally:
             running.set_result(None)
             self._running.discard(running)
@@ -311,7 +311,6 @@ class Runner:
         function: IndexedFunction,
         cause: QueueMessage | Tick | Delivery | HttpRequest,
         *,
-        shown: int,
         told: dict[str, object],
     ) -> WorkerAnswer:
         """Run until success or the end of the policy: one invocation, and at most one failure in the end (H-82)."""
@@ -320,9 +319,8 @@ class Runner:
         invocation = str(uuid.uuid4())
         count = 0
         while True:
-            call = WorkerCall(
-                function=function.name, invocation=invocation, cause=cause, retry=RetryContext(count, shown)
-            )
+            retry = RetryContext(count, policy.most)
+            call = WorkerCall(function=function.name, invocation=invocation, cause=cause, retry=retry)
             answer = await self._invoke(call, told)
             if answer.error is None or not policy.allows(count):
                 return answer

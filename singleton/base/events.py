@@ -161,7 +161,8 @@ class Times:
 class Call:
     """One invocation under a guard: its lock, function and owner.
 
-    ``storage``: the worker's ``thread_local_storage``; ``scope``: value of the scope, unless it is hidden.
+    ``storage``: the worker's ``thread_local_storage``; ``scope``: value of the scope, unless it is hidden; ``tried``:
+    tries of this delivery that failed before; ``may_repeat``: whether its retry policy allows another try.
     """
 
     lock: str
@@ -171,6 +172,8 @@ class Call:
     mode: Use = "function"
     storage: Any = field(default=None, repr=False, compare=False)
     scope: str = field(default="", repr=False, compare=False)
+    tried: int = field(default=0, repr=False, compare=False)
+    may_repeat: bool = field(default=False, repr=False, compare=False)
     times: Times = field(default_factory=Times, init=False, repr=False, compare=False)
 
     @property

@@ -26,7 +26,7 @@ from singleton.functions.bindings import (
     payload_of,
     tool_payload,
 )
-from singleton.functions.triggers import ACTIVITY, MCP_TOOL, Trigger, invocation_id, refuse_none, refuse_policy
+from singleton.functions.triggers import ACTIVITY, MCP_TOOL, Trigger, invocation_id, refuse_none, refuse_policy, tries
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.scopes.template import BoundNames, value_at
 
@@ -281,7 +281,7 @@ class Declaration:
         lock, scopes = self._lock_of(function, arguments)
         shown = "" if self.scope_hash else ".".join(scopes)
         storage = getattr(context, "thread_local_storage", None)
-        return Call(lock, function, invocation_id(context), arguments, self.mode, storage, shown)
+        return Call(lock, function, invocation_id(context), arguments, self.mode, storage, shown, *tries(context))
 
     def _lock_of(self, function: str, arguments: Mapping[str, Any]) -> tuple[str, list[str]]:
         """Return the name of an invocation's lock, and the scopes in the name. A ``ScopeError`` names the message."""

@@ -105,8 +105,9 @@ class Deferring:
     async def failed(self, call: Call, error: Exception, locks: Locks) -> bool:
         """Count the failure of a body. A message with too many failures, copies included, is poison.
 
-        The host counts for a message that was never put back, or can't be put back. An error here never takes the
-        place of the body's error.
+        A delivery fails once, however often the host tries it: by its last try, or by a failed try before it is put
+        back. The host counts for a message that was never put back, or can't be put back. An error here never takes
+        the place of the body's error.
 
         Returns:
             whether the message is in the poison queue and its host is to delete it, as nobody else can: the invocation
@@ -115,7 +116,7 @@ class Deferring:
         trigger = self.trigger
         message = None if trigger is None else call.arguments.get(trigger.parameter)
         try:
-            if trigger is None or trigger.type != QUEUE or not is_whole(message, trigger):
+            if call.may_repeat or trigger is None or trigger.type != QUEUE or not is_whole(message, trigger):
                 return False
             if is_damaged(message, trigger):
                 return False
@@ -150,6 +151,12 @@ class Deferring:
         store, key = registry.store(self.notes()), key_of(message)
         strikes = await failures_of(store, place.queue, key)
         failures = strikes.before + (strikes.here if message.dequeue_count is None else message.dequeue_count - 1)
+        failures += call.tried > 0
+        if failures >= place.max_dequeue_count:
+            unfinished.moved = await self._poisoned(registry, call, place, message, failures=failures)
+            if unfinished.moved is not None:
+                await self._forget(unfinished, store, place.queue, key, strikes)
+                return
         # Messages that were refused together would come back together.
         seconds = round(self.delay * registry.rng.uniform(1 - JITTER, 1 + JITTER))
         seconds = min(max(1, seconds), _LONGEST_DELAY)
@@ -172,13 +179,10 @@ class Deferring:
         )
         copys_key = key_of_copy(message, moved.copy)
         unfinished.moved = moved
-        if strikes:
-            await note_failures(store, place.queue, key, FailureCount())
+        await self._forget(unfinished, store, place.queue, key, strikes)
         if failures:
             await note_failures(store, place.queue, copys_key, FailureCount(failures))
-            unfinished.notes.append(partial(note_failures, store, place.queue, copys_key, FailureCount()))
-        if strikes:
-            unfinished.notes.append(partial(note_failures, store, place.queue, key, strikes))
+            unfinished.notes.insert(0, partial(note_failures, store, place.queue, copys_key, FailureCount()))
 
     async def _struck(
         self, registry: Registry, unfinished: _Unfinished, *, call: Call, place: TriggerQueue, message: Received
@@ -193,12 +197,17 @@ class Deferring:
             moved = await self._poisoned(registry, call, place, message, failures=counted.total)
         unfinished.moved = moved
         if moved is not None or counted.here >= most:
-            if noted:
-                await note_failures(store, place.queue, key, FailureCount())
-                unfinished.notes.append(partial(note_failures, store, place.queue, key, noted))
+            await self._forget(unfinished, store, place.queue, key, noted)
         elif message.dequeue_count is None:
             await note_failures(store, place.queue, key, counted)
         return moved is not None and moved.by_host
+
+    @staticmethod
+    async def _forget(unfinished: _Unfinished, store: object, queue: str, key: str, noted: FailureCount) -> None:
+        """Take the note of a message away that ends here."""
+        if noted:
+            await note_failures(store, queue, key, FailureCount())
+            unfinished.notes.append(partial(note_failures, store, queue, key, noted))
 
     async def _poisoned(
         self, registry: Registry, call: Call, place: TriggerQueue, message: Received, *, failures: int

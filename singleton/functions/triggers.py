@@ -330,6 +330,15 @@ def invocation_id(context: object) -> str:
     return str(known or "")
 
 
+def tries(context: object) -> tuple[int, bool]:
+    """Return how many tries of this delivery failed before, and whether the retry policy allows another one (H-82)."""
+    retry = getattr(context, "retry_context", None)
+    before, most = getattr(retry, "retry_count", None), getattr(retry, "max_retry_count", None)
+    if not isinstance(before, int) or not isinstance(most, int):
+        return 0, False
+    return before, most < 0 or before < most
+
+
 Body: TypeAlias = "Callable[[tuple[Any, ...], dict[str, Any]], Callable[[], Any]]"
 """Takes the arguments of a call; returns the function to call, or of an async function to call and await."""
 

@@ -11,6 +11,7 @@ import azure.functions as func
 from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queue import QueueMessage
+from simulator.host.worker import RetryContext
 from singleton import singleton
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.storage.memory_queue import MemoryMessageStore
@@ -112,8 +113,8 @@ def a_function(kind: str = "sync", *, trigger: dict[str, Any] | None = None, **a
     return found
 
 
-def call(function: Callable[..., Any], message: Any) -> Any:
-    return outcome(function(msg=message, context=Context("inv-1")))
+def call(function: Callable[..., Any], message: Any, *, tried: int = 0, retries: int = 0) -> Any:
+    return outcome(function(msg=message, context=Context("inv-1", retry=RetryContext(tried, retries))))
 
 
 class TooBad(Exception):

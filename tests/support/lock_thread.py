@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from simulator.host.worker import RetryContext
     from singleton.settings.accounts import LockContainer
     from singleton.stores.protocol import LeaseStore
 
@@ -105,9 +106,12 @@ def an_app(folder: Path, environment: pytest.MonkeyPatch, host_json: str = '{"ve
 class Context:
     """What the worker passes as ``context``: no instance of ``func.Context``."""
 
-    def __init__(self, invocation_id: str = "inv-1", function_name: str = "") -> None:
+    def __init__(
+        self, invocation_id: str = "inv-1", function_name: str = "", retry: RetryContext | None = None
+    ) -> None:
         self.invocation_id = invocation_id
         self.function_name = function_name
+        self.retry_context = retry
 
 
 def a_job(kind: str, body: Callable[[], Any] = lambda: None, **arguments: Any) -> Callable[..., Any]:

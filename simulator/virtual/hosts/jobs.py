@@ -22,6 +22,7 @@ from singleton import AsyncLockClient, SingletonOptions, current_hold, singleton
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
 
+    from simulator.host.worker import RetryContext
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.outcome import Resource
     from simulator.virtual.worlds.world import World
@@ -92,9 +93,10 @@ def message(key: str, number: int = 0) -> str:
 class InvocationContext:
     """The part of the worker's context that the decorator reads."""
 
-    def __init__(self, function_name: str, invocation_id: str) -> None:
+    def __init__(self, function_name: str, invocation_id: str, retry: RetryContext | None = None) -> None:
         self.function_name = function_name
         self.invocation_id = invocation_id
+        self.retry_context = retry
 
 
 @contextmanager

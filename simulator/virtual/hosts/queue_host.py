@@ -118,10 +118,12 @@ async def invoke(
     message: str | None = None,
     keys: Mapping[str, str | None] | None = None,
     failures: tuple[type[Exception], ...] = (),
+    attempt: int = 0,
 ) -> str:
     """Run one invocation, for the message of this id; return ``ok``, ``failed``, or the name of its error.
 
-    ``keys`` has the key of the lock for each mode; ``failures`` are errors that a function itself may raise.
+    ``keys`` has the key of the lock for each mode; ``failures`` are errors that a function itself may raise;
+    ``attempt``: which try it is, from 0.
     """
     outcome, blamed = "cancelled", ""
     world.oracle.listening.invoked(machine, invocation, function)
@@ -129,7 +131,7 @@ async def invoke(
     if keys is not None:
         world.note(machine.name, "expected", invocation=invocation, keys=keys)
     try:
-        with WITNESS.invocation(invocation, function, object(), {"message": message}):
+        with WITNESS.invocation(invocation, function, object(), {"message": message, "attempt": attempt}):
             await work()
         outcome = "ok"
     except SingletonError as error:

@@ -2,7 +2,8 @@
 
 Functions of several shapes, of one app or two, on one queue or two. Some bodies fail once, or always; some hide their
 message's own names, as the host has the body's in their place: these go back without them (H-80); some messages have
-a short life; and some invocations are cancelled, at whatever they wait for.
+a short life; and some invocations are cancelled, at whatever they wait for. In some worlds each delivery has further
+tries, by a retry policy.
 
 And the functions whose messages go back: every shape that a declaration with ``"defer"`` may have.
 
@@ -24,9 +25,10 @@ from zlib import crc32
 import azure.functions as func
 
 from simulator.host.app.app_model import Parameter
-from simulator.host.app.hostjson import QueueOptions
+from simulator.host.app.hostjson import QueueOptions, RetryPolicy
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queue import decode, encode
+from simulator.host.worker import RetryContext
 from simulator.virtual.hosts.jobs import InvocationContext, Job, some_jobs, under_way, without_options
 from simulator.virtual.hosts.queue_host import Feed, QueueWorld, cancel, declare, invoke, run_function
 from simulator.virtual.hosts.queue_service import WEEK
@@ -169,6 +171,9 @@ def _body(*, is_async: bool) -> Callable[..., Any]:
 
 _QUEUES: Final = ("deferred-orders", "deferred-parcels")
 _ALWAYS: Final = 99
+_RETRIES: Final = (0, 0, 1, 2)
+_PAUSES: Final = (0.0, 1.0, 4.0)
+"""Of retry policies: how many tries follow a failure, and the seconds before each."""
 _FAILURES: Final = (*[0] * 5, 1, 2, _ALWAYS, _ALWAYS)
 _BY_REQUEST: Final = 0.7
 _HIDING: Final[tuple[dict[str, Any], ...]] = (
@@ -204,7 +209,7 @@ def start_deferrals(world: World) -> None:
                 shape = shapes(app, queue)[kind]
                 name = name_of(kind, queue)
                 hosting.listen(machine, name, queue, partial(runner.deliver, machine, name, shape))
-    work = sum(job.steps * job.pause + 13.0 for job in jobs)
+    work = sum(job.steps * job.pause + 13.0 for job in jobs) * (1 + runner.policy.most)
     feeds = sorted((_feed(rng, app, queues, order) for order in orders), key=lambda feed: feed.at)
     hosting.feed(feeds, seconds=work + 300.0)
 
@@ -249,17 +254,20 @@ class DeferralRunner:
     tries: int
     cancels: float
     salt: float
+    policy: RetryPolicy = field(init=False)
     _sent: Counter[Machine] = field(default_factory=Counter)
     _awaited: dict[Machine, list[tuple[int, asyncio.Future[None]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        rng = random.Random(f"{self.salt}/retries")
+        self.policy = RetryPolicy(most=rng.choice(_RETRIES), fixed=rng.choice(_PAUSES))
         self.world.network.on_send = both(self.world.network.on_send, self._count)
 
     async def deliver(self, machine: Machine, name: str, shape: Shape, received: QueueMessage) -> bool:
         """Run one invocation; tell whether it succeeded."""
         invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
         rng = random.Random(f"{self.salt}/{invocation}")
-        invoked = asyncio.create_task(self._invoke(machine, name, shape, invocation, received), name=invocation)
+        invoked = asyncio.create_task(self._tries(machine, name, shape, invocation, received), name=invocation)
         with under_way(invoked):
             if shape.is_async and rng.random() < self.cancels:
                 await self._cancel(machine, invoked, invocation, rng)
@@ -294,15 +302,39 @@ class DeferralRunner:
                 if not asked.done():
                     machine.context().run(asked.set_result, None)
 
-    async def _invoke(self, machine: Machine, name: str, shape: Shape, invocation: str, received: QueueMessage) -> bool:
+    async def _tries(self, machine: Machine, name: str, shape: Shape, invocation: str, received: QueueMessage) -> bool:
+        """Try one delivery as often as the retry policy says: one invocation, and one failure in the end (H-82)."""
+        retry, own = RetryContext(max_retry_count=self.policy.most), False
+        while True:
+            outcome, ran, value = await self._invoke(machine, name, shape, invocation, received, retry)
+            own |= outcome == "failed"
+            if outcome == "ok" or not self.policy.allows(retry.retry_count):
+                break
+            await asyncio.sleep(self.policy.fixed or 0.0)
+            retry = replace(retry, retry_count=retry.retry_count + 1)
+        put_back = outcome == "ok" and not ran
+        if outcome == "ok":
+            skipped = shape.asks and _answer_to(invocation) == "skip"
+            self.ledger.succeeded(received.id, ran=ran, dropped=skipped, value=value, tried=retry.retry_count, own=own)
+        else:
+            self.ledger.failed(received.id, own=own, last=self._is_last(received))
+        reached = f"{'put back' if put_back else outcome}{' at a later try' if retry.retry_count else ''}"
+        self.world.oracle.reached[f"invocation: {reached}"] += 1
+        return outcome == "ok"
+
+    async def _invoke(
+        self, machine: Machine, name: str, shape: Shape, invocation: str, received: QueueMessage, retry: RetryContext
+    ) -> tuple[str, bool, object]:
+        """Try once; return the outcome, whether the body ran, and what the function returned."""
         body = json.loads(received.body)
         order, ran, values = self.orders[body["Number"]], list[int](), list[object]()
         job = replace(order.job, fails=order.runs < order.fails)
 
         async def work() -> None:
-            given = {"msg": queue_input(shape.parameter, received), "job": job, "ran": ran}
+            context = InvocationContext(name, invocation, retry)
+            given = {"msg": queue_input(shape.parameter, received), "job": job, "ran": ran, "context": context}
             try:
-                values.append(await run_function(shape.run, {**given, "context": InvocationContext(name, invocation)}))
+                values.append(await run_function(shape.run, given))
             finally:
                 order.runs += len(ran)
 
@@ -315,12 +347,6 @@ class DeferralRunner:
             message=received.id,
             keys={"function": body["Order"]["Id"]} if shape.keyed else None,
             failures=(RuntimeError,),
+            attempt=retry.retry_count,
         )
-        if outcome == "ok":
-            skipped = shape.asks and _answer_to(invocation) == "skip"
-            self.ledger.succeeded(received.id, ran=bool(ran), dropped=skipped, value=values[0])
-        else:
-            self.ledger.failed(received.id, own=outcome == "failed", last=self._is_last(received))
-        put_back = outcome == "ok" and not ran
-        self.world.oracle.reached[f"invocation: {'put back' if put_back else outcome}"] += 1
-        return outcome == "ok"
+        return outcome, bool(ran), values[0] if values else None

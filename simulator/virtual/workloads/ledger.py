@@ -118,6 +118,9 @@ class Ledger:
         entry.unanswered |= last and entry.refused
         entry.failures[name] += 1
         entry.own += own
+        self._tried(entry)
+
+    def _tried(self, entry: MessageEntry) -> None:
         forgotten = entry.forgotten or entry.unanswered or entry.slow or self._struck(entry)
         if entry.own > self._most and not forgotten:
             self._blame("tried too often", entry, f"failed {entry.own} times, and may fail {self._most} times")
@@ -134,11 +137,20 @@ class Ledger:
         self._names[name].uncounted |= hidden
         self.failed(name, own=False, last=last)
 
-    def succeeded(self, name: str, *, ran: bool, dropped: bool, value: object) -> None:
-        """Receive the success of an invocation: whether its body ran or should not run, and what it returned."""
+    def succeeded(
+        self, name: str, *, ran: bool, dropped: bool, value: object, tried: int = 0, own: bool = False
+    ) -> None:
+        """Receive the success of an invocation: whether its body ran or should not run, and what it returned.
+
+        ``tried``: its tries that failed before; ``own``: whether one of them failed by its body. What is put back then
+        has failed once. If a queue refused the copy of a try before, the host's receipt is void.
+        """
         entry = self._names[name]
-        entry.answered += 1
+        entry.unanswered |= tried > 0 and entry.refused
+        entry.answered += ran or not tried
         if not ran:
+            entry.own += own
+            self._tried(entry)
             entry.dropped |= dropped
             if value is not None:
                 self._blame("output of nobody", entry, f"was put back, and its invocation returned {value!r}")

@@ -79,7 +79,7 @@ def test_a_message_is_tried_again_within_its_delivery_under_one_invocation_id_an
     assert given.run(given.runner.on_received(function(), MESSAGE)) is False
     assert [at for at, _ in given.calls] == [0.0, 5.0, 10.0]
     assert [call.retry.retry_count for _, call in given.calls] == [0, 1, 2]
-    assert {call.retry.max_retry_count for _, call in given.calls} == {0}
+    assert {call.retry.max_retry_count for _, call in given.calls} == {2}
     assert len({call.invocation for _, call in given.calls}) == 1
 
 
