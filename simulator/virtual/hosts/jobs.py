@@ -22,7 +22,6 @@ from singleton import AsyncLockClient, SingletonOptions, current_hold, singleton
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
 
-    from simulator.host.worker import RetryContext
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.outcome import Resource
     from simulator.virtual.worlds.world import World
@@ -90,10 +89,18 @@ def message(key: str, number: int = 0) -> str:
     return json.dumps({"Order": {"Id": key}, "Number": number})
 
 
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """The worker's ``retry_context``: how often a delivery was tried before, and may be tried again."""
+
+    retry_count: int = 0
+    max_retry_count: int = 0
+
+
 class InvocationContext:
     """The part of the worker's context that the decorator reads."""
 
-    def __init__(self, function_name: str, invocation_id: str, retry: RetryContext | None = None) -> None:
+    def __init__(self, function_name: str, invocation_id: str, retry: Tries | None = None) -> None:
         self.function_name = function_name
         self.invocation_id = invocation_id
         self.retry_context = retry

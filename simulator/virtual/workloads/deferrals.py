@@ -28,8 +28,7 @@ from simulator.host.app.app_model import Parameter
 from simulator.host.app.hostjson import QueueOptions, RetryPolicy
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queue import decode, encode
-from simulator.host.worker import RetryContext
-from simulator.virtual.hosts.jobs import InvocationContext, Job, some_jobs, under_way, without_options
+from simulator.virtual.hosts.jobs import InvocationContext, Job, Tries, some_jobs, under_way, without_options
 from simulator.virtual.hosts.queue_host import Feed, QueueWorld, cancel, declare, invoke, run_function
 from simulator.virtual.hosts.queue_service import WEEK
 from simulator.virtual.storage.network import both
@@ -304,7 +303,7 @@ class DeferralRunner:
 
     async def _tries(self, machine: Machine, name: str, shape: Shape, invocation: str, received: QueueMessage) -> bool:
         """Try one delivery as often as the retry policy says: one invocation, and one failure in the end (H-82)."""
-        retry, own = RetryContext(max_retry_count=self.policy.most), False
+        retry, own = Tries(max_retry_count=self.policy.most), False
         while True:
             outcome, ran, value = await self._invoke(machine, name, shape, invocation, received, retry)
             own |= outcome == "failed"
@@ -323,7 +322,7 @@ class DeferralRunner:
         return outcome == "ok"
 
     async def _invoke(
-        self, machine: Machine, name: str, shape: Shape, invocation: str, received: QueueMessage, retry: RetryContext
+        self, machine: Machine, name: str, shape: Shape, invocation: str, received: QueueMessage, retry: Tries
     ) -> tuple[str, bool, object]:
         """Try once; return the outcome, whether the body ran, and what the function returned."""
         body = json.loads(received.body)
