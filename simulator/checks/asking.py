@@ -15,7 +15,7 @@ from simulator.checks.coalesced import LEFT
 from simulator.checks.deadlines import SLACK, joined
 from simulator.checks.excuses import disturbed, span
 from simulator.checks.findings import Finding, by_function, count, label, violation
-from simulator.history.deeds import semaphore_of
+from simulator.history.deeds import SEAT, semaphore_of
 from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from simulator.history.facts import Acquisition, History, LeaseRequest, Refusal, Wait
 
-_SEAT: Final = "~next"
-"""What the blob of a seat has behind the name of its lock."""
 _ONCE: Final = 15
 """Requests for one caller, at most: a new blob and container, quick polls at first, a stamp, a release."""
 _READS: Final = 3
@@ -92,11 +90,11 @@ class _BlobRequests:
         """Return container and name of a blob, without the account of an emulator's path; of a slot the semaphore's."""
         whole = semaphore_of(path).lstrip("/")
         below = whole.partition("/")[2]
-        return below if below.removesuffix(_SEAT) in self.periods else whole
+        return below if below.removesuffix(SEAT) in self.periods else whole
 
     def with_seat(self, where: Where) -> list[LeaseRequest]:
         """Return the requests for a lock and for its seat: who comes again waits for the seat first."""
-        return [*self.requests[where], *self.requests[(*where[:2], where[2] + _SEAT)]]
+        return [*self.requests[where], *self.requests[(*where[:2], where[2] + SEAT)]]
 
     def where(self, deed: Acquisition | Refusal | Wait) -> Where | None:
         """Return where the lease of its lock must be asked for, and by whom; None: that is not known."""

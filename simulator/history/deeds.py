@@ -99,6 +99,10 @@ def semaphore_of(slot: str) -> str:
     return _SLOT.sub("", slot)
 
 
+SEAT: Final = "~next"
+"""What the blob of a seat has behind the name of its lock (``on_contention="coalesce"``)."""
+
+
 def strike_of(record: Record) -> Strike:
     """Return the fault of a nemesis that begins with a record."""
     kind = record.text("kind")

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.history.deeds import is_refused, may_be_repeated, semaphore_of
+from simulator.history.deeds import SEAT, is_refused, may_be_repeated, semaphore_of
 from simulator.history.journal import Record, in_order
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def leases_until(records: Iterable[Record], at: float) -> list[Lease]:
 
 
 def leases_of(history: History, records: Iterable[Record]) -> list[Lease]:
-    """Return all leases of a run, in the order of their grants."""
+    """Return all leases of a run's locks, in the order of their grants. A seat is no lock, and is left out."""
     blobs = {got.blob or got.lock: got for got in history.acquisitions}
     reader = LeaseReader(
         {blob: got.lock for blob, got in blobs.items()}, {blob: history.lease_of(got) for blob, got in blobs.items()}
@@ -192,7 +192,8 @@ def leases_of(history: History, records: Iterable[Record]) -> list[Lease]:
         for got in history.acquisitions
         if not any(lease.start - _SOON <= got.t <= lease.end for lease in seen[got.blob or got.lock, got.host])
     ]
-    return sorted([*reader.leases, *concluded], key=lambda lease: lease.start)
+    known = [lease for lease in reader.leases if lease.blob in blobs or not lease.blob.endswith(SEAT)]
+    return sorted([*known, *concluded], key=lambda lease: lease.start)
 
 
 def kept_leases(history: History) -> Iterator[tuple[Acquisition, float]]:

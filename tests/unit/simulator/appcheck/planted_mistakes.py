@@ -251,7 +251,7 @@ PLANTED: Final = (
             says=f"does not go with {argument.partition('=')[0]}=",
             line="@singleton",
         )
-        for argument in ("limit=2", "max_waiting=3", "mode='listener'", "layout='webjobs'")
+        for argument in ("limit=2", "max_waiting=3", "mode='listener'", "layout='webjobs'", "level='host', scope='Id'")
     ),
     Planted(
         name="coalesce without a wait",
@@ -263,6 +263,12 @@ PLANTED: Final = (
         finds=("coalesce-declared",),
         code=queue("on_contention='coalesce'", "@once(key='Id')\ndef ship(msg: func.QueueMessage) -> None: ..."),
         says="none may leave",
+    ),
+    Planted(
+        name="messages that are done once around coalesce",
+        finds=("coalesce-declared",),
+        code=queue("on_contention='coalesce'").replace("@singleton", "@once(key='Id')\n@singleton"),
+        says="leave @once out",
     ),
     Planted(
         name="coalesce on HTTP",

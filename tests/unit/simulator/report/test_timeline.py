@@ -90,6 +90,16 @@ def test_a_lease_is_granted_renewed_and_released() -> None:
     assert round(lease.deadline, 3) == 30.0
 
 
+def test_a_seat_is_no_lock_and_has_neither_a_lane_nor_a_lease() -> None:
+    story = Story()
+    story.body("host-1", 1, 3, token=1)
+    for lock in (TIMER, f"{TIMER}~next"):
+        story.lease(0.9, "host-1", "acquire", lock, status=201)
+    line = timeline(story)
+    assert [lane.lock for lane in line.locks] == [TIMER]
+    assert [lease.lock for lease in line.leases] == [TIMER]
+
+
 def test_a_lease_whose_renewals_fail_expires_with_its_deadline_before() -> None:
     story = Story()
     story.lease(1, "host-1", "acquire", status=201)
