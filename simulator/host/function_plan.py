@@ -345,12 +345,16 @@ def connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> set[str]:
     return {name for name in named if is_set(settings, name)}
 
 
-def missing_connections(settings: Mapping[str, str]) -> list[str]:
-    """Return notes on ``@singleton`` declarations whose connection is not set."""
-    guards = {guard.function: guard.connection for guard in declared_guards() if not is_set(settings, guard.connection)}
-    return [
-        f"@singleton on {function!r}: {_not_set(name, settings)}: its calls fail" for function, name in guards.items()
-    ]
+def missing_connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> list[str]:
+    """Return notes on guards and queue outputs whose connection is not set."""
+    named = {f"@singleton on {guard.function!r}": guard.connection for guard in declared_guards()}
+    for plan in plans:
+        for output in (*plan.function.outputs.values(), plan.function.returns):
+            if plan.idle is None and output is not None and output.binding.lower() == "queue":
+                name = str(output.settings.get("connection") or "")
+                named[f"output {output.name!r} of {plan.function.name!r}"] = name
+    lost = {what: name for what, name in named.items() if not is_set(settings, name)}
+    return [f"{what}: {_not_set(name, settings)}: its calls fail" for what, name in lost.items()]
 
 
 def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, allowed: frozenset[str] | None) -> Plan:
@@ -369,8 +373,6 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, a
         for name in queue_connections(function, settings):
             if is_connection_string(name):
                 raise SettingsError(f"it has {_NO_NAME}")  # noqa: TRY301
-            if not is_set(settings, name):
-                raise SettingsError(_not_set(name, settings))  # noqa: TRY301
         if function.kind == "queue":
             return _with_queue(plan, settings)
         return _with_schedule(plan, settings, pace) if function.kind == "timer" else _with_source(plan, settings)
@@ -381,6 +383,8 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, a
 def _with_queue(plan: Plan, settings: Mapping[str, str]) -> Plan:
     trigger = plan.function.trigger
     connection = resolve(str(trigger.settings.get("connection") or ""), settings, "its connection")
+    if not is_set(settings, connection):
+        raise SettingsError(_not_set(connection, settings))
     return replace(plan, queue=queue_name(trigger, settings, "its queue"), connection=connection)
 
 
@@ -421,7 +425,8 @@ def queue_connections(function: IndexedFunction, settings: Mapping[str, str]) ->
     for parameter in (function.trigger, *function.outputs.values(), function.returns):
         if parameter is not None and parameter.binding.lower() in {"queuetrigger", "queue"}:
             text = str(parameter.settings.get("connection") or "")
-            yield resolve(text, settings, f"the connection of {parameter.name!r}")
+            is_trigger = parameter is function.trigger  # the host fills in no %NAME% of an output
+            yield resolve(text, settings, f"the connection of {parameter.name!r}") if is_trigger else text
 
 
 def _not_set(connection: str, settings: Mapping[str, str]) -> str:

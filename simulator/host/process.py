@@ -230,12 +230,16 @@ class FakeHost:
         for task in running:
             if task.done():
                 task.result()
-        for listener in listeners:
+        fetching = []
+        for listener, task in zip(listeners, running, strict=True):
             if isinstance(listener, PeekLockListener):
                 listener.stop()
+            elif isinstance(listener, QueueListener):
+                listener.stop()
+                fetching.append(task)
         if site is not None:
             await site.close()
-        await runner.drain(DRAIN)
+        await asyncio.gather(runner.drain(DRAIN), *([asyncio.wait(fetching, timeout=DRAIN)] if fetching else []))
         return STOPPED
 
 

@@ -99,7 +99,7 @@ def prepare_app(config: HostConfig) -> Prepared:
     if all(plan.idle for plan in plans):
         reasons = "; ".join(f"{plan.function.name}: {plan.idle}" for plan in plans)
         raise AppError(f"none of the app's functions can be run here ({reasons})")
-    missing = missing_connections(settings)
+    missing = missing_connections(plans, settings)
     longest_wait = min(queues.max_polling_interval, config.max_polling_interval)
     return Prepared(
         plans=tuple(plans),

@@ -139,12 +139,19 @@ SHAPES: Final = (
     Shape(
         name="an output's connection without a setting",
         code="@app.queue_output(arg_name='$return', queue_name='next', connection='Nowhere')\n" + queue(returns="str"),
-        idle="connection 'Nowhere'",
+        runs=("other",),
     ),
     Shape(
         name="a connection string as connection",
         code=queue(connection="UseDevelopmentStorage=true"),
         idle="a connection string in place of the name",
+    ),
+    Shape(name="no name", code=f"@app.function_name(None)\n{queue()}", indexed=None),
+    Shape(name="a number as a name", code=f"@app.function_name(5)\n{queue()}", indexed=None),
+    Shape(
+        name="a wait that grows, without its intervals",
+        code="@app.retry(strategy='exponential_backoff', max_retry_count='2')\n" + queue(),
+        indexed=None,
     ),
     Shape(name="a name with a blank", code=named("an other"), indexed=("an other",), idle="its name must be"),
     Shape(name="a name with an umlaut", code=named("ändern"), indexed=("ändern",), idle="its name must be"),

@@ -75,8 +75,9 @@ def index_function(function: Any, app: Path) -> IndexedFunction:
         AppError: the worker would refuse to index it.
     """
     call = function.get_user_function()
-    name = str(function.get_function_name())
-    place = _place_of(call, app)
+    name, place = function.get_function_name(), _place_of(call, app)
+    if not isinstance(name, str):
+        raise AppError(f"a function ({place}) has the name {name!r}: give @app.function_name() a text")
     return _Indexer(name, f"function {name!r} ({place})", call, function).index(place)
 
 

@@ -199,10 +199,8 @@ def declared_policy(declared: Mapping[str, Any], where: str) -> RetryPolicy:
     """
     get = declared.get
 
-    def span(key: str, default: float | None) -> float:
+    def span(key: str, _: float | None) -> float:  # the worker reads both intervals, which have no default there
         text = get(key)
-        if not text and default is not None:
-            return default
         try:
             parsed = time.strptime(text or "", "%H:%M:%S")
         except (TypeError, ValueError):

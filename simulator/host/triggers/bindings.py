@@ -77,6 +77,8 @@ def bound(text: str, data: Mapping[str, object], where: str) -> str:
                     f"{listed(data) or 'none'}"
                 )
         if isinstance(found, datetime):
+            if pattern and _looked_up(_built_in(), path.split(".")[0]) is None:
+                raise SettingsError(f"{where}: {{{match[1]}}}: the host formats no date that the trigger brings")
             pattern = pattern or _SHOWN_DATE
         elif not pattern:
             return plain(found)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from simulator.host.app.app_model import HostError, Parameter, SettingsError
 from simulator.host.app.function_index import binding_class
-from simulator.host.app.settings import resolve
+from simulator.host.app.settings import is_set, resolve
 from simulator.host.triggers.bindings import bound, datum
 from simulator.host.triggers.jsonnet import plain, read
 from simulator.host.triggers.queue import encode, is_queue_name
+from singleton.base.words import did_you_mean, quoted
 from singleton.settings.connection import redact
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Outputs:
                 self._note(function, parameter)
                 continue
             try:
+                _check_connection(parameter, self._settings)
                 queue = queue_name(parameter, self._settings, "its queue", data)
                 messages += [(queue, encode(body, self._encoding)) for body in written(value)]
             except (ValueError, HostError) as error:
@@ -93,6 +95,13 @@ class Outputs:
             message = f"output {parameter.name!r} ({parameter.binding}) is dropped: the simulator writes queues only"
             self._write("note", function=function, message=message)
             _log.warning("%s: %s", function, message)
+
+
+def _check_connection(parameter: Parameter, settings: Mapping[str, str]) -> None:
+    """Raise ``SettingsError`` where an output's connection is not set. The host fills in no ``%NAME%`` there."""
+    name = str(parameter.settings.get("connection") or "")
+    if not is_set(settings, name):
+        raise SettingsError(f"there is no setting for its connection {quoted(name)}{did_you_mean(name, settings)}")
 
 
 def queue_name(

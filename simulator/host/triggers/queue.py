@@ -278,6 +278,9 @@ class QueueListener:
         while not self._stop.is_set():
             self._found.clear()
             messages = await self._receive()
+            if self._stop.is_set():  # another host gets what this one has not begun (H-89)
+                await asyncio.gather(*map(self._give_back, messages))
+                break
             for message in messages:
                 task = asyncio.create_task(self._process(message), name=f"{self.function} {message.id}")
                 self._in_flight.add(task)
@@ -306,6 +309,9 @@ class QueueListener:
             self._trouble = ""
             self.write("queue_reached", queue=self.queue, function=self.function)
         return messages
+
+    async def _give_back(self, message: QueueMessage) -> None:
+        await self._settle(message, lambda: self.service.set_visibility(self.queue, message, 0))
 
     async def _room(self) -> None:
         """Wait until few enough messages are in flight for the next request (H-34, H-42)."""

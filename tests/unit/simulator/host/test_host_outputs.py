@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
@@ -41,7 +42,11 @@ class Given:
         self.events: list[tuple[str, dict[str, object]]] = []
         self.outputs = Outputs(
             encoding="base64",
-            settings={"NEXT": "Next-Queue"},
+            settings={
+                "NEXT": "Next-Queue",
+                "CONNECTION": "AzureWebJobsStorage",
+                "AzureWebJobsStorage": "UseDevelopmentStorage=true",
+            },
             write=lambda event, /, **fields: self.events.append((event, fields)),
         )
 
@@ -58,6 +63,14 @@ def test_an_outputs_messages_are_in_the_hosts_encoding() -> None:
     messages, error = Given().give((output("%NEXT%"), Typed("json", '["one", "two"]')))
     assert messages == [("next-queue", "one"), ("next-queue", "two")]
     assert error is None
+
+
+@pytest.mark.parametrize("connection", ["Nowhere", "%CONNECTION%"])
+def test_a_connection_that_is_not_set_is_an_error_and_its_name_is_not_resolved(connection: str) -> None:
+    there = replace(output("done"), settings={"queueName": "done", "connection": connection})
+    messages, error = Given().give((there, ONE))
+    assert messages == []
+    assert str(error).startswith(f"OutputError: output 'out': there is no setting for its connection '{connection}'")
 
 
 def test_what_the_simulator_does_not_write_is_noted_once() -> None:
@@ -99,7 +112,6 @@ def given_by(body: str, data_type: int | None = None) -> Callable[[], Mapping[st
         ("for-{Order.zone}", '{"order": {"Zone": "North"}}', "for-north"),
         ("for-{flag}", "{flag: true}", "for-true"),
         ("{QueueTrigger}", "whole", "whole"),
-        ("on-{InsertionTime:yyyyMMdd}", "", "on-20261122"),
         ("%NEXT%-{Id}", "", "next-queue-m-1"),
     ],
 )
@@ -118,7 +130,7 @@ def test_a_new_guid_and_the_time_are_built_in() -> None:
     assert re.fullmatch(r"on-\d{4}", messages[1][0])
 
 
-@pytest.mark.parametrize("queue", ["{Nope}-outs", "{Id.Nope}", "{QueueTrigger:yyyy}"])
+@pytest.mark.parametrize("queue", ["{Nope}-outs", "{Id.Nope}", "{QueueTrigger:yyyy}", "on-{InsertionTime:yyyyMMdd}"])
 def test_a_name_that_the_trigger_does_not_give_is_an_error(queue: str) -> None:
     messages, error = Given().give((output(queue), ONE), data=given_by("text"))
     assert messages == []

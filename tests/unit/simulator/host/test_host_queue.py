@@ -335,6 +335,21 @@ def test_found_messages_start_the_backoff_anew() -> None:
     assert polls[polls.index(found) + 1 :][:2] == pytest.approx([found, found + 0.1])
 
 
+def test_what_is_received_while_the_host_stops_is_another_hosts_at_once() -> None:
+    host = Host(succeeds)
+    host.queues.put("orders", "one", "two")
+    received = host.queues.receive
+
+    async def stopping(queue: str, count: int, visibility: float) -> list[QueueMessage]:
+        host.listener.stop()
+        return await received(queue, count, visibility)
+
+    host.queues.receive = stopping  # type: ignore[method-assign]
+    in_virtual_time(host.listener.run())
+    assert [stored.visible for stored in host.queues.queues["orders"]] == [0.0, 0.0]
+    assert host.told("message_received") == []
+
+
 def test_stop_polls_no_more_and_awaits_what_runs() -> None:
     ended: list[float] = []
 
