@@ -239,3 +239,38 @@ def test_a_story_says_how_many_hosts_there_are_and_which_matter() -> None:
     lines = told([], 20.0, "starved", "the feed has not ended its work")
     assert lines[0].startswith("3 hosts, none of which is named, workload")
     assert "host-0 has not ended" in told(everybody, 20.0, "starved", "<host-0> has not ended")[-2]
+
+
+def test_requests_to_queues_and_databases_are_told_with_what_they_are_about_and_how_they_end() -> None:
+    asked = {"out": 0.0, "back": 0.0}
+    refused = {"answer": "429 simulated", "retry_after": 2.0, **asked}
+    records = [
+        Record(0.0, "host-0", "failover", {"seconds": 2.0}),
+        Record(0.0, "host-1", "failover", {"seconds": None}),
+        Record(1.0, "host-0", "message_received", {"queue": "orders", "id": "m3", "dequeue_count": 1}),
+        Record(2.0, "host-0", "request", {"call": "queue send", "name": "orders", "about": "m3", **refused}),
+        Record(2.5, "host-0", "request", {"call": "queue send", "name": "orders", "about": "m4", **refused}),
+        Record(3.0, "host-0", "request", {"call": "remove", "name": "deferred/orders/m3", "answer": "ok", **asked}),
+        Record(4.0, "host-1", "request", {"call": "database claim", "about": "row 5", "answer": "ok", **asked}),
+        Record(5.0, "host-1", "request", {"call": "database claim", "about": "row 6", "answer": "ok", **asked}),
+    ]
+    lines = told(records, 9.0, "starved", "message m3 of host-0 for row 5 waits, and host-1 has left it")
+    assert lines[2:-1] == [
+        "    0.000 s  failover is not the same everywhere (host-0: 2 s, host-1: none).",
+        "    1.000 s  host-0 receives message m3.",
+        "    2.000 s  the service answers host-0's queue send of orders (m3) with 429, and asks for 2 s (Retry-After).",
+        "    3.000 s  host-0 forgets the failures of message m3.",
+        "    4.000 s  the database carries out host-1's claim of row 5.",
+        "    9.000 s  BROKEN (starved): message m3 of host-0 for row 5 waits, and host-1 has left it.",
+    ]
+
+
+def test_a_lease_that_nobody_uses_and_nobody_gives_back_is_told_and_so_is_who_deletes_the_lock() -> None:
+    kept = [each for each in hold(1.0, "host-0/0/0", until=4.0, token=1) if each.get("call") != "release"]
+    gone = request(7.0, "host-2", "remove", "", name=LOCK)
+    lines = told([*kept, gone], 9.0, "left to lapse", f"host-0 keeps {LOCK}")
+    assert "    7.000 s  the service carries out host-2's remove of ~key-0." in lines
+    assert (
+        "    9.000 s  host-0's lease of ~key-0 goes on, and host-0 has not asked for its release since 4.000 s."
+        in lines
+    )

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import StaticPool, create_engine, event
 
+from simulator.history.journal import Record
+from simulator.virtual.time.machine import HOST
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from sqlalchemy import Engine, MetaData
 
+    from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
 _T = TypeVar("_T")
@@ -45,6 +49,7 @@ class Database:
     """The one database of a world. A transaction happens at an instant; what takes time is the way there and back."""
 
     def __init__(self, world: World, tables: MetaData) -> None:
+        self._world = world
         _clock[:] = [lambda: world.loop.now]
         self.engine = _engine()
         self.share_of_lost, self.share_of_slow = _LOST, _SLOW
@@ -52,20 +57,47 @@ class Database:
         tables.drop_all(self.engine)
         tables.create_all(self.engine)
 
-    async def ask(self, transaction: Callable[[], _T]) -> _T:
+    async def ask(self, what: str, transaction: Callable[[], _T], about: Callable[[Any], Iterable[str]]) -> _T:
         """Do this there.
+
+        ``what`` names the transaction for stories, and ``about`` tells the rows or tokens, by its result.
 
         After an ``OSError`` it is not known whether it was done. A request that is on its way arrives, also if the
         caller is cancelled, stopped or dead by then.
         """
-        asked = asyncio.get_running_loop().create_task(self._carry(transaction), context=contextvars.Context())
+        asked = asyncio.get_running_loop().create_task(
+            self._carry(what, transaction, about, HOST.get()), context=contextvars.Context()
+        )
         asked.add_done_callback(_looked_at)
         return await asyncio.shield(asked)
 
-    async def _carry(self, transaction: Callable[[], _T]) -> _T:
+    async def _carry(
+        self, what: str, transaction: Callable[[], _T], about: Callable[[Any], Iterable[str]], machine: Machine | None
+    ) -> _T:
+        sent = self._world.loop.now
         await self._travel()
-        done = transaction()
-        await self._travel()
+        arrived = self._world.loop.now
+        notes: list[dict[str, Any]] = []
+
+        def note(answer: str, result: _T | None = None) -> None:
+            told = {"call": f"database {what}", "name": "", "answer": answer, "out": arrived - sent, "back": 0.0}
+            notes.extend([{**told, "about": each} for each in about(result)])
+            host = "world" if machine is None else machine.name
+            self._world.records.extend([Record(arrived, host, "request", each) for each in notes])
+
+        try:
+            done = transaction()
+        except Exception as error:
+            note(type(error).__name__)
+            raise
+        note("ok", done)
+        back = None
+        try:
+            await self._travel()
+            back = self._world.loop.now - arrived
+        finally:
+            for each in notes:
+                each["back"] = back
         return done
 
     async def _travel(self) -> None:

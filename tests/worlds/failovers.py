@@ -48,6 +48,8 @@ def start_failovers(world: World) -> None:
     fleet = rng.choice(_VALUES)
     mixed = rng.random() < 0.5
     failovers = {each: rng.choice((*_VALUES, None)) if mixed else fleet for each in world.machines}
+    for machine, failover in failovers.items():
+        world.note(machine.name, "failover", seconds=failover)
     keys = rng.choice((1, 1, 2))
     older = set(world.machines[1:]) if mixed else set()
     older = {each for each in sorted(older, key=lambda each: each.index) if rng.random() < _OLDER}

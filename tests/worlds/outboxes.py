@@ -16,6 +16,7 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import MetaData
@@ -78,6 +79,10 @@ def start_small_outbox(world: World) -> None:
         world.start(machine, ended(post.relays(machine), machine.name, cancel_after=None), seconds=60.0)
 
 
+def _only(about: str, _: object) -> tuple[str]:
+    return (about,)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
     """A message: after a ``pause``; how often sending it ``fails``, whether it ``arrives`` all the same, how long."""
@@ -123,7 +128,7 @@ class _Post(Judge):
             name = f"{plan.key}{len(self._plans)}"
             self._plans[name] = plan
             with suppress(OSError, _RolledBack):
-                await self._database.ask(lambda name=name, plan=plan: self._add(name, plan))  # type: ignore[misc]
+                await self._database.ask("add", partial(self._add, name, plan), partial(_only, name))
         self._adding[machine] -= 1
 
     def _add(self, name: str, plan: _Plan) -> None:
@@ -244,7 +249,7 @@ class _Post(Judge):
             self._seen = max(self._seen, token)
             return done
 
-        return await self._database.ask(judged)
+        return await self._database.ask("transaction", judged, partial(_only, f"token {token}"))
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from singleton.patterns.sql import RowStates, work_table
 from tests.worlds.database import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from simulator.virtual.time.machine import Machine
 
@@ -46,6 +46,10 @@ def start_rows(world: World) -> None:
             fails = rng.choice([0.0, 0.3])
             coro = work.claims(machine, limit=rng.randint(1, 3), pace=pace, fails=fails)
             world.start(machine, coro, seconds=number * (pace + _STUCK_AFTER) * 2)
+
+
+def _rows_of(claims: Iterable[Claim] | None) -> list[str]:
+    return [f"row {claim.key['id']}" for claim in claims or ()]
 
 
 @dataclass(slots=True)
@@ -75,7 +79,7 @@ class _Work(Judge):
             await asyncio.sleep(1.0)
             claims: list[Claim] = []
             with suppress(OSError):
-                claims = await self._database.ask(lambda: self._claim(limit))
+                claims = await self._database.ask("claim", lambda: self._claim(limit), _rows_of)
             for claim in claims:
                 await asyncio.sleep(pace)
                 self.world.note(machine.name, "row", key=claim.key["id"], version=claim.version)
@@ -86,7 +90,7 @@ class _Work(Judge):
 
     async def _noted(self, claim: Claim, note: Callable[[Claim], None]) -> None:
         try:
-            await self._database.ask(lambda: note(claim))
+            await self._database.ask(note.__name__.strip("_"), lambda: note(claim), lambda _: _rows_of([claim]))
         except StaleClaim:
             self.world.oracle.reached["stale claimer refused"] += 1
         except OSError:

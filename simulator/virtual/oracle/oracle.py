@@ -308,7 +308,8 @@ class Oracle(Evidence):
         return self.inside(tenure) if self.operated(tenure.lease_id) else []
 
     def _not_told(self, body: RunningBody) -> None:
-        self.blame("not told", f"{body.machine.name} does not know that its lease of {body.lock} was taken away")
+        whose = f"a body of {body.hold.owner} on {body.machine.name}"
+        self.blame("not told", f"{whose} does not know that the lease of {body.lock} was taken away")
 
     def _epoch(self, lock: str, epoch: int, machine: Machine | None) -> None:
         if epoch < self._epochs.get(lock, 0):

@@ -274,4 +274,5 @@ class Ledger:
         return any(machine.crashed or machine.stopped_since(now - since) for machine, since in entry.machines.items())
 
     def _blame(self, check: str, entry: MessageEntry, what: str) -> None:
-        self.world.oracle.blame(check, f"message number {entry.number} of {entry.queue} {what}")
+        first = next(name for name, each in self._names.items() if each is entry)
+        self.world.oracle.blame(check, f"message number {entry.number} of {entry.queue}, first {first}, {what}")

@@ -11,6 +11,8 @@ And the fenced resource that the bodies of virtual worlds write to.
 from __future__ import annotations
 
 import hashlib
+import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 
 _OF_LOCKS: Final = ("kind", "lock", "function", "owner", "token", "reason", "mode", "message_id", "copy_id")
+
+
+_LINE: Final = b"\n"
 
 
 @dataclass(slots=True)
@@ -100,23 +105,33 @@ class Chronicle:
             call=request.call,
             name=request.name,
             answer="ok" if failure is None else str(failure),
-            about=getattr(request, "message", "")[:40],
+            about=_about(request),
             out=round(passage.out, 3),
             back=None if passage.reply_lost else round(passage.back, 3),
             lease=request.lease_id,
             until=tenure.expires if granted and tenure is not None else None,
+            retry_after=getattr(failure, "retry_after", None),
         )
 
     def lost(self, request: NetworkRequest) -> None:
         """Write down a request that never arrives."""
-        told = {"call": request.call, "name": request.name, "lease": request.lease_id}
+        told = {"call": request.call, "name": request.name, "lease": request.lease_id, "about": _about(request)}
         self.note(request.machine.name, "request", answer="lost", **told)
+
+
+def _about(request: NetworkRequest) -> str:
+    """Return which message a request is about: its id in a queue, or its number in the log of an inbox."""
+    if request.call == "append":
+        with suppress(ValueError, KeyError, IndexError):
+            return f"number {json.loads(bytes(request.args[0]).partition(_LINE)[0])['n']}"
+    about: str = getattr(request, "message", "")
+    return about[:40]
 
 
 def told(records: Iterable[Record]) -> list[Record]:
     """Return the records that real hosts and the fleet would have written."""
     begin = Record(0.0, "world", "run_started", {"rough": True, "aimed": False})
-    return [begin, *(record for record in records if record.event != "request")]
+    return [begin, *(record for record in records if record.event not in ("request", "failover"))]
 
 
 def broken_promises(records: Iterable[Record]) -> tuple[str, ...]:

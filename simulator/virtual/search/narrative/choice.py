@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _WORDS: Final = re.compile(r"[^\s,;:'\"<>()]+")
 _TOKENS: Final = re.compile(r"\b(?:token|after|got) (\d+)\b")
-_NUMBERED: Final = re.compile(r"\bmessage number (\d+)\b")
+OF_OTHERS: Final = ("queue ", "database ")
+"""How the calls of requests begin that go to queues and databases."""
 _BEGUN: Final = ("visit_began", "candidacy_began", "invocation_started")
 
 
@@ -57,7 +58,7 @@ def focus_of(records: Sequence[Record], violation: Violation) -> Focus:
     """Find the things that a violation names."""
     words = frozenset(word.rstrip(".") for word in _WORDS.findall(violation.text))
     hosts = {record.host for record in records} - {"world"}
-    messages = _messages(records, words, violation.text)
+    messages = _messages(records, words)
     owners = _owners(records)
     named = {owner for owner in owners if owner in words and owner not in hosts}
     named |= {owner for owner, message in owners.items() if message in messages}
@@ -80,7 +81,7 @@ def scopes_of(record: Record) -> set[str]:
 
 
 def _of_lock(record: Record) -> bool:
-    return not record.text("call").startswith("queue ")
+    return not record.text("call").startswith(OF_OTHERS)
 
 
 def _owner(record: Record) -> str:
@@ -95,12 +96,11 @@ def _owners(records: Sequence[Record]) -> dict[str, str]:
     return owners
 
 
-def _messages(records: Sequence[Record], words: frozenset[str], text: str) -> set[str]:
+def _messages(records: Sequence[Record], words: frozenset[str]) -> set[str]:
     """Return the ids of the messages that a text names, and of the copies that replaced them."""
-    sent = [record.text("id") for record in records if record.event == "message_sent"]
-    named = {sent[int(number)] for number in _NUMBERED.findall(text) if int(number) < len(sent)}
+    named: set[str] = set()
     if "message" in words:
-        named |= {record.text("id") for record in records if record.event.startswith("message_")} & words
+        named = {record.text("id") for record in records if record.event.startswith("message_")} & words
     for record in records:
         if record.event == "lock" and record.text("message_id") in named and record.text("copy_id"):
             named.add(record.text("copy_id"))
@@ -134,6 +134,12 @@ class Tale:
     def late(self) -> bool:
         """Whether the promise was broken at any time before: a verdict is given at the end."""
         return self.check == "verdict"
+
+    @property
+    def comes_often(self) -> bool:
+        """Whether the violation is about messages that came often, and not about a lock."""
+        mine = [visit for visit in self.visits if visit.owner in self.focus.owners]
+        return bool(self.focus.messages) and not self.focus.locks and len(mine) > _FEW
 
     @property
     def callers(self) -> set[str]:
@@ -190,7 +196,9 @@ def told_leases(tale: Tale, visits: Iterable[Visit]) -> list[Lease]:
         told |= dict.fromkeys(mine[-1:])
         for host in sorted(tale.focus.hosts) if tale.check in _OF_OLD_LEASES else ():
             told |= dict.fromkeys([lease for lease in mine if lease.host == host][-1:])
-    return sorted(told, key=lambda lease: lease.start)
+    return sorted(
+        [lease for lease in told if not tale.comes_often or lease.ending != "released"], key=lambda lease: lease.start
+    )
 
 
 def _named(tale: Tale) -> Iterator[Visit]:

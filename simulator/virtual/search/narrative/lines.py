@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.checks.findings import count, label
-from simulator.virtual.search.narrative.choice import NEEDED, Tale, ranked, told_leases
+from simulator.virtual.search.narrative.choice import NEEDED, OF_OTHERS, Tale, ranked, told_leases
 from simulator.virtual.storage.network import SOON
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _SLOW: Final = SOON / 2
 _TWICE: Final = 2
+_NOTES: Final = "deferred/"
+"""Where the failures of messages are noted that were put back."""
 _LEASING: Final = ("acquire", "renew")
 """Requests after which a lease lasts longer."""
 _OF_MESSAGES: Final = {
@@ -37,8 +39,8 @@ _OF_MESSAGES: Final = {
 _DONE: Final = {
     "contended": "{owner} does not get {lock}{reason}",
     "coalesced": "{owner} leaves, as another invocation waits for {lock}",
-    "deferred": "{owner} has message {message_id} put back, as message {copy_id}",
-    "poisoned": "{owner} gives message {message_id} up: it was put back and has failed too often",
+    "deferred": "{owner} has {message} put back, as message {copy_id}",
+    "poisoned": "{owner} gives {message} up: it was put back and has failed too often",
     "released": "{owner} lets go of {lock}",
 }
 _CARRIED_OUT: Final = {
@@ -132,19 +134,38 @@ def request_words(records: Sequence[Record], lease: Lease | None) -> str:
 def _done_with(record: Record, lease: Lease | None) -> str:
     """Tell what the service did with a request, if it arrived."""
     call, answer = record.text("call"), record.text("answer")
-    about = {"host": record.host, "call": call.strip("_"), "lock": label(record.text("name"))}
+    lock = f"{label(record.text('name'))}{_of_what(record)}"
+    about = {"host": record.host, "call": call.strip("_"), "lock": lock}
+    if call.startswith("database "):
+        about |= {"call": call.partition(" ")[2], "lock": record.text("about")}
+        done = "carries out" if answer == "ok" else f"answers with {answer} to"
+        return "the database {done} {host}'s {call} of {lock}".format(done=done, **about)
+    if record.text("name").startswith(_NOTES) and answer == "ok":
+        verb = "forgets" if call == "remove" else "notes"
+        return f"{record.host} {verb} the failures of message {record.text('name').rpartition('/')[2]}"
     if answer == "lost":
         return "{host}'s {call} of {lock} is lost on its way".format(**about)
     if in_vain(record):
         return "{host} asks for the lease of {lock} in vain".format(**about)
     if answer != "ok":
-        with_ = answer.removesuffix(" simulated")
+        with_ = answer.removesuffix(" simulated") + _asks_for_time(record)
         return "the service answers {host}'s {call} of {lock} with {answer}".format(**about, answer=with_)
     if call == "acquire" and not (lease is not None and lease.requests[0] is record):
         return "the service gives {host} the same lease of {lock}".format(**about)
     if call == "release" and lease is not None and lease.ending == "expired" and lease.end <= record.t:
         return "{host} gives the lease of {lock} back, which has run out".format(**about)
     return _CARRIED_OUT.get(call, "the service carries out {host}'s {call} of {lock}").format(**about)
+
+
+def _of_what(record: Record) -> str:
+    """Tell which message, row or token a request is about."""
+    about = record.text("about")
+    return f" ({about})" if about and record.text("call").startswith((*OF_OTHERS, "append")) else ""
+
+
+def _asks_for_time(record: Record) -> str:
+    retry_after = record.get("retry_after")
+    return "" if retry_after is None else f", and asks for {retry_after:g} s (Retry-After)"
 
 
 def _times(number: int) -> str:
@@ -192,12 +213,14 @@ def _wish(record: Record) -> str:
 
 
 def _fields(record: Record, who: str) -> dict[str, Any]:
-    told = {name: record.text(name) for name in ("message_id", "copy_id")}
+    message = f"message {record.text('message_id')}" if record.text("message_id") else "its message"
+    told = {"message": message, "copy_id": record.text("copy_id")}
     return {"owner": who, "lock": label(record.text("lock")), "reason": _reason(record), **told}
 
 
-_ON_THE_WAY: Final = ("create", "read", "write")
-"""Requests that are not told while they succeed."""
+_ON_THE_WAY: Final = {"create": "create", "read": "read", "write": "write", "get": "read", "put": "write"}
+"""Requests that are not told while they succeed, unless the violation has this word for them."""
+_REMOVALS: Final = ("drop", "remove", "delete")
 
 
 def told_requests(tale: Tale, visits: Sequence[Visit], leases: Sequence[Lease]) -> Iterator[Record]:
@@ -205,8 +228,27 @@ def told_requests(tale: Tale, visits: Sequence[Visit], leases: Sequence[Lease]) 
     mine = {id(record) for lease in leases for record in lease.requests}
     for record in tale.records:
         told = id(record) in mine or any(_of_wait(tale, visit, record) for visit in visits)
-        if told and not _goes_without_saying(tale, record):
+        if _is_named(tale, record) or (told and not _goes_without_saying(tale, record)):
             yield record
+
+
+def _is_named(tale: Tale, record: Record) -> bool:
+    """Tell whether a request is about a message, a row or a token that the violation names, or removes what it names.
+
+    Also a sender's appends to logs, if the violation names the sender's message.
+    """
+    call, name, about = record.text("call"), record.text("name"), record.text("about")
+    if record.event != "request":
+        return False
+    if call.startswith("queue "):
+        return about in tale.focus.messages and (is_trouble(record) or call != "queue update")
+    if call.startswith("database "):
+        return bool(about) and tale.focus.words.issuperset(about.split())
+    if name.startswith(_NOTES):
+        return name.rpartition("/")[2] in tale.focus.messages and call != "noted"
+    if call == "append":
+        return record.host in tale.focus.hosts and tale.focus.names("message")
+    return call in _REMOVALS and name in tale.locks
 
 
 def grouped(
@@ -254,7 +296,7 @@ def _is_mark(record: Record) -> bool:
 
 
 def _alike(one: Record, other: Record) -> bool:
-    same = all(one.text(name) == other.text(name) for name in ("call", "answer"))
+    same = all(one.text(name) == other.text(name) for name in ("call", "answer", "about", "retry_after"))
     return same and is_trouble(one) == is_trouble(other) and in_vain(one) == in_vain(other)
 
 
@@ -264,7 +306,7 @@ def _of_wait(tale: Tale, visit: Visit, record: Record) -> bool:
         return False
     first = visit.got or visit.entered or visit.done
     until = first.t if first is not None else tale.focus.at if visit.over is None else visit.over
-    if visit.has and visit.owner not in tale.focus.owners and not is_trouble(record):
+    if (tale.comes_often or (visit.has and visit.owner not in tale.focus.owners)) and not is_trouble(record):
         return False
     locks = {visit.lock} if visit.lock else tale.locks
     return record.host == visit.host and record.text("name") in locks and visit.start <= record.t <= until
@@ -274,7 +316,9 @@ def _goes_without_saying(tale: Tale, record: Record) -> bool:
     call = record.text("call")
     if call == "acquire" and record.text("answer").startswith("404"):
         return _is_made(tale, record)
-    return call in _ON_THE_WAY and not is_trouble(record) and not tale.focus.names(call)
+    if call not in _ON_THE_WAY or is_trouble(record):
+        return False
+    return record.host not in tale.focus.hosts or not (tale.focus.names(call) or tale.focus.names(_ON_THE_WAY[call]))
 
 
 def _is_made(tale: Tale, missing: Record) -> bool:
@@ -334,6 +378,8 @@ _OF_CALLS: Final = ("verdict", "cancelled by nobody", "cancellation swallowed")
 """Checks that ask how calls ended."""
 _UNWRITTEN: Final = -1
 """The place, among records of the same time, of what no record tells."""
+_LONG: Final = 1.0
+"""Seconds after its use within which a lease should have been given back."""
 _FIRST: Final = 3
 _LAST: Final = 6
 """How many records of a message are told if there are too many."""
@@ -366,7 +412,9 @@ def _told(tale: Tale, visits: Sequence[Visit], ranks: Mapping[Visit, int], *, co
     hosts = {visit.host for visit in visits} | {lease.host for lease in leases} | tale.focus.hosts
     told: list[Told] = []
     for visit in visits:
-        told += visit_words(visit, brief=ranks[visit] > NEEDED, scope=tale.scopes.get(visit.owner, ""))
+        told += visit_words(
+            visit, brief=tale.comes_often or ranks[visit] > NEEDED, scope=tale.scopes.get(visit.owner, "")
+        )
     told += _outcomes(tale, visits)
     needed = [visit for visit in visits if ranks[visit] == NEEDED]
     told += grouped(told_requests(tale, needed, leases), needed, tale.leases, coarse=coarse)
@@ -379,10 +427,22 @@ def _told(tale: Tale, visits: Sequence[Visit], ranks: Mapping[Visit, int], *, co
         for lease in leases
         if lease.ending == "expired"
     ]
+    lines += [(tale.focus.at, len(tale.records), text) for text in _kept_for_nobody(tale, leases)]
     left = [visit for visit in tale.visits if visit.lock in tale.locks and visit not in visits]
     breaks = [record.t for record in tale.records if record.event == "fault"] + [lease.start for lease in leases]
     lines += [(at, _UNWRITTEN, text) for at, text in fold(left, () if coarse else breaks)]
     return StoryLines([(at, text) for at, _, text in sorted(set(lines))], frozenset(hosts))
+
+
+def _kept_for_nobody(tale: Tale, leases: Sequence[Lease]) -> Iterator[str]:
+    """Tell of leases that go on though whoever used them has left, and whether their release was asked for."""
+    for lease in leases:
+        visits = [visit for visit in tale.visits if visit.lease is lease]
+        last = max((visit.last for visit in visits), default=lease.start)
+        if lease.ending == "open" and tale.focus.at >= last + _LONG and not any(visit.open for visit in visits):
+            asked = any(record.text("call") == "release" and record.t >= last for record in lease.requests)
+            release = "its release did not get through" if asked else f"{lease.host} has not asked for its release"
+            yield f"{lease.host}'s lease of {label(lease.blob)} goes on, and {release} since {last:.3f} s"
 
 
 # --- of callers and messages ------------------------------------------------------------------------------------------
@@ -411,9 +471,18 @@ def _of_messages(tale: Tale) -> list[Record]:
 # --- of hosts and faults ----------------------------------------------------------------------------------------------
 
 
+def _failover(record: Record) -> str:
+    seconds = record.get("seconds")
+    return "none" if seconds is None else f"{seconds:g} s"
+
+
 def _of_hosts(tale: Tale, hosts: set[str]) -> list[Told]:
     told: list[Told] = []
     sudden = {record.t for record in tale.records if record.event == "fault"}
+    failovers = {record.host: record for record in tale.records if record.event == "failover" and record.host in hosts}
+    if len({record.get("seconds") for record in failovers.values()}) > 1:
+        each = [f"{host}: {_failover(record)}" for host, record in sorted(failovers.items())]
+        told.append((next(iter(failovers.values())), f"failover is not the same everywhere ({', '.join(each)})"))
     for record in tale.records:
         mine = record.host in hosts
         if record.event == "fault" and record.text("kind") != "operator":
