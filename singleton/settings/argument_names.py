@@ -58,7 +58,8 @@ _ELSEWHERE: Final = {
 """Names in other libraries, with the arguments here."""
 _NO_ARGUMENT: Final = {
     "block blocking fail_when_locked graceful nowait": "timeout=0 does not wait, and locks.try_lock(name) gives None",
-    "coalesce": "leave it out, because a timer trigger fires once for all ticks that were missed",
+    "coalesce": "leave it out, because a timer trigger fires once for all ticks that were missed; or, for one more run "
+    "after the last change, give on_contention='coalesce'",
     "fair fairness fifo": "leave it out. Waiters of one process take turns; @ordered handles messages in their order",
     "misfire_grace_time": "ask timer.past_due in the body; at_least=30 is for instances whose clocks differ",
 }

@@ -84,7 +84,7 @@ def test_a_clients_call_names_the_argument_for_the_word_of_another_library(
         (once, "scope", "once has no argument 'scope': give key"),
         (once, "blocking", "give on_contention"),
         (singleton, "misfire_grace_time", "ask timer.past_due in the body"),
-        (singleton, "coalesce", "leave it out, because a timer trigger fires once"),
+        (singleton, "coalesce", "for one more run after the last change, give on_contention='coalesce'"),
         (singleton, "fair", "leave it out. Waiters of one process take turns"),
         (once, "lock_key", "give key"),
         (ordered, "retry", "ordered has no argument 'retry'"),
