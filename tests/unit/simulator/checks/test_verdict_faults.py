@@ -289,6 +289,17 @@ def test_a_fault_explains_the_end_of_a_short_wait_that_a_policy_of_the_app_chose
     assert endless.startswith(said[0])
 
 
+@pytest.mark.parametrize(("since", "excused"), [(15.0, True), (3.0, False)])
+def test_a_waiter_fails_whose_seat_is_silent_for_five_seconds_before_its_body(since: float, *, excused: bool) -> None:
+    story = Story(policy="coalesce", faults=["error"])
+    story.fault(since, since + 4, "error", "host-1")
+    story.add(2.0, "host-1", "invocation_started", function="ship", invocation="call-1")
+    story.lock(2.0, "host-1", "waiting", A, "call-1")
+    error = {"outcome": "error", "error": "StorageUnavailable: 503", "blames": "StorageUnavailable"}
+    story.add(30.0, "host-1", "invocation_ended", function="ship", invocation="call-1", **error)
+    assert any("failed with StorageUnavailable" in text for text in ended(story).violations) is not excused
+
+
 # --- a lock that stays leased -----------------------------------------------------------------------------------------
 
 
