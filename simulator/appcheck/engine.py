@@ -18,7 +18,7 @@ from simulator.appcheck.connections import (
 from simulator.appcheck.data_bindings import check_data
 from simulator.appcheck.finding import SEVERITIES
 from simulator.appcheck.guard_options import layout_name, options_of
-from simulator.appcheck.host_json import check_host
+from simulator.appcheck.host_json import check_bundle, check_host
 from simulator.appcheck.late_responses import check_responses
 from simulator.appcheck.lock_places import lock_of_inbox
 from simulator.appcheck.lost_functions import check_lost
@@ -82,6 +82,7 @@ def check(
     named, unnamed = named_locks(found)
     findings = [
         *check_host(settings),
+        *check_bundle(settings, found),
         *check_own_module(settings),
         *unnamed,
         *check_names(found),

@@ -12,19 +12,22 @@ from simulator.appcheck.source_lines import place_in_host, place_of_setting
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import FOREVER, parse_timespan
-from singleton.base.words import as_json
+from singleton.base.words import as_json, listed
 from singleton.settings.hostid import on_flex_consumption
 from singleton.settings.hostjson import given_timeout, on_consumption, read_object
 from singleton.settings.misspelt import misspelt_sections
 from singleton.settings.options import load_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from simulator.appcheck.checked_app import AppSettings
+    from simulator.appcheck.checked_app import AppSettings, Subject
     from simulator.appcheck.finding import Finding
 
 _FILE: Final = "host.json"
+_EXTENSIONS: Final = ("extensions.csproj", "bin/extensions.json")
+"""Files of an app whose extensions are installed without a bundle."""
+_BUILT_IN: Final = frozenset({"http", "httpTrigger", "timerTrigger", "warmupTrigger"})
 _LONGEST_ID: Final = 32
 _MOST_ON_CONSUMPTION: Final = 600.0
 
@@ -52,6 +55,25 @@ def check_host(app: AppSettings) -> Iterator[Finding]:
     yield from _function_timeout(app)
     yield from check_queue_options(app)
     yield from _host_id(app)
+
+
+def check_bundle(app: AppSettings, subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield whether the host lacks the extensions of a trigger or a binding."""
+    folder = app.folder
+    if folder is None or any((folder / each).exists() for each in _EXTENSIONS):
+        return
+    try:
+        found = {key.casefold() for key in read_object(folder / _FILE)}
+    except ConfigurationError:  # a finding of its own
+        return
+    if not found or "extensionbundle" in found:
+        return
+    kinds = {each.type for subject in subjects for each in subject.bindings} - _BUILT_IN
+    if kinds:
+        yield RULES["no-extension-bundle"].broken(
+            f"host.json has no extensionBundle, which brings {listed(kinds)}: the host runs none of these functions",
+            place=Place(_FILE, 1),
+        )
 
 
 def _options(app: AppSettings) -> Iterator[Finding]:

@@ -40,10 +40,14 @@ SETTINGS: Final = {
 }
 
 
+BUNDLE: Final = {"extensionBundle": {"id": "Microsoft.Azure.Functions.ExtensionBundle", "version": "[4.*, 5.0.0)"}}
+"""What makes the host know triggers other than HTTP and timers."""
+
+
 def write_app(folder: Path, code: str, host: Mapping[str, Any] | str | None = None) -> Path:
     """Write an app into the folder; return its script. ``host``: what host.json has beside its version, or its text."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = host if isinstance(host, str) else json.dumps({"version": "2.0", **(host or {})}, indent=2)
+    text = host if isinstance(host, str) else json.dumps({"version": "2.0", **BUNDLE, **(host or {})}, indent=2)
     (folder / "host.json").write_text(text)
     script = folder / "function_app.py"
     script.write_text(HEAD + dedent(code))

@@ -523,6 +523,13 @@ PLANTED: Final = (
         says="for 90 seconds in all",
     ),
     Planted(
+        name="no extensions for the app's triggers",
+        finds=("no-extension-bundle",),
+        code=queue(""),
+        host='{"version": "2.0"}',
+        says="which brings 'queueTrigger'",
+    ),
+    Planted(
         name="good blobs that a busy lock poisons",
         finds=("raise-poisons-blobs",),
         code=_blob('scope="name", on_contention="raise"'),
@@ -704,7 +711,12 @@ def nightly(clock: func.TimerRequest) -> None: ...
         settings={"AzureFunctionsJobHost__singleton__lockTime": "00:00:30"},
     ),
     Planted(name="host.json that is no JSON", finds=("host-json",), code=queue(""), host="{\n 'a'"),
-    Planted(name="host.json without a version", finds=("host-json",), code=queue(""), host='{"singleton": {}}'),
+    Planted(
+        name="host.json without a version",
+        finds=("host-json",),
+        code=queue(""),
+        host='{"singleton": {}, "extensionBundle": {}}',
+    ),
     Planted(
         name="functionTimeout as a number",
         finds=("function-timeout-refused",),
