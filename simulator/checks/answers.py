@@ -29,6 +29,8 @@ _WRONG: Final = {
     "refused": "failed with ConfigurationError, though nothing in what its body had returned runs later",
     "failed": "failed with {} though its body had succeeded",
     "swallowed": "succeeded although its body had failed with {}",
+    "hushed": "left a block without LockLost, though its hold was lost and on_loss='raise'",
+    "raised": "left a block with LockLost, though on_loss='tell'",
 }
 _BESIDE: Final = frozenset({"failed", "swallowed"})
 """What `judge_endings` finds too, unless the function has decorators of the app's own."""

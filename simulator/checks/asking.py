@@ -37,6 +37,8 @@ _AGAIN: Final = 15.0
 _CONTENT: Final = ("read a blob", "write content under a lease")
 """Requests for what the app keeps in a lock's blob."""
 
+_UNASKED: Final = frozenset({"lock_all", "leadership", "periodic", "once", "look"})
+"""Methods of lock clients whose requests have no callers here."""
 _ASKS: Final = 2.5
 """Seconds in which a caller sends its first request, on a busy machine."""
 
@@ -74,6 +76,9 @@ class _BlobRequests:
         """The declared seconds of the leases of a blob, with a function that declares them."""
         for blob, function, mode in sorted(of_modes):
             self.periods[blob].setdefault(history.function(function).lease_in(mode), function)
+        self._of_clients = {name: each.blob for name, each in history.inner.items() if each.blob}
+        for function, blob in self._of_clients.items():
+            self.periods[blob].setdefault(history.function(function).lease, function)
         self.requests: dict[Where, list[LeaseRequest]] = defaultdict(list)
         for request in history.requests:
             self.requests[request.host, request.worker, self.place(request.blob)].append(request)
@@ -98,7 +103,8 @@ class _BlobRequests:
 
     def where(self, deed: Acquisition | Refusal | Wait) -> Where | None:
         """Return where the lease of its lock must be asked for, and by whom; None: that is not known."""
-        called = self._calls.get((deed.host, deed.owner), {}).get(deed.mode)
+        called = self._of_clients.get(deed.function)
+        called = called or self._calls.get((deed.host, deed.owner), {}).get(deed.mode)
         blob = self._of_listeners.get(deed.function) if deed.mode == "listener" else called
         return None if blob is None else (deed.host, deed.worker, blob)
 
@@ -185,6 +191,8 @@ def _asked_late(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         function, where = history.function(wait.function), asking.where(wait)
         if where is None or wait.mode == "listener" or function.several or wait.lock in history.twofold:
             continue
+        if function.trigger in _UNASKED:  # a candidate asks when its interval is over
+            continue
         if min(wait.end, history.end) - wait.start <= _ASKS:
             continue
         since = wait.start - 2 * function.poll - SLACK
@@ -232,9 +240,11 @@ def _too_often(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     told: dict[Where, list[list[tuple[float, dict[str, int]]]]] = defaultdict(list)
     # A guard that is passed no context tells of no invocation: what it asks for has no callers here.
     unknown = {wait.function for wait in history.waits if wait.mode == "function" and not wait.owner}
+    # Nor do all requests of these methods of lock clients.
+    unasked = {each.blob for each in history.inner.values() if each.trigger in _UNASKED}
     for (host, worker, _, path), counts in history.blob_calls.items():
         blob = asking.place(path)
-        if blob in asking.periods and unknown.isdisjoint(asking.periods[blob].values()):
+        if blob in asking.periods and blob not in unasked and unknown.isdisjoint(asking.periods[blob].values()):
             told[host, worker, blob].append(counts)
     worst: dict[str, tuple[float, str]] = {}
     for where, processes in sorted(told.items()):

@@ -308,7 +308,8 @@ def _renewed(history: History) -> Iterator[tuple[Acquisition, float, float]]:
     """Yield each hold whose renewals are known, the declared interval of these, and the end of the hold."""
     # Something that is guarded, but is no function of the host, has no invocation id: its holds can't be told apart.
     for got in history.acquisitions:
-        if got.seen and got.function in history.functions and (got.owner or got.mode == "listener"):
+        known = got.function in history.functions or history.function(got.function).blob
+        if got.seen and known and (got.owner or got.mode == "listener"):
             end = history.stopping.get(got.host, math.inf) if got.ending == "open" else got.until  # nobody told the end
             yield got, history.function(got.function).renewal_in(got.mode), min(end, got.until, history.end)
 
@@ -326,8 +327,9 @@ def _overtaken(history: History) -> Iterator[Measured]:
     """
     lines: dict[tuple[str, str, int, str], dict[str, list[Wait]]] = defaultdict(lambda: defaultdict(list))
     for wait in history.waits:
-        function = history.functions.get(wait.function)
-        if wait.mode != "function" or function is None or function.merges:
+        function = history.function(wait.function)
+        known = wait.function in history.functions or (function.blob and not function.several)
+        if wait.mode != "function" or not known or function.merges:
             continue
         if function.max_waiting is None and function.on_contention not in {"custom", LEFT}:
             lines[wait.lock, wait.host, wait.worker, wait.function][wait.owner].append(wait)

@@ -20,7 +20,7 @@ from simulator.checks.messages import UNSENT, Messages, error_name
 from simulator.history.deeds import once_of, outside
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
 
     from simulator.history.facts import Acquisition, Function, History, Mode, Section, Wait
 
@@ -61,10 +61,12 @@ def count_exercised(history: History) -> Exercised:
     )
 
 
-def untried(history: History, exercised: Exercised, judged: Container[str] = ()) -> Iterator[str]:
-    """Yield in words what the app declares and the run did not reach; ``judged``: locks of lock clients."""
+def untried(history: History, exercised: Exercised) -> Iterator[str]:
+    """Yield in words what the app declares and the run did not reach."""
     if not (history.sections and history.setup.get("singleton", True)):
         return
+    clients = {name: each for name, each in history.inner.items() if each.blob}
+    judged = {each.blob.partition("/")[2] for each in clients.values()}
     if locks := [lock for lock in history.client_locks if lock not in judged]:
         were, first = ("was", "") if len(locks) == 1 else ("were", "the first ")
         yield f"{count(len(locks), 'lock')} of lock clients {were} not judged: {first}{label(locks[0])!r}"
@@ -85,6 +87,10 @@ def untried(history: History, exercised: Exercised, judged: Container[str] = ())
     for function in guarded:
         if function.name in ran and function.name not in contended:
             yield f"no invocation of {function.name} {_POLICIES.get(function.on_contention, _OTHER)}"
+    if clients.keys() & ran and not clients.keys() & contended:
+        yield "nobody had to wait for a lock of a lock client, or was refused"
+    if any(each.trigger == "lock_all" for each in clients.values()):
+        yield "the waits of lock_all were not judged"
 
 
 def _never_handed_on(history: History) -> list[str]:
@@ -192,6 +198,7 @@ def _work(history: History, messages: Messages) -> Iterator[Finding]:
         yield unproven(f"none of the {count(messages.sent, 'message')} sent was processed{hint}")
     met = {each.function for each in history.sections} | {each.function for each in history.refusals}
     met |= {each.function for each in history.sights} | {*map(once_of, history.functions)}
+    met |= {name for name, function in history.inner.items() if function.blob}
     for name in sorted(history.inner.keys() - met if history.invocations else ()):
         yield note(
             f"@singleton on {name!r}: the host sees no such function, and no function called it in this run. Has it a "
@@ -210,7 +217,7 @@ def _apart(history: History) -> Iterator[tuple[str, list[str]]]:
     named: dict[str, dict[str, bool]] = defaultdict(dict)
     for wait in history.waits:
         caller = calls.get((wait.host, outside(wait.owner)))
-        if wait.function in history.inner and caller is not None:
+        if wait.function in history.inner and not history.inner[wait.function].blob and caller is not None:
             after = label(wait.lock).partition(".")[0] == caller
             named[wait.function][caller] = after and named[wait.function].get(caller, True)
     for name, callers in sorted(named.items()):

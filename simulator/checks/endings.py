@@ -433,13 +433,14 @@ def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early
         function, policy = history.function(refusal.function), history.function(refusal.function).on_contention
         if policy == "custom" and (refusal.host, refusal.owner) in patience:
             policy = "wait"  # as the policy of the app's own answered
-        if refusal.function not in history.functions or refusal.mode == "listener" or policy == "custom":
+        known = refusal.function in history.functions or function.blob
+        if not known or refusal.mode == "listener" or policy == "custom":
             continue
         mine = [each for each in waits[refusal.host, outside(refusal.owner)] if each.start >= refusal.called]
         asked = next((each for each in mine if (each.lock, each.start) == (refusal.lock, refusal.asked)), None)
         limit = _limit(history, refusal, patience)
         late = refusal.t + (_STALE if history.rough else _EARLY)
-        within = len(mine) != 1 or (refusal.host, refusal.owner) not in calls
+        within = (len(mine) != 1 or (refusal.host, refusal.owner) not in calls) and not function.blob
         may_be_at_once = within or (function.decorated and function.timeout is not None)
         if refusal.reason == function.when_full and is_full(history, asked, refusal.t):
             continue

@@ -30,6 +30,8 @@ EARLY: Final = 1.0
 
 OF_THE_LOCK: Final = frozenset({"", "LockLost", "LockClosed", "CancelledError", "cancelled"})
 """Errors with which the lock itself ends a body that has lost it."""
+_AGAIN: Final = 2.0
+"""Seconds in which a blob that is deleted in the second of its making may give a token again (docs/guarantees.md)."""
 _TO_TELL: Final = 1.0
 """Seconds that a host which woke may take to tell a body that its lock is lost, on a busy machine."""
 
@@ -150,8 +152,9 @@ def _given_back(history: History, body: Section, until: float) -> bool:
 
 
 def judge_given_back(history: History) -> Iterator[Finding]:
-    """Find bodies that were inside when their process gave the lease back."""
-    inside = [each for each in history.sections if each.told is None and _given_back(history, each, each.end)]
+    """Find holds of lock clients that user code still had when their process gave the lease back."""
+    held = (each for each in history.sections if each.told is None and history.function(each.function).blob)
+    inside = [each for each in held if _given_back(history, each, each.end)]
     for first in inside[:1]:
         yield violation(
             f"{count(len(inside), 'body', 'bodies')} went on after the lease was given back: the first of "
@@ -400,6 +403,9 @@ def _regressions(history: History, tokens: list[_Shown], seen: str) -> Iterator[
             highest[by.lock] = (token, by.host)
             continue
         again = shown.shared and (token, by.host) == (before, before_host)
+        again |= token == before and any(
+            lock == by.lock and shown.t - _AGAIN <= t <= shown.t for t, lock in history.deleted
+        )
         late = shown.late and history.stood_still_asking(by, shown.t)
         # With a nemesis it is known which hold an operator ended, and until when its host can't know that.
         broken = bool(exposing(history, by, shown.t)) or (not history.faults and history.operated_before(by, shown.t))

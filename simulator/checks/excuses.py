@@ -380,7 +380,7 @@ def behind_failure(history: History, call: Invocation) -> list[Strike]:
     wait = max((each for each in history.waits if is_of(call, each)), key=lambda each: each.start, default=None)
     if wait is not None and call.end >= _times_out(history, wait, call):
         return hindering(history, call.host, call.end - CALL, call.end)  # the last answer decides
-    policy = history.function(call.function).on_contention
+    policy = history.function(call.function if wait is None else wait.function).on_contention
     since, patience = call.start, TRY_ONCE
     if policy == "wait":  # as long as the process has waiters
         since, patience = call.end - _PATIENCE, _PATIENCE

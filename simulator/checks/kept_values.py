@@ -101,7 +101,7 @@ def _of_others(history: History) -> Iterator[Finding]:
     others = Counter(
         use.caller
         for use in history.uses
-        if use.of == "hold.state" and use.ok and use.invocation and use.hold and use.hold.owner
+        if use.of == "hold.state" and use.ok and use.invocation and use.hold and outside(use.hold.owner)
         if outside(use.hold.owner) != use.invocation
     )
     for name, number in sorted(others.items()):

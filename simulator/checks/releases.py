@@ -40,7 +40,8 @@ def _releases(history: History) -> Iterator[Measured]:
     sent = {(each.host, each.lease): each.sent for each in asked if each.lease}  # the answer may come late
     for got in history.acquisitions:
         end = ended.get((got.host, got.lock, got.owner))
-        if end is not None and got.ending in {"ok", "open"} and (got.host, got.owner) in answered:
+        over = (got.host, got.owner) in answered or (history.function(got.function).blob and got.ending == "ok")
+        if end is not None and got.ending in {"ok", "open"} and over:
             until = min(got.until, history.end, sent.get((got.host, got.lease), math.inf))
             yield Measured(deed=got, start=end, end=until, bound=0.0, slack=2 * SLACK, most=_RELEASE)
 

@@ -78,10 +78,12 @@ class CheckResult:
 CheckResults: TypeAlias = tuple[CheckResult, ...]
 
 
-def report_checks(history: History, clients: History, findings: Mapping[str, Iterable[Finding]]) -> CheckResults:
-    """Return the result of each check: how much was looked at, by guards and by lock clients, and the findings."""
+def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -> CheckResults:
+    """Return the result of each check: how much was looked at, and the findings."""
     ran = bodies_of(history)
     bodies = {"guarded bodies": len(ran), "locks": len({body.lock for body in ran})}
+    if under := sum(bool(history.function(body.function).blob) for body in ran):
+        bodies["of them under locks of lock clients"] = under
     holds, invocations = {"holds": len(history.acquisitions)}, {"invocations": len(history.invocations)}
     renewed = sum(got.renewed > 0 for got in history.acquisitions)
     issued = [got for got in history.acquisitions if got.token is not None]
@@ -119,7 +121,6 @@ def report_checks(history: History, clients: History, findings: Mapping[str, Ite
             "Each later holder of a lock has a greater token.",
             {"fencing tokens": len(issued), "locks": len({got.lock for got in issued})},
         ),
-        "clients": ("A lock of a lock client is kept as a guard's.", {"holds of lock clients": len(clients.sections)}),
         "kept": ("What a holder keeps is what the next one reads: hold.state, results of once.", _uses(history)),
         "ordered": ("The messages of a key of an inbox or an outbox go in the order sent.", _sends(history)),
         "failovers": ("The locks of a killed host are taken over in time.", kills),
@@ -140,6 +141,8 @@ def report_checks(history: History, clients: History, findings: Mapping[str, Ite
     if history.setup.get("sites"):
         apps = {**bodies, "apps": len(history.setup["sites"])}
         looked_at["sites"] = ("Apps that run one function share its lock.", apps)
+    if claims := sum((use.of, use.what) == ("rows", "claim") for use in history.uses):
+        looked_at["rows"] = ("A row has one claimer at a time, and a stale claimer is refused.", {"claims": claims})
     return tuple(
         CheckResult(name=name, promise=promise, looked_at=numbers, findings=tuple(findings[name]))
         for name, (promise, numbers) in looked_at.items()

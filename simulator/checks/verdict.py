@@ -10,13 +10,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from simulator.checks.answers import judge_answers
-from simulator.checks.asking import judge_asking, judge_blobs
+from simulator.checks.asking import judge_asking
 from simulator.checks.bounds import judge_bounds, judge_renewals
 from simulator.checks.coverage import (
     Exercised,
@@ -49,15 +48,15 @@ from simulator.checks.failover import (
     measure_failovers,
     unmeasured,
 )
-from simulator.checks.findings import Finding, natural
+from simulator.checks.findings import natural
 from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.kept_values import judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
+from simulator.checks.rows import judge_rows
 from simulator.checks.sites import judge_sites
-from simulator.history.client_holds import client_history
 from simulator.history.deeds import bodies_of, outside
 from simulator.history.historian import read_history
 
@@ -204,15 +203,13 @@ def judge(records: Sequence[Record]) -> Verdict:
     messages, of_messages = check_messages(history)
     requests, of_requests = check_requests(history)
     exercised = count_exercised(history)
-    clients = client_history(records)
     checks = report_checks(
         history,
-        clients,
         {
             "overlaps": judge_overlaps(history, overlaps, caught),
             "sites": judge_sites(history) if locked else (),
             "spans": judge_spans(history) if locked else (),
-            "guards": (*judge_guards(history), *judge_leaders(history)),
+            "guards": (*judge_guards(history), *judge_leaders(history), *judge_given_back(history)),
             "witnessed": judge_witnessed(history),
             "accounts": judge_accounts(history) if locked else (),
             "bounds": judge_bounds(history) if locked else (),
@@ -221,9 +218,9 @@ def judge(records: Sequence[Record]) -> Verdict:
             "losses": judge_losses(history) if locked else (),
             "endings": (*judge_endings(history), *judge_answers(history)) if locked else (),
             "tokens": judge_tokens(tokens),
-            "clients": _judge_clients(clients) if locked else (),
             "kept": judge_kept(history),
             "ordered": judge_ordered(history),
+            "rows": judge_rows(history),
             "failovers": judge_failovers(history, failovers),
             "messages": of_messages,
             "copies": judge_copies(history),
@@ -242,7 +239,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         reasons=reasons,
         violations=violations,
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
-        untried=tuple(_unseen(history, exercised, failovers, clients)),
+        untried=tuple(_unseen(history, exercised, failovers)),
         exercised=exercised,
         sections=len(bodies_of(history)),
         locks=len({section.lock for section in history.sections}),
@@ -258,25 +255,14 @@ def judge(records: Sequence[Record]) -> Verdict:
         functions=tuple(_functions(history)),
         faults=report_faults(history, caught),
         **_setup(history, history.setup),
-        inside=_inside(history, clients),
+        inside=_inside(history),
         too_slow=joined([finding.too_slow for finding in findings if finding.too_slow]),
         checks=checks,
     )
 
 
-def _judge_clients(history: History) -> Iterator[Finding]:
-    """Judge what was done under locks of lock clients, by the checks of guards. Notes are those of the whole run."""
-    checks = (judge_given_back, judge_blobs, judge_spans, judge_losses, judge_renewals)
-    of_locks = (*judge_overlaps(history, *find_overlaps(history)), *judge_tokens(check_tokens(history)))
-    folders = {each.lock.removesuffix(each.function.partition(" (")[0]) for each in history.sections}
-    for finding in (*of_locks, *(each for check in checks for each in check(history))):
-        text = functools.reduce(lambda text, folder: text.replace(folder, ""), folders, finding.text)
-        if finding.kind != "note":
-            yield replace(finding, text=f"lock clients: {text}")
-
-
-def _unseen(history: History, exercised: Exercised, failovers: list[Failover], clients: History) -> Iterator[str]:
-    yield from untried(history, exercised, {name.partition(" (")[0] for name in clients.functions})
+def _unseen(history: History, exercised: Exercised, failovers: list[Failover]) -> Iterator[str]:
+    yield from untried(history, exercised)
     yield from unmeasured(history, failovers)
     yield from unjudged(history)
     yield from unseen_messages(history)
@@ -315,17 +301,17 @@ def _hosts(history: History) -> Iterator[HostReport]:
         )
 
 
-def _inside(history: History, clients: History) -> dict[str, tuple[str, ...]]:
+def _inside(history: History) -> dict[str, tuple[str, ...]]:
     functions = {(call.host, call.id): call.function for call in history.invocations}
     met: dict[str, dict[str, None]] = {}
     ran = [(each.host, each.owner, each.function) for each in history.sections]
     # A guard which is passed no context does not know its invocation: the host does.
     ran += [(each.host, each.invocation, each.function) for each in history.sights if each.inner]
-    ran += [(each.host, each.owner, "locks of lock clients") for each in clients.sections]
     for host, owner, function in ran:
         caller = functions.get((host, outside(owner)))
         if caller is not None and outside(owner) != owner:
-            met.setdefault(caller, {})[function] = None
+            known = "locks of lock clients" if history.function(function).blob else function
+            met.setdefault(caller, {})[known] = None
     return {caller: tuple(guards) for caller, guards in met.items()}
 
 

@@ -1,67 +1,93 @@
-"""Read what user code did under locks of lock clients: a history of its own, in which each lock is that of a guard.
+"""What user code did with locks of lock clients, in the words of guards.
 
-A block, a hold from ``acquire``, the work of a periodic worker and the time of a leader are the bodies. So the checks
-of guards judge the locks of lock clients by the same rules.
+A block, a hold from ``acquire``, the work of a periodic worker and the time of a leader are the bodies; each lock, with
+what was asked for, is a guard that no function of the host carries. So the checks of guards judge them, too.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.history.deeds import inside, semaphore_of
-from simulator.history.historian import read_history
-from simulator.history.journal import Record, in_order
+from simulator.history.deeds import OF_PATTERNS, inside, semaphore_of
+from simulator.history.journal import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from simulator.history.facts import History
-
-_OF_GUARDS: Final = frozenset({"lock", "function", "guard", "expected", "body_entered", "body_left", "tick", "note"})
-_MEANS: Final = {"entered": ("acquired", "body_started"), "lost": ("lost",), "left": ("body_ended", "released")}
+_MEANS: Final = {
+    "looked": (),
+    "asked": ("waiting",),
+    "refused": ("contended",),
+    "failed": ("failed",),
+    "entered": ("acquired", "body_started"),
+    "lost": ("lost",),
+    "leaving": (),  # whether it was lost is told at its end
+    "left": ("body_ended", "released"),
+}
 """What a guard would have told in the place of a ``client_lock`` record."""
+_OPTIONS: Final = ("limit", "timeout", "at_least", "max_hold", "lease", "poll", "failover", "renewal", "window")
+_USUAL: Final = {"lease": 15.0, "poll": 5.0, "window": 30.0}
 
 
-def client_history(records: Iterable[Record]) -> History:
-    """Return what was done under locks of lock clients; without any, a history without bodies.
+class ClientLocks:
+    """Translates the records, oldest first. ``container``: the one with the locks of guards.
 
-    A lock and a semaphore of one name have nothing in common but the name: such a semaphore is left out.
+    A lock and a semaphore of one name have nothing in common but the name: the later one is left out.
     """
-    ordered = in_order(records)
-    locks = {_path(each) for each in ordered if each.get("kind") == "entered" and each.get("limit") is None}
-    return read_history(_as_guards(ordered, locks))
+
+    def __init__(self) -> None:
+        self.container = ""
+        self._entries: dict[tuple[str, str], dict[str, Any]] = {}
+        self._limited: dict[str, bool] = {}
+        self._known: set[str] = set()
+
+    def translated(self, record: Record) -> Iterator[Record]:
+        """Yield what a guard would have told."""
+        whose, kind = (record.host, record.text("number")), record.text("kind")
+        if kind in {"asked", "entered", "looked"} and (entry := self._entry(record, whose[1])) is not None:
+            self._entries[whose] = entry
+            if entry["function"] not in self._known:
+                self._known.add(entry["function"])
+                yield Record(record.t, record.host, "guard", _facts(record, entry))
+        if (entry := self._entries.get(whose)) is not None:
+            if kind == "leaving":
+                entry["end"] = record.t
+            reasons = {"contended": entry["policy"], "body_ended": "lost" if record.get("lost") else "ok"}
+            for meant in _MEANS[kind]:
+                told = {"kind": meant, "worker": record.get("worker")}
+                told["reason"] = reasons.get(meant, record.get("reason"))
+                t = entry.get("end", record.t) if meant == "body_ended" else record.t
+                yield Record(t, record.host, "lock", {**entry, **told})
+
+    def _entry(self, record: Record, number: str) -> dict[str, Any] | None:
+        name, limit, got = record.text("name"), record.get("limit"), record.text("got")
+        account, _, container = record.text("where").partition("/")
+        if self._limited.setdefault(f"{container}/{name}", bool(limit)) != bool(limit):
+            return None
+        lock = name if container == self.container else f"{account}/{container}/{name}"
+        policy = "wait" if record.get("timeout") != 0 else "skip" if record.get("how") == "try_lock" else "raise"
+        options = [f"{option}={record.get(option):g}" for option in _OPTIONS if _is_told(record, option)]
+        about = ", ".join(["lock client", *[policy] * (policy != "wait"), *options])
+        return {
+            "function": f"{name if lock == name else f'{container}/{name}'} ({about})",
+            "lock": lock + got.removeprefix(semaphore_of(got)) * bool(limit),
+            "owner": inside(record.text("invocation"), number),
+            "token": None if limit else record.get("token"),  # tokens order the holds of one slot only
+            "policy": "timeout" if policy == "wait" else policy,
+            "blob": f"{container}/{name}",
+            "on_contention": policy,
+        }
 
 
-def _as_guards(records: Iterable[Record], locks: set[str]) -> Iterator[Record]:
-    entries: dict[tuple[str, str], dict[str, Any]] = {}
-    for record in records:
-        whose = record.host, record.text("number")
-        if record.event != "client_lock":
-            if record.event not in _OF_GUARDS:
-                yield Record(record.t, record.host, record.event, {**record.fields, **_place(record)})
-            continue
-        limit, got = record.get("limit"), record.text("got")
-        if record.get("kind") == "entered" and not (limit and _path(record) in locks):
-            options = [f"{name}={record.get(name):g}" for name in ("limit", "at_least", "max_hold") if record.get(name)]
-            function = record.text("name") + f" ({', '.join(options)})" * bool(options)
-            facts = {**record.fields, "name": function, "guarded": True, "async": False}
-            yield Record(record.t, record.host, "function", facts | {"at_once": limit or 1, "several": bool(limit)})
-            owner = inside(record.text("invocation"), whose[1])
-            call = {"invocation": owner, "function": function}
-            yield Record(record.t, record.host, "invocation_started", call)
-            blobs = {"function": _path(record).partition("/")[2]}  # without the account
-            yield Record(record.t, record.host, "expected", {**call, "keys": {}, "blobs": blobs})
-            lock = _path(record) + got.removeprefix(semaphore_of(got)) * bool(limit)
-            token = None if limit else record.get("token")  # tokens order the holds of one slot only
-            entries[whose] = {"lock": lock, "function": function, "owner": owner, "token": token}
-        for kind in _MEANS[record.text("kind")] if whose in entries else ():
-            yield Record(record.t, record.host, "lock", {**record.fields, **entries[whose], "kind": kind})
+def _is_told(record: Record, option: str) -> bool:
+    value = record.get(option)
+    return bool(value) and value != _USUAL.get(option)
 
 
-def _place(record: Record) -> dict[str, str]:
-    """Return what an operator's deed by user code was done to."""
-    return {"lock": record.text("path")} if record.get("path") else {}
-
-
-def _path(entry: Record) -> str:
-    return f"{entry.text('where')}/{entry.text('name')}"
+def _facts(record: Record, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return what the journal tells of a guard."""
+    name, limit, timeout = record.text("name"), record.get("limit"), record.get("timeout")
+    told = {**record.fields, "name": entry["function"], "blob": entry["blob"], "guarded": True, "async": False}
+    told |= {"trigger": "once" if name.startswith(OF_PATTERNS) else record.get("how") or "lock"}
+    told |= {"on_contention": entry["on_contention"], "timeout": timeout, "limit": None}
+    return told | {"at_once": limit or 1, "several": bool(limit), "tokens": record.get("tokens") and not limit}

@@ -63,6 +63,7 @@ class Function:
     once: bool = False  # whether `@once` may answer in place of its body
     keep: float = math.inf  # seconds for which `@once` keeps a result
     ordered: bool = False  # whether `@ordered` handles the messages of an inbox
+    blob: str = ""  # container and blob of a lock of a lock client; its ``trigger`` is the client's method
 
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
@@ -248,7 +249,7 @@ class PatternUse:
     Attributes:
         what: ``read`` or ``write`` of what is kept, or on the network the ``end`` of a result; ``send``; ``sent``,
             ``failed`` (given up) or ``again``, as a relay notes; how a body hears of a loss, in its own words.
-        name: of the lock, the inbox or the outbox. key: of the operation or the message. place: in an outbox.
+        name: of the lock, inbox or outbox. key: of the operation or the message. place: in an outbox; a row's version.
         queue: for the bells of an inbox. digest: of the value that was written, read or sent; empty: no value.
         default: of a read's default. caller: the function for whose invocation it was asked; empty: not known.
         hold: the hold of the guard under which it was asked; None: of a lock client, or of nobody.
@@ -258,7 +259,7 @@ class PatternUse:
     host: str
     invocation: str
     caller: str
-    of: Literal["hold.state", "hold.lost", "once", "@once", "inbox", "outbox", "resumed inbox"]
+    of: Literal["hold.state", "hold.lost", "once", "@once", "inbox", "outbox", "resumed inbox", "rows"]
     what: str
     name: str
     start: float
@@ -487,9 +488,8 @@ class History:
     def operated_before(self, thing: Deed, t: float) -> bool:
         """Tell whether an operator ended a lease of this lock, or a slot's, shortly before: the holder may not know."""
         since = t - 2 * self.lease_of(thing)
-        return any(
-            thing.lock in (lock, lock.rpartition("/slot-")[0]) and since <= at <= t for at, lock in self.operated
-        )
+        locks = [lock for at, lock in self.operated if since <= at <= t]
+        return any(thing.lock in (lock, lock.rpartition("/slot-")[0]) for lock in locks)
 
     def stood_still_asking(self, thing: Deed, t: float) -> bool:
         """Tell whether its host stood still between asking for this lock and the time ``t``."""

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from simulator.history.client_holds import ClientLocks
 from simulator.history.deeds import (
     OF_PATTERNS,
     ONCE,
@@ -91,6 +92,7 @@ class Historian:
         self._originals: dict[str, str] = {}  # of copies
         self._answered: set[tuple[str, str]] = set()  # the grants that the storage sent: blob and lease
         self._uses = PatternUses()
+        self._clients = ClientLocks()
         self.grants = Grants()
 
     def take(self, record: Record) -> None:
@@ -100,6 +102,8 @@ class Historian:
         self.history.uses += self._uses.take(record, self.held.values(), self._called(record))
         for part in (self._take_call, self._take_message, self._take_host, self._take_run, self._take_strike):
             part(record)
+        for told in self._clients.translated(record) if record.event == "client_lock" else ():
+            self.take(told)
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
         """Yield what has not ended: its end is infinity."""
@@ -113,6 +117,7 @@ class Historian:
             case "run_started":
                 history.start = record.t
                 history.setup = dict(record.fields)
+                self._clients.container = record.text("container")
             case "run_ended":
                 history.interrupted = bool(record.get("interrupted"))
             case "queue_left":
@@ -357,6 +362,8 @@ class Historian:
                 reason = "coalesce" if kind == "coalesced" else record.text("reason")
                 refusal = Refusal(t=record.t, reason=reason, asked=since[0], called=since[1], **about)
                 self.history.refusals.append(refusal)
+            case "failed":
+                end(self.waits.pop(key, ()), record, "error")
             case "deferred":
                 self._deferring.add((record.host, invocation))
                 self._hand_on(message := self._message_of(record), copy := record.text("copy_id"))

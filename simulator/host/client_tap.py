@@ -1,8 +1,10 @@
-"""See when user code is inside of a lock of a lock client: from the grant of a hold until user code gives the hold up.
+"""See when user code asks for a lock of a lock client, is inside of the lock, and gives it up.
 
-A ``client_lock`` record tells ``entered``, with what user code asked for and got; ``left``, before the product gives
-the lock back; and ``lost``, as ``hold.lost`` tells user code. A dropped hold has ended, too. A break by user code is
-told as an operator's deed. `tap_clients` must run before the app is imported.
+A ``client_lock`` record tells ``asked``, before the product is called; ``entered``, with what user code got, or
+``refused``, or ``failed`` by an error; ``leaving``, before the product gives the lock back, and ``left`` afterwards;
+``lost``, as ``hold.lost`` tells user code. A dropped hold has ended, too. A block that ends otherwise than ``on_loss``
+says, after a loss, is told as ``altered``. A break by user code is told as an operator's deed. `tap_clients` must run
+before the app is imported.
 """
 
 from __future__ import annotations
@@ -13,15 +15,18 @@ import itertools
 import os
 import weakref
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from simulator.witness.witness import invoked
+from singleton.base.errors import LockLost, LockNotAcquired
 from singleton.base.hold import LossSignal, holds_in
 from singleton.client import AsyncLockClient, LockClient
 from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.locking.line import ENDLESS
+from singleton.runtime.reentry import REENTRY
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
@@ -30,26 +35,26 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from singleton.base.hold import Hold
 
-_SPANS: Final = ("at_least", "max_hold")
+_SPANS: Final = ("timeout", "at_least", "max_hold")
 _call_at_loss: Final = LossSignal.add_callback  # before anybody sees the calls of user code
 
 
 def tap_clients(write: Write) -> None:
-    """Write a record of each entry, exit and loss from now on."""
-    tap, blocks, leads = _ClientTap(write), cast("Any", _BaseBlock), cast("Any", Leadership)
+    """Write a record of each request, entry, exit and loss from now on."""
+    tap, leads = _ClientTap(write), cast("Any", Leadership)
     for client in (LockClient, AsyncLockClient):
-        for name in ("lock", "semaphore", "try_lock", "lock_all", "leadership", "periodic"):
-            setattr(client, name, _noting(getattr(client, name)))
+        for how in ("lock", "semaphore", "try_lock", "lock_all", "leadership", "periodic"):
+            setattr(client, how, tap.making(getattr(client, how), how))
         watch(client, tap.acquiring, "acquire")
         watch(client, tap.releasing, "release")
         watch(client, tap.breaking, "break_")
-    again = blocks.another
-    blocks.another = lambda block: _noted(again(block), *block._asked)  # noqa: SLF001 - as noted
+        watch(client, tap.looking, "holder", "locked")
+    watch(_BaseBlock, tap.copying, "another")
     watch(Block, tap.entering, "__enter__")
     watch(AsyncBlock, tap.entering, "__aenter__")
-    watch(blocks, tap.leaving, "_left")
+    watch(_BaseBlock, tap.leaving, "_left")
     watch(leads, tap.entering, "wait", "_wait_async")
-    leads.hold = property(around(leads.hold.fget, tap.entering))
+    leads.hold = property(around(leads.hold.fget, tap.seeing))
     watch(leads, tap.leaving, "stop", "__aexit__")
     watch(PeriodicWorker, tap.working, "_do")
 
@@ -81,22 +86,28 @@ def watch(owner: type, watching: Callable[..., Any], *names: str) -> None:
         setattr(owner, name, around(getattr(owner, name), watching))
 
 
-def _noting(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that notes at what it makes which client was asked, and for what."""
-    arguments = inspect.signature(real)
+class _Request(NamedTuple):
+    """Which client was asked, by which method, and for what."""
 
-    @functools.wraps(real)
-    def made(client: Any, *args: Any, **kwargs: Any) -> Any:
-        thing = real(client, *args, **kwargs)
-        return _noted(thing, client, arguments.bind(client, *args, **kwargs).arguments)
+    client: Any
+    how: str
+    given: dict[str, Any]
 
-    return made
+    @property
+    def raises(self) -> bool:
+        """Whether a block fails at its end if its hold was lost."""
+        return bool((self.given.get("on_loss") or self.client._on_loss) == "raise")  # noqa: SLF001
 
-
-def _noted(thing: Any, client: Any, given: dict[str, Any]) -> Any:
-    thing._asked = client, given  # noqa: SLF001 - an attribute of this module's
-    thing._inside = []  # noqa: SLF001
-    return thing
+    def facts(self, name: str) -> dict[str, Any]:
+        """Return what a record tells of a request for one lock."""
+        options, leads = self.client._options, self.how == "leadership"  # noqa: SLF001 - which no user asks for
+        given = {"timeout": 0.0, **self.given} if self.how == "try_lock" else self.given
+        told: dict[str, Any] = {span: seconds(given[span], span) for span in _SPANS if given.get(span) is not None}
+        told |= {"name": name, "how": self.how, "where": _container(self.client), "limit": given.get("limit")}
+        told |= {"lease": options.listener_lock_period if leads else options.lock_period}
+        told |= {"poll": options.recovery if leads else options.lock_acquisition_polling_interval}
+        told |= {"failover": options.failover, "renewal": options.renewal_interval, "window": options.handoff_window}
+        return {**told, "tokens": options.fencing_tokens, "invocation": invoked.get()}
 
 
 class _ClientTap:
@@ -104,31 +115,71 @@ class _ClientTap:
         self._write = write
         self._numbers = itertools.count(1)
         self._open: dict[tuple[int, str], str] = {}  # by the id of a hold, and the invocation that uses the hold
+        self._lost: set[str] = set()
+        self._made: weakref.WeakKeyDictionary[Any, _Request] = weakref.WeakKeyDictionary()
+        self._inside: weakref.WeakKeyDictionary[Any, list[tuple[int, str]]] = weakref.WeakKeyDictionary()
+
+    def making(self, real: Callable[..., Any], how: str) -> Callable[..., Any]:
+        """Return a method that notes of what it makes which client was asked, and for what."""
+        arguments = inspect.signature(real)
+
+        @functools.wraps(real)
+        def made(client: Any, *args: Any, **kwargs: Any) -> Any:
+            thing = real(client, *args, **kwargs)
+            self._made[thing] = _Request(client, how, arguments.bind(client, *args, **kwargs).arguments)
+            return thing
+
+        return made
+
+    @contextmanager
+    def copying(self, block: Any) -> Iterator[list[Any]]:
+        """Note of a decorator's block for one call what is noted of the decorator."""
+        answer: list[Any] = []
+        yield answer
+        if block in self._made:
+            self._made[answer[0]] = self._made[block]
 
     @contextmanager
     def entering(self, block: Any, *_: Any, **__: Any) -> Iterator[list[Any]]:
-        """Tell of the holds that a block or a candidacy has got, unless it has ended."""
-        answer: list[Any] = []
-        yield answer
-        for place, hold in enumerate(holds_in(answer[0]) if block._asked else ()):  # noqa: SLF001
-            client, given = block._asked  # noqa: SLF001
-            names = given.get("names", [given.get("name")])
-            name = names[place] if isinstance(names, list | tuple) else hold.lock
-            block._inside += self._enter(hold, client, name, given, leads=isinstance(block, Leadership))  # noqa: SLF001
+        """Tell that a block, or who waits to lead, asks, and what it gets, unless it has ended."""
+        with self.seeing(block, asks=block in self._made and not self._inside.get(block)) as answer:
+            yield answer
 
     @contextmanager
-    def leaving(self, block: Any, *_: Any) -> Iterator[list[Any]]:
+    def seeing(self, block: Any, *, asks: bool = False) -> Iterator[list[Any]]:
+        """Tell of the holds that a block or a candidacy has got."""
+        request = self._made.get(block, _Request(None, "", {}))
+        names = request.given.get("names", (request.given.get("name"),))
+        with self._asking(request, request.given.get("name", ""), asks=asks) as (answer, number):
+            yield answer
+        for place, hold in enumerate(holds_in(answer[0]) if block in self._made else ()):
+            name = str(names[place]) if isinstance(names, list | tuple) else hold.lock
+            self._inside.setdefault(block, []).extend(self._enter(hold, request, name, number))
+
+    @contextmanager
+    def leaving(self, block: Any, error: Any = None, *_: Any) -> Iterator[list[Any]]:
         """Tell that a block or a candidacy ends; a candidacy may still show its hold, which is on its way back."""
-        block._asked = None  # noqa: SLF001
-        for whose in block._inside:  # noqa: SLF001
-            self._leave(whose)
-        yield []
+        request, inside = self._made.pop(block, None), self._inside.pop(block, [])
+        numbers = [self._open[whose] for whose in inside if whose in self._open]
+        for number in numbers:
+            self._write("client_lock", kind="leaving", number=number)
+        judged = isinstance(block, _BaseBlock) and error is None and not self._lost.isdisjoint(numbers)
+        wrong = "hushed" if request and request.raises else ""
+        try:
+            yield []
+        except BaseException as raised:
+            wrong = "raised" if request and not request.raises and isinstance(raised, LockLost) else ""
+            raise
+        finally:
+            if judged and wrong:
+                self._write("altered", kind=wrong, function=block.name, invocation=invoked.get())
+            for whose in inside:
+                self._leave(whose)
 
     @contextmanager
     def working(self, worker: Any, hold: Hold) -> Iterator[list[Any]]:
         """Tell of the work of a periodic worker."""
-        client, given = worker._asked  # noqa: SLF001
-        entered = self._enter(hold, client, worker.name, given)
+        entered = self._enter(hold, self._made[worker], worker.name)
         try:
             yield []
         finally:
@@ -138,16 +189,22 @@ class _ClientTap:
     @contextmanager
     def acquiring(self, client: Any, name: str, **given: Any) -> Iterator[list[Any]]:
         """Tell of a hold outside of blocks."""
-        answer: list[Any] = []
-        yield answer
-        self._enter(answer[0], client, name, given)
+        request = _Request(client, "acquire", given)
+        with self._asking(request, name, asks=True) as (answer, number):
+            yield answer
+        self._enter(answer[0], request, name, number)
 
     @contextmanager
     def releasing(self, _: Any, hold: Any) -> Iterator[list[Any]]:
         """Tell that user code gives such a hold back."""
-        for whose in [whose for whose in [*self._open] if whose[0] == id(hold)]:
-            self._leave(whose)
-        yield []
+        mine = [whose for whose in [*self._open] if whose[0] == id(hold)]
+        for whose in mine:
+            self._write("client_lock", kind="leaving", number=self._open.get(whose, ""))
+        try:
+            yield []
+        finally:
+            for whose in mine:
+                self._leave(whose)
 
     @contextmanager
     def breaking(self, client: Any, name: str, notice: Any = None) -> Iterator[list[Any]]:
@@ -156,27 +213,55 @@ class _ClientTap:
         self._write("operator", action=action, lock=name, path=f"{_container(client)}/{name}")
         yield []
 
-    def _enter(
-        self, hold: Hold, client: Any, name: str, given: dict[str, Any], *, leads: bool = False
-    ) -> list[tuple[int, str]]:
-        number = f"{os.getpid()}-{next(self._numbers)}"
-        whose = id(hold), "" if leads else invoked.get()
-        if self._open.setdefault(whose, number) != number:
-            return []  # a block around this block has the hold, or a leader looked at its hold before
+    @contextmanager
+    def looking(self, client: Any, name: str) -> Iterator[list[Any]]:
+        """Tell that user code reads a lock's blob: its requests are not those of callers."""
+        yield []
+        self._write("client_lock", kind="looked", number="", **_Request(client, "look", {}).facts(name))
+
+    @contextmanager
+    def _asking(self, request: _Request, name: str, *, asks: bool) -> Iterator[tuple[list[Any], str]]:
+        """Tell of a request for one lock, and how it ended, but for a hold. Yield the answer, and the number if told.
+
+        A set asks for its locks one after the other: when for which, only the product knows.
+        """
+        asks &= request.how != "lock_all"
+        asks &= request.how != "leadership" or request.client._options.recovery is not None  # noqa: SLF001
+        number, answer = f"{os.getpid()}-{next(self._numbers)}" * asks, list[Any]()
+        if asks:
+            self._write("client_lock", kind="asked", number=number, **request.facts(name))
+        try:
+            yield answer, number
+        except BaseException as error:
+            refused = isinstance(error, LockNotAcquired) and error.reason not in {ENDLESS, REENTRY}
+            if asks:
+                self._write("client_lock", kind="refused" if refused else "failed", number=number)
+            raise
+        if asks and answer[0] is None:
+            self._write("client_lock", kind="refused" if request.how == "try_lock" else "failed", number=number)
+
+    def _enter(self, hold: Hold, request: _Request, name: str, asked: str = "") -> list[tuple[int, str]]:
+        number = asked or f"{os.getpid()}-{next(self._numbers)}"
+        whose = id(hold), "" if request.how == "leadership" else invoked.get()
+        if self._open.setdefault(whose, number) != number:  # a block around this block has it, or a leader looked
+            if asked:
+                self._write("client_lock", kind="failed", number=number)
+            return []
         weakref.finalize(hold, self._leave, whose).atexit = False
-        options, spans = client._options, {span: seconds(given[span], span) for span in _SPANS if given.get(span)}  # noqa: SLF001
-        about = {"number": number, "where": _container(client), "name": name, "got": hold.lock, "token": hold.token}
-        lease = options.listener_lock_period if leads else options.lock_period
-        about |= {"lease": lease, "failover": options.failover, "renewal": options.renewal_interval}
-        self._write("client_lock", kind="entered", invocation=invoked.get(), limit=given.get("limit"), **about, **spans)
-        _call_at_loss(
-            hold.own_lost, lambda reason: self._write("client_lock", kind="lost", number=number, reason=reason)
-        )
+        told = {"number": number, "got": hold.lock, "token": hold.token, **request.facts(name)}
+        self._write("client_lock", kind="entered", **told)
+
+        def lost(reason: object) -> None:
+            self._lost.add(number)
+            self._write("client_lock", kind="lost", number=number, reason=reason)
+
+        _call_at_loss(hold.own_lost, lost)
         return [whose]
 
     def _leave(self, whose: tuple[int, str]) -> None:
         if number := self._open.pop(whose, ""):
-            self._write("client_lock", kind="left", number=number)
+            self._write("client_lock", kind="left", number=number, lost=number in self._lost)
+            self._lost.discard(number)
 
 
 def _container(client: Any) -> str:

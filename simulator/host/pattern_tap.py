@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from simulator.history.pattern_uses import CALLBACK
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
-from simulator.host.client_tap import around
+from simulator.host.client_tap import around, watch
 from simulator.witness.witness import MOST_ATTEMPTS, inbox_name, invoked
 from singleton.base.hold import LossSignal
 from singleton.base.state import State
@@ -193,6 +193,29 @@ def _tap_relays(tap: _Tap) -> None:
         real(relay, outbox, tap.call(send, use("send")) if callable(send) else send, **more)
 
     OutboxRelay.__init__ = tapped  # type: ignore[method-assign, assignment]
+
+
+def tap_rows(write: Write) -> None:
+    """Tell of each claim of a row, and of each write under a claim, if the app has imported row states."""
+    module = sys.modules.get("singleton.patterns.sql.rowstates")
+    tap = _Tap(write)
+
+    def use(what: str, rows: Any, claim: Any) -> _Use:
+        about = {"of": "rows", "what": what, "name": _outbox_name(rows), "key": repr([*claim.key.values()])}
+        return {**about, "place": claim.version, "keep": rows._stuck_after}, None  # noqa: SLF001 - as the app gave it
+
+    @contextmanager
+    def claiming(rows: Any, *_: Any, **__: Any) -> Iterator[list[Any]]:
+        answer: list[Any] = []
+        yield answer
+        for claim in answer[0]:
+            with tap.told(functools.partial(use, "claim"), (rows, claim), {}) as got:
+                got.append(claim)
+
+    for owner in () if module is None else (module.RowStates, module.AsyncRowStates):
+        watch(owner, claiming, "claim")
+        for what in ("done", "failed", "give_back", "renew"):
+            tap.methods(owner, lambda rows, claim, *_, what=what, **__: use(what, rows, claim), what)
 
 
 def _outbox_name(outbox: Any) -> str:

@@ -35,7 +35,7 @@ from simulator.host.function_plan import (
     tell_policies,
     users_functions,
 )
-from simulator.host.pattern_tap import tap_patterns
+from simulator.host.pattern_tap import tap_patterns, tap_rows
 from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindings import binding_data, queue_input, timer_input
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
@@ -97,6 +97,8 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     except HostError as error:
         connection.send(HostError(str(error)))
         return
+
+    tap_rows(seen)
 
     def on_lock_event(event: LockEvent) -> None:
         asks = event.kind == "waiting" and not event.lock.startswith(ONCE)  # a guard of `@once` looks first

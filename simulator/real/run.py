@@ -250,6 +250,7 @@ class _Course:
             ],
             shared_id=not (sites or scenario.same_app or shares_by_itself(scenario.app)),
             queues=self._app.queues,
+            container=self._app.container,
             aimed=not scenario.struck,
             faults=scenario.kinds(),
             fault_every=scenario.fault_every,

@@ -132,7 +132,7 @@ def multiplying(history: History) -> bool:
 
 def _patience(history: History) -> float:
     """The longest time that anything of the app may take: a lease and a poll or tick, or the return of a message."""
-    functions = [history.function(""), *history.functions.values()]
+    functions = [history.function(""), *history.functions.values(), *history.inner.values()]
     led = [history.function(wait.function) for wait in history.waits if wait.mode == "listener"]
     return max(
         *(max(function.lease + max(function.poll, function.tick), function.away) for function in functions),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.findings import count, label, printable, shortened
+from simulator.history.deeds import of_a_guard
 from simulator.history.historian import Historian
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Board(Historian):
         match record.event:
             case "message_poisoned":
                 self._tell_poisoned(record)
-            case "lock":
+            case "lock" if of_a_guard(record):
                 self._tell_lock(record)
 
     def state(self, host: str) -> HostState:

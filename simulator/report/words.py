@@ -115,6 +115,9 @@ def _fleet(verdict: Verdict) -> str:
 def _exclusion(verdict: Verdict) -> Iterator[Line]:
     bodies = count(verdict.sections, "guarded body", "guarded bodies")
     locks = count(verdict.locks, "lock")
+    looked_at = next((check.looked_at for check in verdict.checks if check.name == "overlaps"), {})
+    if under := looked_at.get("of them under locks of lock clients"):
+        locks += f", {under:,} of them under locks of lock clients"
     if not verdict.overlaps:
         if verdict.sections:
             yield Line("good", f"{bodies} ran on {locks}: 0 overlaps")

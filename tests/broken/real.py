@@ -41,6 +41,7 @@ _OPTIONS: Final = {
     "expiries": "",
     "lines": "",
     "states": "--faults break --fault-every 2 --duration 25",
+    "blocks_lost": "--faults break --fault-every 2 --duration 25",
     "patient": "--pause 1",
     "stubborn": "--pause 1",
 }

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import sqlalchemy
+
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.baseclient import BaseClient
-from singleton.clients import request_events
+from singleton.clients import blocks, request_events
 from singleton.clients.blocks import _BaseBlock
 from singleton.clients.leadership import Leadership
+from singleton.patterns.sql import rowstates
 from tests.broken.breaking import around, broken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from singleton.runtime.registry import Registry
     from tests.broken.breaking import Patch
 
@@ -88,3 +93,71 @@ def a_client_tells_tokens_of_another_lock(patch: Patch) -> None:
         return follow
 
     around(patch, request_events, "_follow", made)
+
+
+def _waits(patch: Patch, changed: Callable[[float], float]) -> None:
+    def made(real: Any) -> Any:
+        def asked(self: Any, name: str, timeout: Any, *more: Any, **how: Any) -> Any:
+            return real(self, name, changed(timeout) if timeout else timeout, *more, **how)
+
+        return asked
+
+    around(patch, BaseClient, "_asked", made)
+
+
+@broken("despite on_contention='wait', timeout=2", app="clients")
+def a_client_waits_past_its_timeout(patch: Patch) -> None:
+    _waits(patch, lambda timeout: 4 * timeout)
+
+
+@broken("gave up after", app="clients")
+def a_client_gives_up_before_its_timeout(patch: Patch) -> None:
+    _waits(patch, lambda _: 0.1)
+
+
+@broken("was free for", app="clients")
+def a_client_polls_seldom(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda self, name, options=None: real(
+            self,
+            name,
+            (options or self._options).replace(
+                lock_acquisition_polling_interval=20.0, lock_acquisition_min_polling_interval=20.0
+            ),
+        )
+
+    around(patch, BaseClient, "_address", made)
+
+
+@broken("two bodies of one lock", app="byname")
+def a_client_gets_in_beside_a_guard(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def acquired(self: Any, name: str, *args: Any, **more: Any) -> Any:
+            async def attempt(_: Registry) -> Hold:
+                return Hold(name, token=2**52)
+
+            return attempt if name.endswith("ship") else real(self, name, *args, **more)
+
+        return acquired
+
+    around(patch, BaseClient, "_acquire", made)
+
+
+@broken("left a block without LockLost", app="blocks_lost")
+def a_block_ends_well_after_its_loss(patch: Patch) -> None:
+    patch.setattr(blocks, "fail", lambda *_, **__: None)
+
+
+@broken("left a block with LockLost, though on_loss='tell'", app="blocks_lost")
+def a_block_that_only_tells_fails(patch: Patch) -> None:
+    around(patch, BaseClient, "_on_loss_of", lambda _: lambda *_: "raise")
+
+
+@broken("had several claimers at a time", app="rows")
+def a_claim_does_not_last(patch: Patch) -> None:
+    patch.setattr(rowstates, "literal", lambda _: sqlalchemy.literal(0.0))
+
+
+@broken("was not refused, though another had claimed the row since", app="rows")
+def a_stale_claim_writes(patch: Patch) -> None:
+    patch.setattr(rowstates, "changed", lambda connection, change: connection.execute(change).rowcount or 1)

@@ -14,6 +14,9 @@ from tests.support.journals import Story
 class Sections(Story):
     """A run whose functions take locks of lock clients."""
 
+    def __init__(self) -> None:
+        super().__init__(container="locks")
+
     def stay(
         self,
         host: str,
@@ -48,9 +51,20 @@ class Sections(Story):
         if released < math.inf:
             self.add(released, host, "lease_request", action="release", **of_lease)
 
+    def ask(self, host: str, t: float, end: float, kind: str = "refused", name: str = "stock", **asked: Any) -> None:
+        """Tell of a request in vain."""
+        told = {"number": str(next(self._numbers)), "worker": 1}
+        facts = {"lease": 15, "name": name, "where": "account/locks", **asked}
+        self.add(t, host, "client_lock", kind="asked", **told, **facts)
+        blob, refused = f"/account/locks/{name}", {"status": 409, "code": "LeaseAlreadyPresent"}
+        for sent in (t, max(t, end - 0.5)):
+            about = {"action": "acquire", "period": 15, "lease": told["number"], "took": 0.0, "worker": 1}
+            self.add(sent, host, "lease_request", blob=blob, **refused, **about)
+        self.add(end, host, "client_lock", kind=kind, **told)
+
     def says(self) -> list[str]:
         """Return what is wrong with locks of lock clients."""
-        return [text for text in judge(self.records).violations if text.startswith("lock clients: ")]
+        return [*judge(self.records).violations]
 
 
 def test_blocks_one_after_the_other_are_right() -> None:
@@ -60,8 +74,8 @@ def test_blocks_one_after_the_other_are_right() -> None:
     run.stay("host-3", 1, 9, "other", token=1)
     assert run.says() == []
     assert not any("lock clients" in text for text in judge(run.records).untried)
-    (check,) = (each for each in judge(run.records).checks if each.name == "clients")
-    assert check.looked_at == {"holds of lock clients": 3}
+    (check,) = (each for each in judge(run.records).checks if each.name == "overlaps")
+    assert check.looked_at == {"guarded bodies": 3, "locks": 2, "of them under locks of lock clients": 3}
 
 
 def test_two_blocks_of_one_lock_at_once_are_found() -> None:
@@ -69,7 +83,7 @@ def test_two_blocks_of_one_lock_at_once_are_found() -> None:
     run.stay("host-1", 1, 4, token=1)
     run.stay("host-2", 3, 5, token=2)
     (text,) = run.says()
-    assert text.startswith("lock clients: 1 overlap: two bodies of one lock ran at the same time; the longest for 1.00")
+    assert text.startswith("1 overlap: two bodies of one lock ran at the same time; the longest for 1.00")
     assert text.endswith("of stock, on host-1 and host-2")
 
 
@@ -107,15 +121,13 @@ def test_a_block_under_another_lease_is_found() -> None:
     run = Sections()
     run.stay("host-1", 2, 3, got="stack")
     (text,) = run.says()
-    assert text.startswith("lock clients: another blob was asked for, 1 time for 'stock': the first time")
+    assert text.startswith("another blob was asked for, 1 time for 'stock (lock client)': the first time")
 
 
 def test_a_block_beyond_its_lease_is_found() -> None:
     run = Sections()
     run.stay("host-1", 2, 6, lease=(2, 4))
-    assert run.says() == [
-        "lock clients: 1 body went on after the lease was given back: the first of stock, on host-1 at 2.0 s"
-    ]
+    assert run.says() == ["1 body went on after the lease was given back: the first of stock, on host-1 at 2.0 s"]
 
 
 def test_tokens_go_up() -> None:
@@ -123,14 +135,15 @@ def test_tokens_go_up() -> None:
     run.stay("host-1", 1, 3, token=2)
     run.stay("host-2", 3, 5, token=1)
     (text,) = run.says()
-    assert text.startswith("lock clients: 1 fencing token out of order; the first on stock: host-2 got 1")
+    assert text.startswith("1 fencing token out of order; the first on stock: host-2 got 1")
 
 
 def test_a_loss_needs_a_cause() -> None:
     run = Sections()
     run.stay("host-1", 1, 9, lost=(4, "expired"))
-    (text,) = run.says()
-    assert text.startswith("lock clients: 1 hold of 'stock' lost (expired), which nothing in this run caused")
+    early, text = run.says()
+    assert early.startswith("host-1 was told that the lease of stock had expired, 11.0 s before its deadline")
+    assert text.startswith("1 hold of 'stock (lock client)' lost (expired), which nothing in this run caused")
 
 
 def test_user_code_that_breaks_its_lock_is_a_cause_and_said() -> None:
@@ -141,6 +154,23 @@ def test_user_code_that_breaks_its_lock_is_a_cause_and_said() -> None:
     assert run.says() == []
     notes = judge(run.records).notes
     assert "user code on host-2 asked to break the lease of stock, after second 4.0: that is not judged" in notes
+
+
+def test_a_block_that_ends_as_its_host_wakes_is_no_overlap() -> None:
+    run = Sections()
+    run.stay("host-1", 1, None, token=1)
+    number = str(next(run._numbers) - 1)
+    run.add(2, "host-1", "pause")
+    run.add(40, "host-1", "resume")
+    for t, told in (
+        (40.1, {"kind": "leaving"}),
+        (40.2, {"kind": "lost", "reason": "expired"}),
+        (40.3, {"kind": "left"}),
+    ):
+        run.add(t, "host-1", "client_lock", number=number, worker=1, lost=True, **told)
+    run.stay("host-2", 18, 24, token=2)
+    run.fleet(70, "run_ended")
+    assert run.says() == []
 
 
 @pytest.mark.parametrize("end", [60, None])
@@ -167,3 +197,83 @@ def test_a_function_without_a_guard_is_judged_by_its_locks() -> None:
     run.stay("host-1", 1, 3, invocation="call")
     run.add(3.1, "host-1", "invocation_ended", function="reserve", invocation="call", outcome="ok")
     assert judge(run.records).inside == {"reserve": ("locks of lock clients",)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "end", "says"),
+    [
+        ({}, 40.0, "stock was free for 31.9 s while host-2 waited for it"),
+        ({"timeout": 30.0}, 14.0, "gave up after 11.0 s, though timeout=30"),
+        ({"timeout": 2.0}, 11.0, "waited for 8.0 s for its lock, despite on_contention='wait', timeout=2"),
+        ({"timeout": 0.0, "how": "try_lock"}, 3.1, ""),
+        ({"timeout": 5.0}, 8.0, ""),
+        ({"timeout": 5.0, "name": "other"}, 8.0, "found the lock taken, and nobody had it"),
+    ],
+)
+def test_requests_in_vain_are_judged_as_those_of_invocations(asked: dict[str, Any], end: float, says: str) -> None:
+    run = Sections()
+    run.stay("host-1", 1, 8.1)
+    run.ask("host-2", 3, end, **asked)
+    run.fleet(60, "run_ended")
+    assert any(says in text for text in run.says()) if says else run.says() == []
+
+
+def test_a_client_that_takes_the_lock_of_a_guard_is_beside_it() -> None:
+    run = Sections()
+    run.body("host-1", 1, 5, "ship", token=1)
+    run.stay("host-2", 5, 6, "ship", token=2)
+    assert run.says() == []
+    run.stay("host-2", 3, 4, "ship", token=3)
+    assert any("two bodies of one lock ran at the same time" in text for text in run.says())
+
+
+def test_a_run_without_guards_has_counts_and_holds() -> None:
+    run = Sections()
+    run.records = [record for record in run.records if record.event != "function"]
+    run.stay("host-1", 1, 4, token=1)
+    run.ask("host-2", 2, 4, timeout=2.0)
+    verdict = judge(run.records)
+    assert verdict.reasons == ()
+    assert (verdict.sections, verdict.locks, verdict.exercised.refusals) == (1, 1, 1)
+
+
+def test_a_block_that_hides_its_loss_is_found() -> None:
+    run = Sections()
+    run.add(3, "host-1", "altered", kind="hushed", function="stock", invocation="")
+    (text,) = run.says()
+    assert text.startswith("1 invocation of 'stock' left a block without LockLost, though its hold was lost")
+
+
+def _use(run: Story, host: str, t: float, what: str, place: int, **how: Any) -> None:
+    number = str(next(run._numbers))
+    run.add(
+        t, host, "pattern_asked", number=number, of="rows", what=what, name="orders", key="[1]", place=place, keep=9
+    )
+    run.add(t + 0.1, host, "pattern_answered", number=number, **how)
+
+
+@pytest.mark.parametrize(
+    ("uses", "says"),
+    [
+        ([(1, "claim", 1), (2, "done", 1), (3, "claim", 2)], ""),
+        ([(1, "claim", 1), (11, "claim", 2)], ""),
+        ([(1, "claim", 1), (1, "claim", 1)], "had several claimers at a time: the first row [1] by host-1 and host-2"),
+        ([(1, "claim", 1), (3, "claim", 2)], "had several claimers at a time"),
+        ([(1, "claim", 1), (9, "renew", 1), (12, "claim", 2)], "had several claimers at a time"),
+        ([(1, "claim", 1), (11, "claim", 2), (12, "done", 1)], "was not refused, though another had claimed"),
+    ],
+)
+def test_a_row_has_one_claimer_at_a_time(uses: list[tuple[float, str, int]], says: str) -> None:
+    run = Story()
+    for number, (t, what, place) in enumerate(uses, start=1):
+        _use(run, f"host-{number}", t, what, place)
+    told = judge(run.records).violations
+    assert any(says in text for text in told) if says else told == ()
+
+
+def test_a_stale_claim_that_is_refused_is_right() -> None:
+    run = Story()
+    _use(run, "host-1", 1, "claim", 1)
+    _use(run, "host-2", 11, "claim", 2)
+    _use(run, "host-1", 12, "done", 1, error="StaleClaim")
+    assert judge(run.records).violations == ()
