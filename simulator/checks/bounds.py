@@ -9,6 +9,7 @@ lease was broken is told in time: see `untold` of `simulator.checks.excuses`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter, defaultdict
 from itertools import groupby, pairwise
@@ -122,9 +123,16 @@ _FREE: Final = 2 / 3
 
 
 def _left_free(history: History) -> Iterator[Measured]:
-    """A waiter acquires a lock, or a slot, that nobody has within a poll."""
-    most = most_at_once(history)
-    free = {lock: list(_gaps(spans, most[lock])) for lock, spans in taken(history).items()}
+    """A waiter acquires a lock, or a slot, that nobody has within a poll.
+
+    A body that goes on though its lease has ended keeps the waiters of its own process out.
+    """
+    most, held, outlived = most_at_once(history), taken(history), _outlived(history)
+
+    @functools.cache
+    def free(lock: str, host: str, worker: int) -> list[tuple[float, float]]:
+        return list(_gaps([*held.get(lock, ()), *outlived[lock, host, worker]], most[lock]))
+
     takers = {(got.lock, since): got.host for got, since in leased_since(history)}
     for wait in history.waits:
         function = history.function(wait.function)
@@ -134,11 +142,20 @@ def _left_free(history: History) -> Iterator[Measured]:
         if function.on_contention == LEFT:  # who comes again first waits for the seat, which a dead waiter may have
             bound += function.lease + function.poll
         what = "a slot of " if function.at_once > 1 else ""
-        for start, end in free.get(wait.lock, [(-math.inf, math.inf)]):
+        for start, end in free(wait.lock, wait.host, wait.worker):
             since, until = max(start, wait.start), min(end, wait.end, history.end)
             if until > since:
                 other = takers.get((wait.lock, until), "")
                 yield Measured(deed=wait, start=since, end=until, bound=bound, what=what, other=other)
+
+
+def _outlived(history: History) -> dict[tuple[str, str, int], list[TakenSpan]]:
+    """Return, by lock and process, from when to when bodies went on after they were told that their lease is lost."""
+    spans: dict[tuple[str, str, int], list[TakenSpan]] = defaultdict(list)
+    for body in history.sections:
+        if body.told is not None:
+            spans[body.lock, body.host, body.worker].append((body.told, body.end, ""))
+    return spans
 
 
 def _gaps(spans: list[TakenSpan], most: int) -> Iterator[tuple[float, float]]:

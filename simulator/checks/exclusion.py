@@ -69,8 +69,11 @@ def overlapping(
 
 
 def _together(first: Section, second: Section) -> bool:
-    one_process = (first.host, first.worker) == (second.host, second.worker)
-    return first.mode == second.mode == "listener" and one_process
+    return first.mode == second.mode == "listener" and _process(first) == _process(second)
+
+
+def _process(section: Section) -> tuple[str, int]:
+    return section.host, section.worker
 
 
 def most_at_once(history: History) -> dict[str, int]:
@@ -88,6 +91,9 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
     prevent that. The overlap is caught if the lock told the host, so that the body ended as lost. Tokens keep out what
     it wrote in between. A fault of a nemesis may be the cause, too: see `behind_overlap`.
 
+    Bodies of one process are no overlap that anything excuses: the process lets nobody in before such a body has ended,
+    whatever has become of its lease.
+
     If any fault may happen (`History.rough`), three more cases can't be prevented: a host that never wakes; a thread
     that was told in time, or when its host woke, and that nobody can end; a body whose lease an operator ended.
     """
@@ -95,7 +101,9 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
     found: list[tuple[Section, Section]] = []
     caught: list[tuple[Section, Section]] = []
     for second, firsts in with_others(overlapping(history.sections)):
-        excused = [first for first in firsts if _is_caught(history, first, second)]
+        own = [first for first in firsts if _process(first) == _process(second)]
+        lawful = firsts if len(own) < most[second.lock] else [each for each in firsts if each not in own]
+        excused = [first for first in lawful if _is_caught(history, first, second)]
         inside = [first for first in firsts if first not in excused]
         found += [(first, second) for first in inside[most[second.lock] - 1 :]]
         if len(firsts) >= most[second.lock]:

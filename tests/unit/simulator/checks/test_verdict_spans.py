@@ -166,6 +166,25 @@ def test_whoever_gets_in_beside_a_body_that_was_told_is_no_overlap_and_before_it
     assert len(verdict_of(story).overlaps) == 1
 
 
+@pytest.mark.parametrize(
+    ("limit", "hosts", "overlaps"), [(1, "1", 1), (1, "2", 0), (2, "2 1", 0), (2, "2 3", 0), (2, "1 1", 1)]
+)
+def test_the_process_of_a_body_that_was_told_lets_nobody_else_in(limit: int, hosts: str, overlaps: int) -> None:
+    story = a_story(max_hold=10, at_once=limit)
+    a_long_body(story, lost=15.1, end=40)
+    for number, host in enumerate(hosts.split()):
+        story.body(f"host-{host}", 30 + number, 35, LOCK)
+    assert len(verdict_of(story).overlaps) == overlaps
+
+
+@pytest.mark.parametrize(("host", "accused"), [("host-1", False), ("host-2", True)])
+def test_who_waits_in_the_process_of_a_body_that_was_told_waits_for_its_end(host: str, *, accused: bool) -> None:
+    story = a_story(max_hold=10)
+    a_long_body(story, lost=15.1, end=50)
+    story.body(host, 51, 52, LOCK, asked=10)
+    assert has(verdict_of(story), "was free for") == accused
+
+
 @pytest.mark.parametrize(("released", "overlaps"), [(None, 0), (15.2, 1), (30.5, 0)])
 def test_a_lease_that_is_given_back_under_a_body_that_is_held_for_too_long_lets_nobody_in_rightly(
     released: float | None, overlaps: int
