@@ -272,8 +272,8 @@ def _rests_on(history: History, deed: Deed, fault: Strike) -> bool:
         if _was_granted(history, hold, fault):
             return True
         seen.append(hold)
-        hold = _handed_by(hold, [got for got in holds if got not in seen])
-    return hold is not None and (hold.until >= fault.start or bool(seen))
+        hold = _handed_by(history, hold, [got for got in holds if got not in seen])
+    return hold is not None and (_kept_until(history, hold) >= fault.start or bool(seen))
 
 
 def _hold_of(deed: Deed, holds: list[Acquisition]) -> Acquisition | None:
@@ -284,10 +284,17 @@ def _hold_of(deed: Deed, holds: list[Acquisition]) -> Acquisition | None:
     return max(mine, key=lambda got: got.t, default=None)
 
 
-def _handed_by(hold: Acquisition, others: list[Acquisition]) -> Acquisition | None:
+def _kept_until(history: History, hold: Acquisition) -> float:
+    """Return until when a process keeps the lease of a hold: for ``at_least`` also without a body."""
+    keeps = hold.mode == "function" and hold.ending == "ok"
+    least = history.function(hold.function).at_least if keeps else 0.0
+    return max(hold.until, hold.t + least)
+
+
+def _handed_by(history: History, hold: Acquisition, others: list[Acquisition]) -> Acquisition | None:
     """Return the earlier hold of this process that handed the lease on: ``hold`` begins as that hold ends."""
     near = [got for got in others if got.worker == hold.worker and got.t <= hold.t and got.ending == "ok"]
-    return next((got for got in near if abs(hold.t - got.until) <= ASKED), None)
+    return next((got for got in near if abs(hold.t - _kept_until(history, got)) <= ASKED), None)
 
 
 def _was_granted(history: History, hold: Acquisition, fault: Strike) -> bool:
@@ -309,7 +316,7 @@ def _was_held(history: History, fault: Strike, host: str) -> Iterator[bool]:
     for got in history.acquisitions:
         if got.host == host or not _is_of(fault, got.lock, got.blob):
             continue
-        if not got.t <= fault.start < got.until - _SAID:
+        if not got.t <= fault.start < _kept_until(history, got) - _SAID:
             continue
         stale = any(each.lock == fault.lock and got.t <= each.start for each in earlier)
         yield not (stale or history.paused(got.host, got.t, fault.start))
@@ -350,6 +357,13 @@ def behind_loss(history: History, hold: Section | Acquisition) -> list[Strike]:
         near = max(faults, key=lambda fault: covered([(fault.start, fault.end)], since, over), default=None)
         return [near] if near is not None and near.start < over and near.end > since else []
     return broken_by(history, hold, told)
+
+
+def is_broken(history: History, hold: Acquisition, until: float) -> bool:
+    """Tell whether somebody broke the lease of a hold before this time, perhaps after its body had ended."""
+    return any(
+        hold.t <= fault.start <= until for fault in _breaks(history, hold.lock) if _is_of(fault, hold.lock, hold.blob)
+    )
 
 
 def broken_by(history: History, hold: Section | Acquisition, told: float) -> list[Strike]:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.deadlines import slack, too_slow
-from simulator.checks.excuses import broken_by, disturbed, ended_at, is_long, uncaused
+from simulator.checks.excuses import broken_by, disturbed, ended_at, exposing, is_broken, is_long, uncaused
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 from simulator.history.deeds import outside
 from simulator.history.journal import CANCELLED
@@ -217,7 +217,10 @@ def judge_spans(history: History) -> Iterator[Finding]:
 
 
 def _kept_at_least(history: History) -> Iterator[Finding]:
-    """Nobody gets a lock while it is kept for at_least, unless its holder stood still or ended."""
+    """Nobody gets a lock while it is kept for at_least, unless its holder has lost it or ended.
+
+    Who hands a lease on, and can't know yet that it was broken, gets no lock.
+    """
     got: dict[str, list[Acquisition]] = defaultdict(list)
     for each in history.acquisitions:
         if each.mode == "function":
@@ -233,15 +236,18 @@ def _kept_at_least(history: History) -> Iterator[Finding]:
             holders, after = taken[number:later], taken[later].t - each.t
             if any(history.function(one.function).at_least < after for one in holders):
                 continue
-            if after < function.at_least - _SLACK and not any(_gone(history, one, taken[later].t) for one in holders):
+            if after >= function.at_least - _SLACK or exposing(history, taken[later], taken[later].t):
+                continue
+            if not any(_gone(history, one, taken[later].t) for one in holders):
                 worst[each.function] = min(worst.get(each.function, (math.inf, 0.0)), (after, function.at_least))
     for name, (after, least) in sorted(worst.items()):
         yield violation(f"the lock of {name!r} was got again after {after:.1f} s, though at_least is {least:g} s")
 
 
 def _gone(history: History, holder: Acquisition, until: float) -> bool:
-    """Tell whether a holder may have lost the kept lock: with its process or host, or by the host's standstill."""
+    """Tell whether a holder may have lost the kept lock: by an operator, its process's end or its host's standstill."""
     operated = any(lock == holder.lock and holder.t <= t <= until for t, lock in history.operated)
+    operated |= is_broken(history, holder, until)
     ended = ended_at(history, holder) <= until
     return ended or operated or holder.ending == "lost" or history.paused(holder.host, holder.t, until)
 

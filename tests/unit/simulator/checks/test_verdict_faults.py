@@ -599,6 +599,23 @@ def test_a_token_is_out_of_order_only_where_its_lease_was_broken() -> None:
     assert not stale_token(lock=A, at=20.0).tokens.increasing
 
 
+@pytest.mark.parametrize(
+    ("lock", "at", "excused"), [(A, 9.0, True), (A, 3.0, False), (A, 13.0, False), (B, 9.0, False)]
+)
+def test_a_lease_may_be_broken_while_its_process_keeps_the_lock_without_a_body(
+    lock: str, at: float, *, excused: bool
+) -> None:
+    """`host-1` hands the lock on when the time of ``at_least`` is over, as it does not know of the break yet."""
+    story = fleet(at_least=8)
+    story.fault(at, at, "break", "host-1", lock=lock, hits=0)
+    story.body("host-1", 4.0, 4.5, A, token=1001)
+    story.body("host-2", 10.0, 11.0, A, token=2001, asked=5.0)
+    story.body("host-1", 12.0, 12.5, A, token=1002, asked=9.0)
+    verdict = ended(story)
+    assert verdict.tokens.increasing == excused
+    assert any("at_least is 8 s" in text for text in verdict.violations) != excused
+
+
 # --- what lies near a fault, and is not its work ----------------------------------------------------------------------
 
 
