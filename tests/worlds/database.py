@@ -50,7 +50,8 @@ class Database:
 
     def __init__(self, world: World, tables: MetaData) -> None:
         self._world = world
-        _clock[:] = [lambda: world.loop.now]
+        ahead = world.machines[0].ahead  # its clock is as wrong as a host's
+        _clock[:] = [lambda: world.loop.now + ahead]
         self.engine = _engine()
         self.share_of_lost, self.share_of_slow = _LOST, _SLOW
         self._rng = random.Random(world.rng_work.random())

@@ -134,7 +134,7 @@ class Machine:
         return self.offset + now * self.rate
 
     def wall(self) -> float:
-        """Return what its wall clock shows, in seconds since 1970; wall clocks agree at the beginning."""
+        """Return what its wall clock shows, in seconds since 1970; right clocks agree at the beginning."""
         return EPOCH + self.ahead - self.offset + self.reads(self._loop.now)
 
     def when(self, shown: float, now: float) -> float:

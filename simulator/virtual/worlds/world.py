@@ -59,6 +59,10 @@ _BURIAL = 2.0
 """Seconds of a processor to end what is left of a world."""
 _KEPT = (2, 4, 1024)
 """How many unused locks a registry keeps: seldom as many as it has."""
+_WRONG_WALLS: Final = 0.25
+"""Share of the worlds in which wall clocks are wrong from the beginning."""
+_WRONG_BY: Final = (60.0, 800.0)
+"""Seconds by which such a clock is wrong: the service refuses signatures that are a quarter of an hour off."""
 _GUARDED: Final = get_args(Mode)
 _LINGER = 1.0
 """Seconds from the closing of its locks to the end of a process that is told to stop."""
@@ -91,6 +95,11 @@ class World:
         self.ends_when_broken = True
         clocks = _stream(seed, "clocks")
         self.machines = [Machine(index, self.loop, offset=clocks.uniform(0, 10_000)) for index in range(hosts)]
+        walls = _stream(seed, "walls")
+        self.walls_differ = walls.random() < _WRONG_WALLS
+        """Whether the wall clocks of hosts are wrong by minutes; monotonic clocks have nothing to do with it."""
+        for machine in self.machines if self.walls_differ else ():
+            machine.ahead = walls.choice((-1.0, 0.0, 1.0)) * walls.uniform(*_WRONG_BY)
         self._chronicle = Chronicle(self.loop)
         self.note, self.records = self._chronicle.note, self._chronicle.records
         for machine in self.machines:

@@ -56,7 +56,7 @@ def start_ordered(world: World) -> None:
     keys, number = rng.choice((1, 1, 2, _MOST_KEYS)), 0
     manner = {"heavy": rng.random() < 0.3, "in_bursts": rng.random() < 0.3}
     for machine in world.machines:
-        machine.ahead = rng.choice((0.0, 0.0, 3.0)) * rng.uniform(-1.0, 1.0)
+        machine.ahead += rng.choice((0.0, 0.0, 3.0)) * rng.uniform(-1.0, 1.0)
         for _ in range(rng.choice((1, 1, 2))):
             plans = [drawn(rng, number + each, keys, rules["attempts"], **manner) for each in range(rng.randint(1, 6))]
             number += len(plans)

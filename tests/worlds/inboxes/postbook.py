@@ -134,8 +134,8 @@ class Postbook(Judge):
             self._blame("miscounted", f"{send} is tried as number {attempt}, and counted is {key.kept.tried}")
         if key.kept.stopped:
             self._blame("handled while stopped", f"{send} is handled, and its key stands still")
-        if key.kept.failures and machine.wall() < key.due - _EXACT:
-            self._blame("tried too early", f"{send} is tried {key.due - machine.wall():.1f} s too early")
+        if key.kept.failures and _EXACT < (early := key.due - machine.wall()) <= _LONGEST_PAUSE:
+            self._blame("tried too early", f"{send} is tried {early:.1f} s too early")
 
     def done(self, send: Send) -> None:
         """Take the end of a handler."""
