@@ -7,6 +7,8 @@ A lease ends by itself, at the latest one lease period after the kill. From then
   from the first demand on. The waiters of a semaphore look for a silent holder at their polls only;
 - a timer that skips notices at its next tick: bound = lease + tick;
 - a new caller acquires it at once;
+- with ``failover`` a process remembers what it read when it was refused: its next caller, or tick, that comes
+  16/15 · the holder's ``failover`` later acquires it;
 - a candidate for the listener notices at its next attempt: bound = lease + recovery interval. Its invocations don't ask
   themselves.
 
@@ -32,13 +34,17 @@ from simulator.history.slowness import STORAGE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, Held, History, Wait
+    from simulator.history.facts import Acquisition, Held, History, Refusal, Wait
 
 
 TURN: Final = 1.1
 """Polling intervals for which a process leaves a lock alone after its run (docs/guarantees.md)."""
 _SILENCE: Final = 4 / 3
 """Parts of ``failover`` after which a waiter has the lock of a holder that died (docs/guarantees.md)."""
+_SILENT: Final = 16 / 15
+"""Parts of the holder's ``failover`` between two readings that show its silence (docs/guarantees.md)."""
+_OF_USE: Final = 60.0
+"""Seconds for which a process that was refused remembers what it read."""
 
 TakeoverState = Literal["in time", "late", "never", "cut short", "unwanted", "not judged"]
 
@@ -242,10 +248,13 @@ def _demands(
     for wait in waits:
         if wait.host != held.host and wait.end > held.t and wait.start <= until:
             silent = math.inf if shared else _silent_at(history, held, wait, gone)
-            yield max(wait.start, held.t), _deadline(history, wait, (free, silent), asked, shared=shared)
+            looked = min(free, _looked_at(history, held, wait, gone, wait.start))
+            yield max(wait.start, held.t), _deadline(history, wait, (free, silent, looked), asked, shared=shared)
     for refusal in refusals:
         if refusal.host != held.host and held.t < refusal.t <= until:
+            looked = _looked_at(history, held, refusal, gone, refusal.asked)
             sure = _surely(history, refusal.host, free, refusal.t)
+            sure |= _surely(history, refusal.host, looked, refusal.asked)
             due = held.mode == "function" and sure and refusal.t < asked and not shared
             poll = history.function(refusal.function).poll
             yield refusal.t, _Deadline(refusal.t, refusal.host, poll) if due else None
@@ -267,10 +276,34 @@ def _silent_at(history: History, held: Held, wait: Wait, gone: float) -> float:
     return by_when(history, wait.host, max(gone, wait.start, aside), _SILENCE * max(function.failover, theirs))
 
 
+def _looked_at(history: History, held: Held, asker: Wait | Refusal, gone: float, t: float) -> float:
+    """Return from when on an attempt that a process makes at ``t`` shows the silence of a holder, with ``failover``.
+
+    An earlier attempt of the same function there has read the lock after the holder's last touch, and was refused. Not
+    so if something kept the process from its reading: a fault, its turn to stand aside, or a body of its own inside.
+    """
+    own, theirs = history.function(asker.function).failover, history.function(held.function).failover
+    process = asker.lock, asker.host, asker.worker
+    if not own or not theirs or disturbed(history, asker.host, gone, t):
+        return math.inf
+    mine = [got.until for got in history.acquisitions if (got.lock, got.host, got.worker) == process and got.t < t]
+    mine += [body.end for body in history.sections if (body.lock, body.host, body.worker) == process and body.start < t]
+    since = max([gone, *(end + TURN * history.function(asker.function).poll for end in mine)]) + slack(history)
+    return min(
+        (
+            silent
+            for each in history.refusals
+            if (each.lock, each.host, each.worker, each.function) == (*process, asker.function) and each.asked >= since
+            if (silent := each.t + theirs * _SILENT) <= t <= silent + _OF_USE
+        ),
+        default=math.inf,
+    )
+
+
 def _deadline(
-    history: History, wait: Wait, ends: tuple[float, float], asked: float, *, shared: bool
+    history: History, wait: Wait, ends: tuple[float, float, float], asked: float, *, shared: bool
 ) -> _Deadline | None:
-    free, silent = ends
+    free, silent, looked = ends
     function = history.function(wait.function)
     poll = function.poll_in(wait.mode)
     deadline = min(silent, by_when(history, wait.host, max(free, wait.start), poll))
@@ -279,7 +312,7 @@ def _deadline(
     polls = function.on_contention == "wait" or wait.mode == "listener"
     if polls and (wait.ending == "acquired" or wait.end >= deadline):
         return _Deadline(deadline, wait.host, poll)
-    if shared or not _surely(history, wait.host, free, wait.start):
+    if shared or not _surely(history, wait.host, looked, wait.start):
         return None
     refused = wait.mode == "function" and wait.ending != "acquired" and wait.end < asked
     return (
