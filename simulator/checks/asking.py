@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from simulator.checks.coalesced import LEFT
@@ -16,6 +17,7 @@ from simulator.checks.deadlines import SLACK, joined
 from simulator.checks.excuses import disturbed, span
 from simulator.checks.findings import Finding, by_function, count, label, violation
 from simulator.history.deeds import SEAT, semaphore_of
+from simulator.history.leases import kept_leases
 from simulator.history.slowness import STORAGE
 
 if TYPE_CHECKING:
@@ -42,6 +44,12 @@ _UNASKED: Final = frozenset({"lock_all", "leadership", "periodic", "once", "look
 _ASKS: Final = 2.5
 """Seconds in which a caller sends its first request, on a busy machine."""
 
+_TAKEN: Final = "LeaseAlreadyPresent"
+_POLL_MIN: Final = 0.02
+"""Seconds of the first pause between two requests, at least: an app may choose less than the default of 0.1 s."""
+_EARLY: Final = 0.1
+"""Seconds by which two clocks may differ about a pause."""
+
 _T = TypeVar("_T", "Acquisition", "Wait")
 Where: TypeAlias = tuple[str, int, str]
 """Host, worker, and container and name of a blob."""
@@ -55,6 +63,7 @@ def judge_asking(history: History) -> Iterator[Finding]:
         yield from _unasked(history, asking)
         yield from () if history.faults else _asked_late(history, asking)
         yield from () if history.faults else _slots_left_out(history, asking)
+        yield from _asked_again_early(history, asking)
         yield from _too_often(history, asking)
 
 
@@ -83,6 +92,7 @@ class _BlobRequests:
         for request in history.requests:
             self.requests[request.host, request.worker, self.place(request.blob)].append(request)
         self.waits, self.holds = self._by_place(history.waits), self._by_place(history.acquisitions)
+        self.given_back = {id(got): until for got, until in kept_leases(history)}
 
     def _by_place(self, deeds: Iterable[_T]) -> dict[Where, list[_T]]:
         found: dict[Where, list[_T]] = defaultdict(list)
@@ -229,6 +239,39 @@ def _slots_left_out(history: History, asking: _BlobRequests) -> Iterator[Finding
     yield from map(violation, told.values())
 
 
+def _asked_again_early(history: History, asking: _BlobRequests) -> Iterator[Finding]:
+    """Who waits doubles its pauses up to a poll, and each is shortened by half at most.
+
+    The requests of one line of waiters have one lease id. A single attempt, and the end of a time-out, come in between.
+    """
+    patient: dict[Where, bool] = {}
+    for where, waits in asking.waits.items():
+        kinds = [history.function(wait.function) for wait in waits]
+        plain = all(each.on_contention == "wait" and each.max_waiting is None and not each.merges for each in kinds)
+        endless = all(min(each.gives_up_after, each.cut_after) > history.end - history.start for each in kinds)
+        alone = not any(each.several or each.failover for each in kinds) and not history.twofold
+        patient[where] = plain and endless and alone and where[2].partition("/")[2] not in history.client_locks
+    told: dict[str, str] = {}
+    for where in (where for where in patient if patient[where]):
+        poll = min(history.function(wait.function).poll_in(wait.mode) for wait in asking.waits[where])
+        lines: dict[str, list[LeaseRequest]] = defaultdict(list)
+        for each in asking.requests[where]:
+            if each.timed and each.action == "acquire":
+                lines[each.lease].append(each)
+        for several in lines.values():
+            for number, (each, later) in enumerate(pairwise(several)):
+                least = min(_POLL_MIN * 2**number, poll) / 2
+                if each.code == _TAKEN and later.sent - each.t < least - _EARLY:
+                    name = asking.waits[where][0].function
+                    told.setdefault(
+                        name,
+                        f"{where[0]} asked again for the lock of {name!r} {later.sent - each.t:.1f} s after a refusal, "
+                        f"at {later.sent - history.start:.1f} s, where it had asked {count(number + 1, 'time')} "
+                        f"already: the least is {least:.1f} s, with a poll of {poll:g} s",
+                    )
+    yield from map(violation, told.values())
+
+
 def _kept_until(history: History, got: Acquisition) -> float:
     """Return until when a process may keep a lock: ``at_least`` from its acquisition, and a lost lease to its end."""
     function = history.function(got.function)
@@ -304,7 +347,8 @@ def _explained(history: History, asking: _BlobRequests, where: Where, start: flo
             reads += (_READS + (_QUICK + polls) * (function.failover is not None)) * function.at_once
     for got in (got for each in wheres for got in asking.holds[each] if got.t <= end):
         function = history.function(got.function)
-        kept = min(_kept_until(history, got), end, history.end) - max(got.t, start)
+        until = max(_kept_until(history, got), asking.given_back.get(id(got), 0.0))  # too late, perhaps: see releases
+        kept = min(until, end, history.end) - max(got.t, start)
         requests += max(kept, 0.0) * (1 / function.renewal_in(got.mode) + _TOUCHES / (function.failover or math.inf))
         if got.t < start and kept > -after:  # what its caller sends in the end
             requests, reads = requests + _ONCE, reads + _READS

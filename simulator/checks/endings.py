@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.coalesced import LEFT, judge_coalesced
 from simulator.checks.deadlines import slack, too_slow
-from simulator.checks.exclusion import EARLY
+from simulator.checks.exclusion import EARLY, has_slots_token
 from simulator.checks.excuses import (
     ASKED,
     behind_failure,
@@ -325,6 +325,10 @@ def judge_accounts(history: History) -> Iterator[Finding]:
         got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
     )
     yield from by_function(bare, "had no fencing token", "hold")
+    several = Counter(body.function for body in history.sections if has_slots_token(history, body))
+    yield from by_function(
+        several, "had a fencing token, though the token of a slot fences no other slot", "body", "bodies"
+    )
     if not history.rough:
         yield from _alone(history)
 

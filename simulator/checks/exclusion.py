@@ -364,11 +364,15 @@ def check_tokens(history: History) -> Tokens:
     the host is then told of the lock's loss. An operator's end of the lease that the holder does not know yet is no
     fault either.
     """
-    got = [_Shown(each.t, each, late=True) for each in history.acquisitions if each.token is not None]
+    got = [
+        _Shown(each.t, each, late=True)
+        for each in history.acquisitions
+        if each.token is not None and not has_slots_token(history, each)
+    ]
     begun = [
         _Shown(each.start, each, late=each.ending == "lost", shared=each.mode == "listener")
         for each in history.sections
-        if each.token is not None
+        if each.token is not None and not has_slots_token(history, each)
     ]
     regressions = list(_regressions(history, got, "acquired"))
     known = {(entry.lock, entry.token) for entry in regressions}
@@ -379,6 +383,11 @@ def check_tokens(history: History) -> Tokens:
         regressions=tuple(sorted(regressions, key=lambda entry: entry.at)),
         increasing=not regressions,
     )
+
+
+def has_slots_token(history: History, deed: Acquisition | Section) -> bool:
+    """Tell whether the hold of a semaphore has a token. Tokens order the holds of one slot only."""
+    return deed.token is not None and history.function(deed.function).several
 
 
 def judge_tokens(tokens: Tokens) -> Iterator[Finding]:

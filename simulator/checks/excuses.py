@@ -380,6 +380,10 @@ def behind_failure(history: History, call: Invocation) -> list[Strike]:
     if call.blames == "LockNotAcquired":
         return []
     mine = sections_of(history, call)
+    ours = {each.lock for each in (*mine, *(wait for wait in history.waits if is_of(call, wait)))}
+    spoilt = [each for each in history.outside if each.kind == "replaced" and each.lock in ours]
+    if call.blames == "StorageError" and any(each.start <= call.end for each in spoilt):
+        return spoilt  # content that the product did not write is not replaced
     lost = [fault for section in mine for fault in behind_loss(history, section)]
     if call.blames == "LockLost" or lost:
         return lost

@@ -20,7 +20,7 @@ from simulator.checks.findings import Finding, count, label, note, unproven, vio
 from simulator.history.deeds import once_of, outside
 from simulator.history.facts import PatternUse
 from simulator.history.journal import UNSEEN
-from simulator.history.value_digest import NOTHING, UNREADABLE
+from simulator.history.value_digest import NOT_UNDERSTOOD, NOTHING, UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -209,7 +209,8 @@ def _wrong(
         (each for each in written if each.ok and each.end <= read.start), key=lambda each: each.end, default=None
     )
     now = f"{read.host} at {read.end - history.start:.1f} s"
-    then = "" if last is None else f", though {last.host} had written another at {last.end - history.start:.1f} s"
+    did = "removed it" if last is not None and last.digest == NOTHING else "written another"
+    then = "" if last is None else f", though {last.host} had {did} at {last.end - history.start:.1f} s"
     theirs = next((each for each in reversed(written) if each.digest in _values(read)), None)
     others = (writers.get((place[0], _output(place), each)) for each in _values(read))
     elsewhere = next((each for each in others if each is not None), None)
@@ -229,7 +230,8 @@ def _wrong(
         )
     if elsewhere is not None:
         return "a value of another key was read", f"{now} read, for {_key(place)}, what was kept for {_key(elsewhere)}"
-    return _STRANGE, f"{now}, for {_key(place)}{then}"
+    what = "what was kept can't be read" if read.digest == NOT_UNDERSTOOD else _STRANGE
+    return what, f"{now}, for {_key(place)}{then}"
 
 
 def _named(place: Register, several: Iterable[PatternUse]) -> str:

@@ -52,7 +52,7 @@ def judge_losses(history: History) -> Iterator[Finding]:
         if section.mode == "function" and section.told is not None:
             told[section.host, section.owner].append(section.told)
     blind, unasked, untold, ended = (Counter[str]() for _ in range(4))
-    further = _with_further_locks(history)
+    further = with_further_locks(history)
     holds: dict[tuple[str, str], list[Acquisition]] = defaultdict(list)
     for got in history.acquisitions:
         if got.mode == "function":
@@ -127,7 +127,7 @@ def _uncaused(history: History) -> Iterator[Finding]:
             )
 
 
-def _with_further_locks(history: History) -> set[tuple[str, str]]:
+def with_further_locks(history: History) -> set[tuple[str, str]]:
     """Return the calls whose bodies may be cancelled for the loss of another lock than that of their own function."""
     if history.rough or history.client_locks:
         return {(call.host, call.id) for call in history.invocations}
@@ -332,15 +332,22 @@ def _miscounted(history: History, lines: list[list[tuple[Wait, float]]]) -> Iter
 
 def _told_wrongly(history: History) -> Iterator[Finding]:
     """A policy of the app's own is told whose invocation it is asked for, and of its message, as these are."""
-    wrong: dict[str, list[Record]] = defaultdict(list)
+    wrong: dict[str, list[tuple[Record, list[str]]]] = defaultdict(list)
+    calls = {(call.host, call.id): call for call in history.invocations}
     for answer in history.answers:
-        if answer.get("wrong"):
-            wrong[answer.text("function")].append(answer)
-    for name, several in sorted(wrong.items()):
-        first = several[0]
+        name, call = answer.text("function"), calls.get((answer.host, answer.text("invocation")))
+        untrue = [*(answer.get("wrong") or ())]
+        if "told" in answer.fields and call is not None and name in {call.function, *history.inner}:
+            locks = {blob.partition("/")[2] for blob in call.blobs.values()} if name == call.function else set()
+            known = {name, call.function, *history.function(call.function).declared}
+            for what, told, right in (("lock", answer.text("lock"), locks), ("function", answer.text("told"), known)):
+                untrue += [f"{what} {told!r} in place of {min(right)!r}"] if right and told not in right else []
+        if untrue:
+            wrong[name].append((answer, untrue))
+    for name, ((first, untrue), *more) in sorted(wrong.items()):
         yield violation(
-            f"the policy of {name!r} was told {count(len(several), 'time')} what is not so: the first "
-            f"{', '.join(first.get('wrong'))}, on {first.host} at {first.t - history.start:.1f} s"
+            f"the policy of {name!r} was told {count(1 + len(more), 'time')} what is not so: the first "
+            f"{', '.join(untrue)}, on {first.host} at {first.t - history.start:.1f} s"
         )
 
 

@@ -56,6 +56,7 @@ from simulator.checks.messages import Messages, check_messages, judge_copies
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.checks.rows import judge_rows
+from simulator.checks.shown_holds import judge_shown
 from simulator.checks.sites import judge_sites
 from simulator.history.deeds import bodies_of, outside
 from simulator.history.historian import read_history
@@ -215,7 +216,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "bounds": judge_bounds(history) if locked else (),
             "asking": judge_asking(history) if locked else (),
             "renewals": judge_renewals(history) if locked else (),
-            "losses": judge_losses(history) if locked else (),
+            "losses": (*judge_losses(history), *judge_shown(history)) if locked else (),
             "endings": (*judge_endings(history), *judge_answers(history)) if locked else (),
             "tokens": judge_tokens(tokens),
             "kept": judge_kept(history),

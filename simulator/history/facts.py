@@ -216,10 +216,7 @@ class InboxItem:
 
 @dataclass(slots=True, kw_only=True)
 class Sight:
-    """One run of a user's own function, as its host saw it, independent of what the lock says.
-
-    ``inner``: the function ran within another function's invocation, under a guard of its own.
-    """
+    """One run of a user's own function, as its host saw it, independent of what the lock says."""
 
     host: str
     function: str
@@ -228,7 +225,7 @@ class Sight:
     end: float = math.inf
     ending: Ending = "open"
     worker: int = 1
-    inner: bool = False
+    inner: bool = False  # it ran within another function's invocation, under a guard of its own
     attempt: int = 0  # the number of the try within the invocation, from 0
     error: str = ""
     left_running: tuple[str, ...] = ()  # tasks and threads that the body had started, and that outlived the body
@@ -238,6 +235,7 @@ class Sight:
     other_hold: bool = False  # whether the body could see another hold at its end
     can_be_asked: bool = False  # whether the body is a coroutine in a task, so that its host sees a request to end it
     saw_loss: bool | None = None  # whether the body could see its loss at its end; None: it could see no hold
+    shown: dict[str, Any] = field(default_factory=dict)  # what its hold told then
     digest: str | None = None  # of its result, if `@once` keeps the result
     item: InboxItem | None = None  # the message of an inbox that it handles
 
@@ -259,7 +257,7 @@ class PatternUse:
     host: str
     invocation: str
     caller: str
-    of: Literal["hold.state", "hold.lost", "once", "@once", "inbox", "outbox", "resumed inbox", "rows"]
+    of: Literal["hold.state", "hold.lost", "other state", "once", "@once", "inbox", "outbox", "resumed inbox", "rows"]
     what: str
     name: str
     start: float
@@ -414,6 +412,7 @@ class History:
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
     deleted: list[tuple[float, str]] = field(default_factory=list)  # when operators deleted a blob, and of which lock
     made: list[tuple[float, str]] = field(default_factory=list)  # when a host asked for a blob that it made; its path
+    replaced: list[Record] = field(default_factory=list)  # when user code overwrote or deleted a blob by itself
     traffic: Traffic = field(default_factory=Traffic)
     slowness: Slowness = field(default_factory=Slowness)
     faults: list[Strike] = field(default_factory=list)  # of a nemesis, in the order of their beginnings

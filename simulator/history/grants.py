@@ -89,6 +89,15 @@ def deleted_outside(history: History) -> Iterator[Strike]:
                 yield Strike(id=0, kind="delete", lock=lock, what=what, start=t, end=t)
 
 
+def replaced_by_user_code(history: History) -> Iterator[Strike]:
+    """Yield when user code in a host overwrote or deleted the blob of a lock."""
+    locks = {use.lock for use in history.uses} | {wait.lock for wait in history.waits}
+    for each in history.replaced:
+        for lock in (lock for lock in locks if _is_of(each.text("blob"), lock)):
+            what = f"user code on {each.host} {each.text('action')} the blob of {short(lock)}"
+            yield Strike(id=0, kind=each.text("action"), lock=lock, what=what, start=each.t, end=each.t)
+
+
 _NO_LEASE: Final = f"{crc32(b''):08x}"
 """The lease of a request without a lease id."""
 

@@ -47,7 +47,7 @@ from simulator.history.facts import (
     Wait,
     WorkerEnd,
 )
-from simulator.history.grants import Grants, broken_outside, deleted_outside
+from simulator.history.grants import Grants, broken_outside, deleted_outside, replaced_by_user_code
 from simulator.history.journal import Record, in_order
 from simulator.history.outages import PauseSpan, PutBack, standstill
 from simulator.history.pattern_uses import PatternUses
@@ -72,6 +72,7 @@ def read_history(records: Iterable[Record]) -> History:
     for thing in historian.unended():
         thing.end = historian.history.end
     historian.history.outside.extend([*broken_outside(historian.history), *deleted_outside(historian.history)])
+    historian.history.outside.extend(replaced_by_user_code(historian.history))
     historian.history.altered = [record for record in ordered if record.event in {"altered", "result_replaced"}]
     historian.history.answers = [record for record in ordered if record.event == "policy_answered"]
     bear_witness(historian.history)
@@ -182,6 +183,8 @@ class Historian:
                 self.grants.take(request, self.held.values())
             case "blob_made" if record.get("status") == _MADE:
                 history.made.append((record.t - float(record.get("took") or 0.0), record.text("blob")))
+            case "blob_replaced":
+                history.replaced.append(record)
             case "storage_calls":
                 whose = (host, int(record.get("worker") or 0), int(record.get("pid") or 0))
                 for blob, calls in (record.get("blobs") or {}).items():
@@ -266,6 +269,7 @@ class Historian:
                 for sight in self._sights.pop((record.host, worker, record.text("run")), ()):
                     sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
                     sight.error, sight.saw_loss = record.text("error"), record.get("lost")
+                    sight.shown = record.get("shown") or {}
                     if sight.sees and "token" in record.fields and sight.error != "GeneratorExit":  # closed anywhere
                         sight.other_hold = seen_in(record) != sight.hold
                     sight.left_running = tuple(record.get("left_running") or ())

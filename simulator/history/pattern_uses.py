@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.deeds import outside
 from simulator.history.facts import PatternUse
+from simulator.history.value_digest import NOT_UNDERSTOOD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 CALLBACK: Final = "a callback of hold.lost"
 """It is called at a loss only, and dropped with a hold that is given back."""
+AGAIN: Final = "a second call of a callback of hold.lost"
 
 
 class PatternUses:
@@ -47,6 +49,8 @@ class PatternUses:
             use = self._open.pop(number)
             use.end, use.ok, use.default = record.t, "error" not in record.fields, record.get("default")
             use.digest = record.text("digest") if "digest" in record.fields else use.digest
+            if use.what == "read" and record.get("reason") == NOT_UNDERSTOOD:  # the call returned: it is no value
+                use.digest, use.ok = NOT_UNDERSTOOD, True
 
 
 def _hold(record: Record, blob: str, holds: Iterable[Acquisition]) -> Acquisition | None:

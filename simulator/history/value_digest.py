@@ -10,6 +10,8 @@ NOTHING: Final = ""
 """The digest that stands for no value."""
 UNREADABLE: Final = "?"
 """The digest of a value that has no form by which two values can be compared."""
+NOT_UNDERSTOOD: Final = "state not understood"
+"""The reason of an error about what is kept; stands for the digest of such content."""
 
 
 def digest(value: object) -> str:

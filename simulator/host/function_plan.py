@@ -251,6 +251,7 @@ def tell_policies(guards: Iterable[Guard], write: Write, given: Callable[[], Map
                 if isinstance(answer, str):
                     about = {"function": guard.function, "waiting": getattr(contention, "waiting", 0)}
                     about |= {"patience": _declared(guard).patience, "wrong": _told_wrongly(contention, given())}
+                    about |= {"lock": getattr(contention, "lock", ""), "told": getattr(contention, "function", "")}
                     write("policy_answered", invocation=invoked.get(), answer=answer, **about)
                 return answer
 

@@ -13,14 +13,15 @@ import itertools
 import os
 import sys
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from simulator.history.pattern_uses import CALLBACK
+from simulator.history.pattern_uses import AGAIN, CALLBACK
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.host.client_tap import around, watch
 from simulator.witness.witness import MOST_ATTEMPTS, inbox_name, invoked
-from singleton.base.hold import LossSignal
+from singleton.base.hold import Hold, LossSignal
 from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
@@ -60,6 +61,15 @@ def tap_patterns(write: Write, witness: Witness) -> None:
     tap.methods(Inbox, watched, "worker", "handle", "ahandle")
     _tap_losses(tap)
     _tap_relays(tap)
+    shown: Any = Hold.state
+
+    def state(hold: Hold) -> State:
+        given: State = shown.fget(hold)
+        if given._lock != hold.lock:  # noqa: SLF001 - nothing else names it
+            tap.tell(lambda: ({"of": "other state", "what": given._lock, "name": hold.lock}, None))  # noqa: SLF001
+        return given
+
+    Hold.state = property(functools.wraps(shown.fget)(state))  # type: ignore[method-assign,assignment]
 
 
 def _state_read(state: State, default: Any = None) -> _Use:
@@ -127,11 +137,14 @@ def _inbox_resumed(inbox: Inbox, key: str, **_: Any) -> _Use:
 def _tap_losses(tap: _Tap) -> None:
     """Tell of each long wait of a body for the loss of a hold, and of each of the app's callbacks until its call."""
 
+    def heard(answer: Any) -> dict[str, Any]:
+        return {"digest": NOTHING if answer in {None, False} else str(answer)}
+
     def use(what: str) -> Callable[..., _Use | None]:
         def told(signal: LossSignal, timeout: float | None = None) -> _Use | None:
             about = {"of": "hold.lost", "what": what, "name": signal._whose[0]}  # noqa: SLF001 - nothing else names it
             long = timeout is None or timeout > _SHORT
-            return (about, None) if long and invoked.get() else None
+            return (about, heard) if long and invoked.get() else None
 
         return told
 
@@ -141,17 +154,20 @@ def _tap_losses(tap: _Tap) -> None:
     def added(signal: LossSignal, callback: Callable[[Any], None]) -> Callable[[], None]:
         if str(sys._getframe(1).f_globals.get("__name__")).startswith("singleton."):  # noqa: SLF001 - not the app's
             return adding(signal, callback)
-        uncalled = ExitStack()
-        uncalled.enter_context(tap.told(use(CALLBACK), (signal,), {}))
+        uncalled, where = ExitStack(), copy_context()
+        answer = uncalled.enter_context(tap.told(use(CALLBACK), (signal,), {}))
 
         def called(reason: Any) -> None:
+            if answer:
+                where.copy().run(tap.tell, use(AGAIN), signal)
+            answer.append(reason)
             uncalled.close()
             callback(reason)
 
         forget = adding(signal, called)
 
         def forgotten() -> None:
-            uncalled.close()
+            uncalled.close()  # without an answer
             forget()
 
         return forgotten
@@ -242,6 +258,11 @@ class _Tap:
         """Return a function that tells of each call what ``use`` says of the call: None if there is nothing to tell."""
         return around(real, lambda *args, **kwargs: self.told(use, args, kwargs))
 
+    def tell(self, use: Callable[..., _Use | None], *args: Any) -> None:
+        """Tell of a call that is over."""
+        with self.told(use, args, {}):
+            pass
+
     @contextmanager
     def told(
         self, use: Callable[..., _Use | None], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -261,6 +282,7 @@ class _Tap:
         try:
             yield answer
         except BaseException as error:
-            self._write("pattern_answered", number=number, error=type(error).__name__)
+            why = {"error": type(error).__name__, "reason": getattr(error, "reason", None)}
+            self._write("pattern_answered", number=number, **why)
             raise
-        self._write("pattern_answered", number=number, **(found(answer[0]) if found else {}))
+        self._write("pattern_answered", number=number, **(found(answer[0]) if found and answer else {}))

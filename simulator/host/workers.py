@@ -44,7 +44,7 @@ from simulator.host.triggers.queue import QueueMessage
 from simulator.host.web.site import HttpRequest, answered, http_input, request_names
 from simulator.host.worker import Worker, WorkerAnswer, WorkerCall, describe
 from simulator.witness.standstills import tell_process_standstills
-from simulator.witness.tap import tap_leases
+from simulator.witness.tap import tap_leases, tap_user_code
 from simulator.witness.witness import Witness, invoked
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.hold import current_hold
@@ -99,6 +99,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
         return
 
     tap_rows(seen)
+    tap_user_code(seen)
 
     def on_lock_event(event: LockEvent) -> None:
         asks = event.kind == "waiting" and not event.lock.startswith(ONCE)  # a guard of `@once` looks first

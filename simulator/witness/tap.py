@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
 import threading
 import time
 from collections import Counter, defaultdict
@@ -38,6 +39,9 @@ _QUEUE: Final = {
 _UNTIL: Final = "x-ms-meta-SingletonUntil"
 """The header of the end of a kept result, in seconds since 1970."""
 _MADE: Final = 201
+_REPLACES: Final = {"PUT": "replaced", "DELETE": "deleted"}
+_ANEW: Final = re.compile(r"\A&(?!.*\b(comp|restype)=(?!blocklist|metadata))")
+"""Queries of requests that replace a blob's content or metadata, or delete the blob."""
 _MESSAGE: Final = re.compile(rb"<MessageId>([^<]+)</MessageId>")
 STATE: Final = "write content under a lease"
 _BLOB: Final = {"GET": "read a blob", "HEAD": "look at a blob", "PUT": "write a blob", "DELETE": "delete a blob"}
@@ -120,6 +124,26 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
     ClientSession._request = requesting  # type: ignore[method-assign,assignment]  # noqa: SLF001
     for client in clients:
         client.send = tapped(client.send)  # type: ignore[method-assign]
+
+
+def tap_user_code(write: Write) -> None:
+    """Write ``blob_replaced`` for each blob that a client on ``requests`` overwrites or deletes: only apps have one.
+
+    Call after the import of the app, which imports ``requests`` if it needs that.
+    """
+    if (requests := sys.modules.get("requests")) is None:
+        return
+    send = requests.Session.send
+
+    def sending(session: Any, request: Any, **more: Any) -> Any:
+        answer = send(session, request, **more)
+        path, _, query = str(request.url).partition("?")
+        done = _REPLACES.get(request.method) if answer.ok and "x-ms-version" in request.headers else None
+        if done and "/messages" not in path and _ANEW.search(f"&{query}"):
+            write("blob_replaced", blob=unquote(urlsplit(path).path), action=done)
+        return answer
+
+    requests.Session.send = sending
 
 
 class _Calls:

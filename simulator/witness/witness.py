@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 from simulator.history.journal import CANCELLED, PANIC, UNSEEN
 from simulator.history.value_digest import digest
@@ -349,19 +350,22 @@ class Witness:
         self._write("body_left", run=label, **told)
 
     def _seen(self) -> dict[str, object]:
-        """Return how a body sees its hold here: its lock and its fencing token, and whether the lock is lost."""
+        """Return how a body sees its hold here, and whether the lock is lost: each way must tell so of a loss."""
         if self._hold is None:
             return {}
         try:
             hold = self._hold()
         except RuntimeError:
             return {"blind": True}
-        lost = hold.lost.is_set() and hold.lost.reason is not None and not hold.owned  # each way must tell of a loss
+        ways = [hold.lost.is_set(), hold.lost.reason is not None, not hold.owned]
         try:
             hold.raise_if_lost()
+            ways.append(False)
         except Exception:  # noqa: BLE001 - whatever it is, it is how a body hears of a loss
-            return {"token": hold.token, "hold": hold.lock, "lost": lost}
-        return {"token": hold.token, "hold": hold.lock, "lost": False}
+            ways.append(True)
+        shown = {"owner": hold.owner, "lease": f"{crc32((hold.lease_id or '').encode()):08x}", "waited": hold.waited}
+        shown |= {"lost": any(ways), "reason": hold.lost.reason}
+        return {"token": hold.token, "hold": hold.lock, "lost": all(ways), "shown": shown}
 
     def _asked(self, invocation: str, asker: str) -> None:
         called, now = self._called.get(invocation), time.monotonic()

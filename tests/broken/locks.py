@@ -15,6 +15,7 @@ from tests.broken import (
     wrong_options,
     wrong_results,
     wrong_turns,
+    wrong_words,
 )
 from tests.broken.breaking import BROKEN
 
@@ -31,6 +32,7 @@ _KINDS = (
     wrong_bounds,
     wrong_clients,
     wrong_coalescing,
+    wrong_words,
 )
 
 __all__ = ["BROKEN"]
