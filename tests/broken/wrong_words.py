@@ -166,6 +166,6 @@ def policies_are_told_another_function(patch: Patch) -> None:
     _told(patch, function="another")
 
 
-@broken("asked again for the lock of", app="impatient")
+@broken("asked again for the lock of", app="long", options="--same-app")
 def who_waits_asks_twice_as_often(patch: Patch) -> None:
     patch.setattr(Timing, "longest_pause", property(lambda timing: timing.poll_max / 2))

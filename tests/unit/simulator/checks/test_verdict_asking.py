@@ -532,3 +532,15 @@ def test_a_hold_that_is_renewed_far_more_often_than_declared_is_found(every: flo
     said = "a hold of 'ship' on host-1 was renewed 19 times in 20.0 s, from second 1.0 on: "
     said += "one renewal in 7.5 s is declared"
     assert (said in violations(story)) == accused
+
+
+@pytest.mark.parametrize(("pause", "found"), [(2.6, False), (1.9, True)])
+def test_who_waits_asks_again_after_half_a_poll_at_the_earliest(pause: float, found: bool) -> None:
+    story = Story()
+    body(story, "host-1", 1, 59)
+    body(story, "host-2", 2, 58)
+    story.records = [record for record in story.records if record.host == "host-1" or record.t < 1058]
+    for number in range(20):
+        taken = {"lease": "x", "code": "LeaseAlreadyPresent", "took": 0.0}
+        ask(story, 2 + pause * number, "host-2", status=409, **taken)
+    assert any("asked again for the lock of 'ship'" in text for text in violations(story)) == found

@@ -192,3 +192,21 @@ def test_a_body_that_can_not_see_its_hold_is_found(decorated: bool, direct: bool
     story.sight("host-1", 1.1, 2.9, invocation=owner, sees={"blind": True})
     text = "1 body of 'ship' could not see their hold: current_hold() failed"
     assert (text in judge(story.end(30)).violations) is found
+
+
+@pytest.mark.parametrize(
+    ("untrue", "found"),
+    [
+        ({}, ""),
+        ({"lost": True}, "holds of 'ship' said that they were lost, and were not, 1 time"),
+        ({"owner": "you"}, "holds of 'ship' had another owner than their invocations, 1 time: the first 'you'"),
+        ({"waited": 9.0}, "holds of 'ship' told another time in waited, 1 time: the first 9.0 s in place of 0.0 s"),
+    ],
+)
+def test_what_a_hold_tells_its_body_is_compared_with_what_is_so(untrue: dict[str, object], found: str) -> None:
+    story = Story()
+    story.body("host-1", 1, 3, A, token=1, owner="me", keys={"function": "a"})
+    shown = {"owner": "me", "lease": "", "waited": 0.0, "lost": False, "reason": None} | untrue
+    sees = {"token": 1, "hold": A}
+    story.sight("host-1", 1.0, 3.0, invocation="me", sees=sees, **sees, lost=False, shown=shown)
+    assert [text[: len(found)] for text in violations(story)] == [found] * bool(found)
