@@ -61,7 +61,7 @@ def _to_bodies(history: History) -> Iterator[tuple[str, str, str]]:
         if sight.shown["lost"] and not told_lost and whose not in further:
             yield name, "said that they were lost, and were not", where
         reason = sight.shown["reason"]
-        if reason not in {None, "expired", got.why} and got.ending == "lost" and whose not in further:
+        if got.why and reason not in {None, "expired", got.why} and got.ending == "lost" and whose not in further:
             yield (
                 name,
                 "told another reason of their loss to their bodies",
@@ -104,15 +104,20 @@ def _of_losses(history: History) -> Iterator[tuple[str, str, str]]:
             at_least = history.function(got.function).at_least  # a lock that is kept may be lost, too
             if use.digest and got.ending == "ok" and outside(got.owner) == use.invocation and not at_least:
                 yield use.caller, "told of a loss that did not happen", f"by {use.what} {where}"
-            if use.digest not in {"", "True", "expired", got.why} and got.ending == "lost":
+            if got.why and use.digest not in {"", "True", "expired", got.why} and got.ending == "lost":
                 told = f"{use.digest!r} in place of {got.why!r}, by {use.what} {where}"
                 yield use.caller, "told another reason of their loss", told
 
 
 def _reasons(history: History) -> Iterator[tuple[str, str, str]]:
-    """The storage's answer to a renewal decides on the reason of a loss, unless the deadline has passed."""
+    """The storage's answer to a renewal decides on the reason of a loss, unless the deadline has passed.
+
+    With failover, or state, a write may be refused first, for another reason.
+    """
+    wrote = {id(use.hold) for use in history.uses if use.of == "hold.state"}
     for got in history.acquisitions:
-        if got.ending != "lost" or not got.granted or got.mode == "also":
+        writes = id(got) in wrote or history.function(got.function).failover is not None
+        if got.ending != "lost" or not got.granted or got.mode == "also" or writes:
             continue
         over = got.granted[-1] + history.lease_of(got) * DEADLINE - _SOON
         for each in history.requests:

@@ -126,7 +126,7 @@ def callbacks_on_a_loss_are_called_twice(patch: Patch) -> None:
 def callbacks_on_a_loss_are_called_at_the_end(patch: Patch) -> None:
     def made(real: Any) -> Any:
         def finish(self: Any, **how: Any) -> None:
-            called = self._callbacks[1:]
+            called = [*self._callbacks]
             real(self, **how)
             for callback in called:
                 callback("expired")
