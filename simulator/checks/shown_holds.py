@@ -120,19 +120,10 @@ def _reasons(history: History) -> Iterator[tuple[str, str, str]]:
         if got.ending != "lost" or not got.granted or got.mode == "also" or writes:
             continue
         over = got.granted[-1] + history.lease_of(got) * DEADLINE - _SOON
-        for each in history.requests:
-            if (each.host, each.lease, each.action) != (got.host, got.lease, "renew") or each.code not in _REASONS:
-                continue
-            right = _REASONS[each.code]
-            late = got.until >= over and got.why == "expired"
-            if (
-                got.until - _SOON <= each.t <= got.until + _SOON
-                and got.why not in {right, "closed", "too long"}
-                and not late
-            ):
-                where = f"on {got.host} at {got.until - history.start:.1f} s"
-                yield (
-                    got.function,
-                    "told another reason of their loss than the storage",
-                    f"{got.why!r} for {each.code} {where}",
-                )
+        allowed = {"closed", "too long"} | ({"expired"} if got.until >= over else set())
+        asked = (each for each in history.requests if (each.host, each.lease) == (got.host, got.lease))
+        told = [each.code for each in asked if each.action == "renew" and abs(each.t - got.until) <= _SOON]
+        reasons = {_REASONS[code] for code in told if code in _REASONS}
+        if reasons and got.why not in reasons | allowed:
+            where = f"{got.why!r} for {told[-1]} on {got.host} at {got.until - history.start:.1f} s"
+            yield got.function, "told another reason of their loss than the storage", where
