@@ -541,6 +541,6 @@ def test_who_waits_asks_again_after_half_a_poll_at_the_earliest(pause: float, fo
     body(story, "host-2", 2, 58)
     story.records = [record for record in story.records if record.host == "host-1" or record.t < 1058]
     for number in range(20):
-        taken = {"lease": "x", "code": "LeaseAlreadyPresent", "took": 0.0}
+        taken: dict[str, Any] = {"lease": "x", "code": "LeaseAlreadyPresent", "took": 0.0}
         ask(story, 2 + pause * number, "host-2", status=409, **taken)
     assert any("asked again for the lock of 'ship'" in text for text in violations(story)) == found

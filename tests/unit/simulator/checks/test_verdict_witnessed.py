@@ -207,6 +207,6 @@ def test_what_a_hold_tells_its_body_is_compared_with_what_is_so(untrue: dict[str
     story = Story()
     story.body("host-1", 1, 3, A, token=1, owner="me", keys={"function": "a"})
     shown = {"owner": "me", "lease": "", "waited": 0.0, "lost": False, "reason": None} | untrue
-    sees = {"token": 1, "hold": A}
+    sees: dict[str, Any] = {"token": 1, "hold": A}
     story.sight("host-1", 1.0, 3.0, invocation="me", sees=sees, **sees, lost=False, shown=shown)
     assert [text[: len(found)] for text in violations(story)] == [found] * bool(found)
