@@ -306,7 +306,7 @@ def who_waits_gives_up_asking_after_six_seconds(patch: Patch) -> None:
     around(patch, Line, "sleep_until", made)
 
 
-@broken("overlap", options="--kill 1")
+@broken("overlap", options="--kill 1 --duration 30")
 def a_lock_that_was_held_for_ten_seconds_is_everybodys(patch: Patch) -> None:
     """It is right until somebody dies."""
 

@@ -79,6 +79,8 @@ def test_a_lock_that_is_got_again_too_soon_was_not_kept() -> None:
     story.body("host-1", 5, 6, LOCK)
     story.body("host-2", 15, 16, LOCK)
     assert has(verdict_of(story), "the lock of 'ship' was got again after 10.0 s, though at_least is 20 s")
+    story.fleet(8, "fault", id=1, kind="break", lock=LOCK)
+    assert not has(verdict_of(story), "at_least")
 
 
 def test_a_lock_that_is_got_when_its_time_has_come_was_kept_and_nobody_is_blamed_meanwhile() -> None:
