@@ -250,6 +250,7 @@ def _asked_again_early(history: History, asking: _BlobRequests) -> Iterator[Find
         plain = all(each.on_contention == "wait" and each.max_waiting is None and not each.merges for each in kinds)
         endless = all(min(each.gives_up_after, each.cut_after) > history.end - history.start for each in kinds)
         alone = not any(each.several or each.failover for each in kinds) and not history.twofold
+        alone &= all(wait.function in history.functions for wait in waits)
         patient[where] = plain and endless and alone and where[2].partition("/")[2] not in history.client_locks
     told: dict[str, str] = {}
     for where in (where for where in patient if patient[where]):

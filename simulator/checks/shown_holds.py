@@ -100,7 +100,13 @@ def _of_losses(history: History) -> Iterator[tuple[str, str, str]]:
             yield use.caller, "gave the state of another lock", f"{use.what} in place of {use.name} {where}"
         if use.of == "hold.lost" and use.what == AGAIN:
             yield use.caller, "called a callback on their loss twice", where
-        elif use.of == "hold.lost" and got is not None and use.ok and (use.host, use.invocation) not in further:
+        elif (
+            use.of == "hold.lost"
+            and got is not None
+            and got.function in history.functions
+            and use.ok
+            and (use.host, use.invocation) not in further
+        ):
             at_least = history.function(got.function).at_least  # a lock that is kept may be lost, too
             if use.digest and got.ending == "ok" and outside(got.owner) == use.invocation and not at_least:
                 yield use.caller, "told of a loss that did not happen", f"by {use.what} {where}"
@@ -117,7 +123,7 @@ def _reasons(history: History) -> Iterator[tuple[str, str, str]]:
     wrote = {id(use.hold) for use in history.uses if use.of == "hold.state"}
     for got in history.acquisitions:
         writes = id(got) in wrote or history.function(got.function).failover is not None
-        if got.ending != "lost" or not got.granted or got.mode == "also" or writes:
+        if got.ending != "lost" or not got.granted or writes or got.function not in history.functions:
             continue
         over = got.granted[-1] + history.lease_of(got) * DEADLINE - _SOON
         allowed = {"closed", "too long"} | ({"expired"} if got.until >= over else set())
