@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from simulator.virtual.workloads.coalescing import start_coalesce
 from simulator.virtual.workloads.deferrals import start_deferrals
 from simulator.virtual.workloads.guarded_calls import start_queue, start_workers, with_jobs
 from simulator.virtual.workloads.leaders import start_leader
@@ -24,6 +25,7 @@ BUILT_IN: Final = {
     "semaphore": Workload(start=with_jobs(start_semaphore), checks=(f"{_HERE}.semaphores",)),
     "leader": Workload(start=with_jobs(start_leader), checks=(f"{_HERE}.leaders",)),
     "defer": Workload(start=start_deferrals, checks=(f"{_HERE}.ledger",)),
+    "coalesce": Workload(start=start_coalesce, checks=(f"{_HERE}.coalescing",)),
 }
 
 register(__name__, BUILT_IN | SMALL)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.triggers.queue import encode
 from simulator.virtual.hosts.jobs import Job, ended, guarded_jobs, message
 from simulator.virtual.hosts.queue_host import Feed, declare, invoke_one
+from simulator.virtual.workloads.coalescing import QUEUE, CoalescingRunner
 from simulator.virtual.workloads.deferrals import APPS, DeferralRunner, Order, name_of, queues_of, shapes
 from simulator.virtual.workloads.semaphores import Pool, SlotPlan
 from simulator.virtual.worlds.registry import Workload
@@ -92,6 +93,13 @@ def start_semaphore_of_one(world: World) -> None:
     world.watch(pool.must_find_takers)
 
 
+def start_coalesce(world: World) -> None:
+    """Run for a message, wait for a second one, and leave for a third."""
+    jobs = [Job(world.resource, 1, seconds) for seconds in (4.0, 1.0, 1.0)]
+    feeds = [Feed(0.7 * number, QUEUE, encode(message(_KEY, number).encode(), "base64")) for number in range(len(jobs))]
+    CoalescingRunner(world, jobs).start("refresh", feeds)
+
+
 def start_defer(world: World) -> None:
     """Put a message back while its lock is taken for another message."""
     app, queue, kind = APPS[0], "deferred-orders", "put_off"
@@ -114,5 +122,6 @@ SMALL: Final = {
     "small-lose": Workload(start=start_lose, small=2),
     "small-take-over": Workload(start=start_take_over, small=3),
     "small-semaphore": Workload(start=start_semaphore_of_one, small=2, checks=(f"{_HERE}.semaphores",)),
+    "small-coalesce": Workload(start=start_coalesce, small=2, checks=(f"{_HERE}.coalescing",)),
     "small-defer": Workload(start=start_defer, small=2, checks=(f"{_HERE}.ledger",)),
 }
