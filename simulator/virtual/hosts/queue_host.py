@@ -50,15 +50,21 @@ WITNESS: Final = Witness(_tell, current_hold)
 """Sees the bodies of every world, as a host sees the bodies of its app."""
 
 
-def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue: str = "") -> None:
-    """Tell oracle and verdict of the guarded functions that will be called; ``queue`` triggers them."""
+def declare(
+    world: World, functions: Mapping[str, Callable[..., Any]], *, queue: str = "", limit: float | None = None
+) -> None:
+    """Tell oracle and verdict of the guarded functions that will be called.
+
+    ``queue`` triggers them, and ``limit`` is their ``functionTimeout``.
+    """
     guards = {name: guards_of(function)[0] for name, function in functions.items()}
     WITNESS.watch(functions.items())
     world.oracle.callers.know({name: as_judged(guard) for name, guard in guards.items()})
     for name, function in functions.items():
         # A body that is not cancelled at a loss goes on, as a thread does.
         is_async = inspect.iscoroutinefunction(function) and guards[name].options.cancel_on_loss
-        world.note("world", "function", witnessed=True, **told_of(name, guards[name], queue=queue, is_async=is_async))
+        told = told_of(name, guards[name], queue=queue, is_async=is_async)
+        world.note("world", "function", witnessed=True, limit=limit, **told)
 
 
 def told_of(name: str, guard: Guarded | None, *, queue: str, is_async: bool) -> dict[str, Any]:

@@ -33,13 +33,17 @@ if TYPE_CHECKING:
     from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.hosts.queue_host import Feed
     from simulator.virtual.storage.network import NetworkRequest, Passage
+    from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.events import LockEvent
 
 QUEUE: Final = "changes"
+_LIMITED: Final = "refresh_limited"
+_ON_THREADS: Final = "refresh_sync"
 _PARAMETER: Final = Parameter(name="msg", binding="queueTrigger", converter="queueTrigger")
-_LIMIT: Final = {"AzureFunctionsJobHost__functionTimeout": "00:00:45"}
+_LIMIT: Final = 45
+"""Seconds of the ``functionTimeout`` of a function with a limit."""
 _TO_LEAVE: Final = 3
 """Requests of an invocation that leaves at its first attempt."""
 _ROUND: Final = 0.4
@@ -61,11 +65,11 @@ def coalescing_jobs() -> dict[str, Callable[..., Any]]:
         made = {
             "refresh": guarded()(refresh),
             "refresh_soon": guarded(timeout=12)(refresh),
-            "refresh_sync": guarded(timeout=30)(refresh_sync),
+            _ON_THREADS: guarded(timeout=30)(refresh_sync),
         }
-    with without_options(_LIMIT):
-        made["refresh_limited"] = guarded()(refresh)
-        assert guards_of(made["refresh_limited"])[0]._limit.timeout is not None  # noqa: SLF001 - it is read once
+    with without_options({"AzureFunctionsJobHost__functionTimeout": f"00:00:{_LIMIT}"}):
+        made[_LIMITED] = guarded()(refresh)
+        assert guards_of(made[_LIMITED])[0]._limit.timeout is not None  # noqa: SLF001 - it is read once
     return made
 
 
@@ -90,9 +94,10 @@ class CoalescingRunner:
     def start(self, kind: str, feeds: Sequence[Feed]) -> None:
         """Let all hosts listen to the queue as a function of this kind, and send the messages."""
         functions = {kind: coalescing_jobs()[kind]}
-        declare(self.world, functions, queue=QUEUE)
-        # Not all who wait stand in line: the others ask for the seat.
+        declare(self.world, functions, queue=QUEUE, limit=_LIMIT if kind == _LIMITED else None)
+        # Not all who wait stand in line: the others ask for the seat, whose lease has no body inside.
         self.world.oracle.callers.apart.add(kind)
+        self.world.oracle.conduct.keeps = _is_a_seat
         judge = CoalescingJudge(self.world, guards_of(functions[kind])[0].options.lock_acquisition_min_polling_interval)
         hosting = QueueWorld(self.world)
         for machine in self.world.machines:
@@ -119,7 +124,7 @@ class CoalescingRunner:
         invoked: asyncio.Task[Any] = asyncio.create_task(call, name=invocation)
         rng = random.Random(f"{self.salt}/{invocation}")
         with under_way(invoked):
-            if rng.random() < self.cancels:
+            if kind != _ON_THREADS and rng.random() < self.cancels:
                 await asyncio.wait({invoked}, timeout=rng.uniform(0.0, 25.0))
                 await cancel(self.world, invoked, invocation)
             await asyncio.wait({invoked})
@@ -238,6 +243,11 @@ class CoalescingJudge:
                 text = f"{left.owner} came at {left.came:.2f} and left, and the last body began at {last:.2f}"
                 self.world.oracle.blame("left for nobody", text)
                 return
+
+
+def _is_a_seat(tenure: Tenure) -> bool:
+    """Tell whether it is the lease of a seat, whose process does not end."""
+    return tenure.lock.endswith(seat_name("")) and not (tenure.machine is not None and tenure.machine.leaving)
 
 
 def _message(invocation: str) -> str:
