@@ -144,14 +144,18 @@ class Arrival:
         try:
             left = None if ends == math.inf else max(0.0, ends - loop.time())
             hold = await self._acquire(registry, left)
+        except BaseException:
+            await seat.leave()
+            raise
+        try:
             try:
                 await seat.begin()
-            except BaseException:
-                await registry.drop(hold)
-                raise
-            return hold
-        finally:
-            await seat.leave()
+            finally:
+                await seat.leave()
+        except BaseException:  # a cancellation may come at any of these
+            await registry.drop(hold)
+            raise
+        return hold
 
     def _in_vain(self, seat: Seat) -> LockNotAcquired:
         text = f"lock {self._address.name!r} was not acquired in time: another invocation has its seat {seat.name!r}"

@@ -48,6 +48,7 @@ from singleton.base.tasks import undisturbed
 from singleton.locking.acquisition import Acquisition, storage_error
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.lease import as_failure
+from singleton.locking.section import closed_error
 from singleton.stores.protocol import StoreFailure, within
 from singleton.stores.stamps import WORD_KEY, metadata_value, recorded_epoch
 
@@ -124,7 +125,7 @@ class Seat:
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
         self._turn = asyncio.Lock()
         self._lease: Lease | None = None
-        self._taken = False
+        self._taken = self._closed = False
         self._owner, self._epoch, self._begun = "", -1, False
         self._lingers = self._told = -math.inf
 
@@ -147,8 +148,11 @@ class Seat:
 
         Raises:
             StorageError: the storage refused, or gave no usable answer.
+            LockClosed: the locks of the process are closed.
         """
         async with self._turn:
+            if self._closed:
+                raise closed_error("seat", self.name, owner)
             if self._taken:
                 return False if self.waits and not again else None
             self._stamps.word = "waiting"
@@ -239,3 +243,8 @@ class Seat:
                 self._lingers = await self._acquisition.give_back(lease)
             finally:
                 self._lease, self._taken = None, False
+
+    async def aclose(self) -> None:
+        """Refuse arrivals, and give the seat back for a waiter, whose lock is closed."""
+        self._closed = True
+        await self.leave()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.simulation.planted.arguments import ARGUMENTS
 from tests.simulation.planted.bounds import BOUNDS
 from tests.simulation.planted.clients import CLIENTS
+from tests.simulation.planted.coalescing import COALESCING
 from tests.simulation.planted.deferrals import DEFERRALS
 from tests.simulation.planted.failovers import FAILOVERS
 from tests.simulation.planted.inboxes import INBOXES
@@ -234,6 +235,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *STATES,
     *NESTED,
     *ARGUMENTS,
+    *COALESCING,
     # --- asking for it and giving it back ---
     Mutant(
         name="lost reply not asked again",

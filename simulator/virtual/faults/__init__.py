@@ -39,6 +39,7 @@ ORDER: Final = (
     *("state disturbed", "logs disturbed", "log request"),
     *("forgotten connections", "numbered request", "numbered step"),
     *("spoilt answers", "replaced credentials"),
+    "seat disturbed",
 )
 """The order of `KINDS`: it decides the meaning of a seed."""
 

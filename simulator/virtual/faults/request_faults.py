@@ -14,6 +14,7 @@ from simulator.faults.fault_record import FATES, drawn, fate_words
 from simulator.virtual.faults.host_faults import kill_a_holder
 from simulator.virtual.faults.network_faults import NetworkFault
 from simulator.virtual.faults.world_fault import WorldFault, about, befallen, place_and_time
+from singleton.locking.seat import seat_name
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -253,6 +254,30 @@ class BreaksInVain(NetworkFault, kind="breaks in vain"):
     def words(self) -> str:
         how = fate_words(self.fate, 0.5)
         return f"who has lock number {self.lock} is killed, and breaks of leases {how} for {self.seconds:g} s"
+
+
+_OF_SEATS: Final = {
+    "write": "words on seats",
+    "release": "releases of seats",
+    "acquire": "attempts at seats",
+    "renew": "renewals of seats",
+    "read": "looks at seats",
+    "all": "requests for seats",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatDisturbed(Disturbed, kind="seat disturbed"):
+    """The requests of a kind for seats go wrong in one way for some seconds."""
+
+    of: ClassVar[tuple[str, ...]] = ("coalesce",)
+    names: ClassVar[Mapping[str, str]] = _OF_SEATS
+    allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": tuple(_OF_SEATS), "fate": _DISTURBANCES}
+    seconds: float = about(2, 4, 8, 20, 40)
+    call: str = drawn("write", lambda rng: rng.choice(("all", "all", *_OF_SEATS)))
+
+    def concerns(self, request: NetworkRequest) -> bool:
+        return request.name.endswith(seat_name("")) and super(SeatDisturbed, self).concerns(request)
 
 
 _OF_STATE: Final = {"put": "writes of state", "get": "reads of state", "write": "writes of owners"}

@@ -95,9 +95,7 @@ class CoalescingRunner:
         """Let all hosts listen to the queue as a function of this kind, and send the messages."""
         functions = {kind: coalescing_jobs()[kind]}
         declare(self.world, functions, queue=QUEUE, limit=_LIMIT if kind == _LIMITED else None)
-        # Not all who wait stand in line: the others ask for the seat, whose lease has no body inside.
-        self.world.oracle.callers.apart.add(kind)
-        self.world.oracle.conduct.keeps = _is_a_seat
+        self.world.oracle.callers.apart.add(kind)  # not all who wait stand in line: the others ask for the seat
         judge = CoalescingJudge(self.world, guards_of(functions[kind])[0].options.lock_acquisition_min_polling_interval)
         hosting = QueueWorld(self.world)
         for machine in self.world.machines:
@@ -178,6 +176,7 @@ class CoalescingJudge:
 
     def __post_init__(self) -> None:
         self.world.oracle.also_hears = self.hear
+        self.world.oracle.conduct.keeps = self.keeps
         self.world.oracle.last_checks.append(self.must_have_begun)
         self.world.network.on_send = both(self.world.network.on_send, self._asked)
 
@@ -208,6 +207,14 @@ class CoalescingJudge:
             self._must_be_cheap(owner, visit)
         if event.kind in ("acquired", "contended", "coalesced", "failed"):
             self._visits.pop(owner, None)
+
+    def keeps(self, tenure: Tenure) -> bool:
+        """Tell whether an invocation that waits keeps the lease: of the seat, or of the lock just before its body."""
+        machine, lock = tenure.machine, tenure.lock
+        if machine is None or machine.leaving:
+            return False
+        waits = any(each.machine is machine and each.lock == lock for each in self._visits.values())
+        return waits or lock.endswith(seat_name(""))
 
     def _seat(self, machine: Machine, lock: str) -> str:
         """Return the lease of the lock's seat, if the machine has had the seat for a moment; else the empty text."""
@@ -243,11 +250,6 @@ class CoalescingJudge:
                 text = f"{left.owner} came at {left.came:.2f} and left, and the last body began at {last:.2f}"
                 self.world.oracle.blame("left for nobody", text)
                 return
-
-
-def _is_a_seat(tenure: Tenure) -> bool:
-    """Tell whether it is the lease of a seat, whose process does not end."""
-    return tenure.lock.endswith(seat_name("")) and not (tenure.machine is not None and tenure.machine.leaving)
 
 
 def _message(invocation: str) -> str:
