@@ -238,7 +238,7 @@ class Seat:
                     return
                 if not self._begun and lease.alive():
                     self._stamps.word = None
-                    with suppress(StoreFailure):
+                    with suppress(Exception):  # whatever a store raises, the lease is given back
                         await within(_TRY, self._stamps.touch(lease.id, self._owner, 0.0))
                 self._lingers = await self._acquisition.give_back(lease)
             finally:

@@ -31,6 +31,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY
 from tests.simulation.argument_scenes import ARGUMENTS
+from tests.simulation.coalescing_scenes import COALESCING
 from tests.simulation.inbox_scenes import INBOXES, a_key_without_its_stop, all_is_well, an_empty_log, counted_twice
 from tests.simulation.listening import LISTENING
 from tests.simulation.looking import LOOKS
@@ -983,6 +984,7 @@ SITUATIONS.update(INBOXES)
 SITUATIONS.update(NESTED)
 SITUATIONS.update(ARGUMENTS)
 SITUATIONS.update(WIRES)
+SITUATIONS.update(COALESCING)
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------
