@@ -158,9 +158,9 @@ class Seat:
             self._stamps.word = "waiting"
             try:
                 self._lease = await self._acquisition.ask(owner)
-            except StoreFailure as failure:
-                if failure.meaning != "held":
-                    raise storage_error(self.name, failure, what="seat") from failure
+            except Exception as error:
+                if (failure := as_failure(error)).meaning != "held":
+                    raise storage_error(self.name, failure, what="seat") from error
             finally:
                 if self._lease is None:
                     await self._acquisition.give_up()
@@ -175,10 +175,10 @@ class Seat:
     async def _another_waits(self) -> bool:
         try:
             state = await within(_READ, self._store.read(self.name))
-        except StoreFailure as failure:
-            if failure.meaning == "missing":
+        except Exception as error:
+            if (failure := as_failure(error)).meaning == "missing":
                 return False
-            raise storage_error(self.name, failure, what="seat") from failure
+            raise storage_error(self.name, failure, what="seat") from error
         return state.held and metadata_value(state, WORD_KEY) == "waiting"
 
     async def begin(self) -> None:
@@ -197,7 +197,7 @@ class Seat:
                     if await self._said():
                         self._begun = True
                         return
-            except (StoreFailure, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever a store raises is no answer
                 failure = as_failure(error)
                 if failure.meaning in ("denied", "refused"):
                     break

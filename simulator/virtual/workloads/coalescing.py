@@ -22,6 +22,7 @@ from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.bindings import queue_input
 from simulator.virtual.hosts.jobs import Job, some_jobs, under_way, without_options
 from simulator.virtual.hosts.queue_host import QueueWorld, cancel, declare, invoke_one, orders
+from simulator.virtual.oracle.callers import STALE
 from simulator.virtual.storage.network import SOON, both
 from singleton import singleton
 from singleton.decorator import guards_of
@@ -232,7 +233,7 @@ class CoalescingJudge:
         if visit.seat and visit.seat == self._seat(machine, visit.lock):
             visit.alone, most = True, 0
         asked = waited > 0 if most == 0 else sent > most
-        if visit.alone and asked and self.world.oracle.conduct.well(machine, waited + 1.0):
+        if visit.alone and asked and self.world.oracle.conduct.well(machine, waited + STALE):
             text = f"{owner} left after {sent} requests in {waited:.1f} s, and may send {most}"
             self.world.oracle.blame("left at a high price", text)
 

@@ -114,6 +114,14 @@ COALESCING: tuple[Mutant, ...] = (
         among="coalesce",
     ),
     Mutant(
+        name="an error of the store lets a seat be renewed for ever",
+        file=SEAT,
+        old="with suppress(Exception):",
+        new="with suppress(StoreFailure):",
+        breaks="a lease is renewed after its holder has left",
+        among="coalesce",
+    ),
+    Mutant(
         name="a failed waiter leaves its word on the seat",
         file=SEAT,
         old="                if not self._begun and lease.alive():\n",
