@@ -258,6 +258,7 @@ class BreaksInVain(NetworkFault, kind="breaks in vain"):
 
 _OF_SEATS: Final = {
     "write": "words on seats",
+    "write and release": "words on seats and releases of seats",
     "release": "releases of seats",
     "acquire": "attempts at seats",
     "renew": "renewals of seats",
@@ -274,10 +275,12 @@ class SeatDisturbed(Disturbed, kind="seat disturbed"):
     names: ClassVar[Mapping[str, str]] = _OF_SEATS
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": tuple(_OF_SEATS), "fate": _DISTURBANCES}
     seconds: float = about(2, 4, 8, 20, 40)
-    call: str = drawn("write", lambda rng: rng.choice(("all", "all", *_OF_SEATS)))
+    call: str = drawn("write", lambda rng: rng.choice(("all", *("write and release",) * 4, *_OF_SEATS)))
+    fate: str = drawn("late", lambda rng: rng.choice(("request lost", "request lost", "reply lost", *_DISTURBANCES)))
 
     def concerns(self, request: NetworkRequest) -> bool:
-        return request.name.endswith(seat_name("")) and super(SeatDisturbed, self).concerns(request)
+        mine = self.everybody or request.machine.index == self.host
+        return mine and request.name.endswith(seat_name("")) and (self.call == "all" or request.call in self.call)
 
 
 _OF_STATE: Final = {"put": "writes of state", "get": "reads of state", "write": "writes of owners"}

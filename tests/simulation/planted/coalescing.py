@@ -30,7 +30,8 @@ COALESCING: tuple[Mutant, ...] = (
         old='        raise storage_error(self.name, failure, what="seat") from failure\n\n    async def _said',
         new="        return\n\n    async def _said",
         breaks="a body begins, and its process's word still says that it waits",
-        among="coalesce",
+        by=("tests/unit/functions/test_coalesce.py",),
+        why="it takes several requests for a seat that go wrong one after another, and worlds have that too seldom",
     ),
     Mutant(
         name="a lost seat counts as one that was left",
@@ -39,7 +40,8 @@ COALESCING: tuple[Mutant, ...] = (
         new="        if lease is None or not lease.alive():\n            return True\n        if lease is not None:\n"
         "            self._lease = None\n",
         breaks="a body begins, and its process's word still says that it waits",
-        among="coalesce",
+        by=("tests/unit/functions/test_coalesce_schedules.py",),
+        why="it takes several requests for a seat that go wrong one after another, and worlds have that too seldom",
     ),
     Mutant(
         name="an unanswered waiting counts as not written",
@@ -47,7 +49,8 @@ COALESCING: tuple[Mutant, ...] = (
         old="                self._again = True  #",
         new="                pass  #",
         breaks="a body begins without a seat, and its process's word says that it waits",
-        among="coalesce",
+        by=("tests/unit/functions/test_coalesce.py",),
+        why="it takes several requests for a seat that go wrong one after another, and worlds have that too seldom",
     ),
     Mutant(
         name="the lease of a seat counts as a waiter",
@@ -55,7 +58,8 @@ COALESCING: tuple[Mutant, ...] = (
         old='        return state.held and metadata_value(state, WORD_KEY) == "waiting"\n',
         new="        return state.held\n",
         breaks="an invocation leaves for one whose body has begun, or for a late request of nobody",
-        among="coalesce",
+        by=("tests/unit/functions/test_coalesce.py",),
+        why="it takes several requests for a seat that go wrong one after another, and worlds have that too seldom",
     ),
     Mutant(
         name="a waiter that times out is a success",
@@ -87,14 +91,6 @@ COALESCING: tuple[Mutant, ...] = (
         old="    return Contention.over(call, trigger).dequeue_count != 1\n",
         new="    return False\n",
         breaks="the message of a dead waiter leaves for the waiter's own word",
-        among="coalesce",
-    ),
-    Mutant(
-        name="an invocation asks for the lock beside its process's waiter",
-        file=ARRIVAL,
-        old="                if seat.waits:\n                    return None\n",
-        new="",
-        breaks="an invocation that leaves within a process costs requests",
         among="coalesce",
     ),
     Mutant(
