@@ -134,7 +134,7 @@ class CoalescingRunner:
         return outcome == "ok"
 
 
-class _Left(NamedTuple):
+class _LeftInvocation(NamedTuple):
     """An invocation that left, when it came, and when it left."""
 
     owner: str
@@ -144,7 +144,7 @@ class _Left(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Visit:
+class _ArrivedInvocation:
     """An invocation on its way.
 
     ``alone``: no other was on its way for the lock on its machine at any time. ``seat``: the lease of the seat, if
@@ -169,9 +169,9 @@ class CoalescingJudge:
     """When each message first came."""
     _bodies: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
     """When bodies of a lock began, and for which message."""
-    _left: dict[str, _Left] = field(default_factory=dict)
+    _left: dict[str, _LeftInvocation] = field(default_factory=dict)
     _ran: set[str] = field(default_factory=set)
-    _visits: dict[str, _Visit] = field(default_factory=dict)
+    _visits: dict[str, _ArrivedInvocation] = field(default_factory=dict)
     _sent: Counter[tuple[Machine, str]] = field(default_factory=Counter)
     _last: dict[tuple[Machine, str], float] = field(default_factory=dict)
 
@@ -194,7 +194,7 @@ class CoalescingJudge:
             others = [each for each in self._visits.values() if (each.machine, each.lock) == (machine, lock)]
             for each in others:
                 each.alone = False
-            self._visits[owner] = _Visit(
+            self._visits[owner] = _ArrivedInvocation(
                 machine, lock, now, self._count(machine, lock), not others, self._seat(machine, lock)
             )
             return
@@ -204,7 +204,7 @@ class CoalescingJudge:
             self._bodies[lock].append((now, _message(owner)))
         elif event.kind == "coalesced" and visit is not None:
             self.world.oracle.reached["messages coalesced"] += 1
-            self._left[owner] = _Left(owner, lock, visit.since, now)
+            self._left[owner] = _LeftInvocation(owner, lock, visit.since, now)
             self._must_be_cheap(owner, visit)
         if event.kind in ("acquired", "contended", "coalesced", "failed"):
             self._visits.pop(owner, None)
@@ -226,7 +226,7 @@ class CoalescingJudge:
     def _count(self, machine: Machine, lock: str) -> int:
         return self._sent[machine, lock] + self._sent[machine, seat_name(lock)]
 
-    def _must_be_cheap(self, owner: str, visit: _Visit) -> None:
+    def _must_be_cheap(self, owner: str, visit: _ArrivedInvocation) -> None:
         waited, machine = self.world.loop.now - visit.since, visit.machine
         sent = self._count(machine, visit.lock) - visit.sent
         most = _TO_LEAVE * (1 + int(waited / (_ROUND * self.poll)))
