@@ -200,6 +200,14 @@ async def _without_bell(host: Host) -> None:
     watch.look()
 
 
+async def _stands_still(host: Host) -> None:
+    watch = await _watched(host)
+    watch.book.keys[KEY].kept.failures = 1
+    watch.look()
+    await asyncio.sleep(181.0)
+    watch.look()
+
+
 async def _not_gone_on_with(host: Host) -> None:
     world, dead, lock = host.scene.world, host.scene.b.machine, NAMES.lock(KEY)
     watch = await _watched(host)
@@ -291,6 +299,7 @@ INBOXES: Final[dict[str, Callable[[Scene], None]]] = {
     "handled though put aside": _of(_handled_though_aside),
     "message forgotten": _of(_forgotten),
     "left without a bell": _of(_without_bell),
+    "stands still": _of(_stands_still),
     "not gone on with": _of(_not_gone_on_with),
     "refused in peace": _of(_refused),
 }

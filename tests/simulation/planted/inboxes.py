@@ -27,6 +27,14 @@ INBOXES: tuple[Mutant, ...] = (
         among="ordered",
     ),
     Mutant(
+        name="a pause of any length is obeyed",
+        file=VISIT,
+        old=" <= _LONGEST_PAUSE:  # more was said by another clock",
+        new=":",
+        breaks="a key stands still for as long as the wall clock of its last consumer was ahead",
+        among="ordered",
+    ),
+    Mutant(
         name="a log that has changed counts as gone",
         file=READING,
         old='return failure.meaning == "missing"',

@@ -1,6 +1,7 @@
 """Check that waiting messages of an inbox are always fetched.
 
 left without a bell    a key has had messages for a while without a bell, a consumer, or trouble
+stands still           a message that has failed is not tried again for minutes, whatever clocks show
 not gone on with       the consumer of a key is dead, and nobody goes on with it
 """
 
@@ -26,6 +27,8 @@ _BARE: Final = 5.0
 _GOES_ON: Final = 24.0
 """Seconds after the end of a dead consumer's lease in which another comes: a delayed bell, and a poll."""
 _TROUBLE: Final = 60.0
+_STANDS: Final = 180.0
+"""Seconds after a failure in which the message is tried again: a pause of a minute, and what comes before."""
 
 
 @dataclass(slots=True)
@@ -37,6 +40,8 @@ class BellWatch(Judge):
     queue: str
     _since: dict[str, float] = field(default_factory=dict)
     """Since when each key has had a log with messages."""
+    _failed: dict[str, tuple[object, float]] = field(default_factory=dict)
+    """How far the attempts at the first message of each key have come, and since when."""
     _bare: dict[str, float] = field(default_factory=dict)
     _gone: dict[Machine, float] = field(default_factory=dict)
     _orphans: dict[str, tuple[float, Machine]] = field(default_factory=dict)
@@ -52,7 +57,7 @@ class BellWatch(Judge):
         logs = {spot for spot in self.book.with_logs() if service.content(names.log(spot))}
         rung = self._rung()
         for spot in [spot for spot in self._since if spot not in logs]:
-            for known in (self._since, self._bare, self._orphans):
+            for known in (self._since, self._bare, self._orphans, self._failed):
                 known.pop(spot, None)
         for spot in sorted(logs):
             self._since.setdefault(spot, now)
@@ -70,6 +75,12 @@ class BellWatch(Judge):
         since, kept = self._since[spot], self.book.keys[spot].kept
         if now - self._bare.get(spot, now) > _BARE and self._is_calm(now - since + _BARE):
             self._blame("left without a bell", f"{spot} has had messages for {now - since:.0f} s, and no bell")
+        tried = self.book.keys[spot].tried, kept.until
+        if spot not in self._failed or self._failed[spot][0] != tried:
+            self._failed[spot] = tried, now
+        stood = now - self._failed[spot][1]
+        if kept.failures and not kept.stopped and stood > _STANDS and self._is_calm(stood):
+            self._blame("stands still", f"a message of {spot} has failed, and is not tried again for {stood:.0f} s")
         if spot not in self._orphans or kept.stopped or kept.failures:
             return
         ended, dead = self._orphans[spot]
