@@ -116,6 +116,7 @@ class _ClientTap:
         self._numbers = itertools.count(1)
         self._open: dict[tuple[int, str], str] = {}  # by the id of a hold, and the invocation that uses the hold
         self._lost: set[str] = set()
+        self._signals: dict[str, LossSignal] = {}
         self._made: weakref.WeakKeyDictionary[Any, _Request] = weakref.WeakKeyDictionary()
         self._inside: weakref.WeakKeyDictionary[Any, list[tuple[int, str]]] = weakref.WeakKeyDictionary()
 
@@ -162,6 +163,7 @@ class _ClientTap:
         request, inside = self._made.pop(block, None), self._inside.pop(block, [])
         numbers = [self._open[whose] for whose in inside if whose in self._open]
         for number in numbers:
+            self._look(number)
             self._write("client_lock", kind="leaving", number=number)
         judged = isinstance(block, _BaseBlock) and error is None and not self._lost.isdisjoint(numbers)
         wrong = "hushed" if request and request.raises else ""
@@ -184,6 +186,7 @@ class _ClientTap:
             yield []
         finally:
             for whose in entered:
+                self._look(self._open.get(whose, ""))
                 self._leave(whose)
 
     @contextmanager
@@ -199,7 +202,8 @@ class _ClientTap:
         """Tell that user code gives such a hold back."""
         mine = [whose for whose in [*self._open] if whose[0] == id(hold)]
         for whose in mine:
-            self._write("client_lock", kind="leaving", number=self._open.get(whose, ""))
+            self._look(number := self._open.get(whose, ""))
+            self._write("client_lock", kind="leaving", number=number)
         try:
             yield []
         finally:
@@ -255,11 +259,18 @@ class _ClientTap:
             self._lost.add(number)
             self._write("client_lock", kind="lost", number=number, reason=reason)
 
+        self._signals[number] = hold.own_lost
         _call_at_loss(hold.own_lost, lost)
         return [whose]
 
+    def _look(self, number: str) -> None:
+        """Note a loss that user code can see by the clock as it ends: the lock may say so a moment later."""
+        if (signal := self._signals.get(number)) and signal.is_set():
+            self._lost.add(number)
+
     def _leave(self, whose: tuple[int, str]) -> None:
         if number := self._open.pop(whose, ""):
+            self._signals.pop(number, None)
             self._write("client_lock", kind="left", number=number, lost=number in self._lost)
             self._lost.discard(number)
 

@@ -28,9 +28,14 @@ class Sections(Story):
         got: str = "",
         lease: tuple[float, float] | None = None,
         lost: tuple[float, str] | None = None,
+        seen: bool = False,
         **asked: Any,
     ) -> None:
-        """Tell of a block. ``lease``: when its lease was granted and given back, if not with the block."""
+        """Tell of a block.
+
+        ``lease``: when its lease was granted and given back, if not with the block. ``seen``: at its end user code
+        could see its loss, whether the lock had said so or not.
+        """
         number, got = str(next(self._numbers)), got or name
         of_lease = {
             "blob": f"/{asked.get('where', 'account/locks')}/{got}",
@@ -47,7 +52,7 @@ class Sections(Story):
         if lost is not None:
             self.add(lost[0], host, "client_lock", kind="lost", reason=lost[1], **told)
         if end is not None:
-            self.add(end, host, "client_lock", kind="left", **told)
+            self.add(end, host, "client_lock", kind="left", lost=seen, **told)
         if released < math.inf:
             self.add(released, host, "lease_request", action="release", **of_lease)
 
@@ -182,6 +187,19 @@ def test_a_host_that_slept_past_its_lease_is_no_overlap(end: float | None) -> No
     run.stay("host-2", 18, 24, token=2)
     run.fleet(70, "run_ended")
     assert run.says() == []
+
+
+@pytest.mark.parametrize(("seen", "said"), [(True, 0), (False, 2)])
+def test_a_host_that_slept_past_its_lease_has_no_slot_of_a_semaphore_beside_others(said: int, *, seen: bool) -> None:
+    run = Sections()
+    run.stay("host-1", 1, 40.1, limit=2, got="stock/slot-0", seen=seen)
+    run.add(2, "host-1", "pause")
+    run.add(40, "host-1", "resume")
+    run.stay("host-2", 18, 26, limit=2, got="stock/slot-0")
+    run.stay("host-3", 19, 22, limit=2, got="stock/slot-1")
+    run.stay("host-3", 23, 25, limit=2, got="stock/slot-1")
+    run.fleet(70, "run_ended")
+    assert len(judge(run.records).overlaps) == said
 
 
 def test_options_of_one_block_are_not_those_of_another() -> None:

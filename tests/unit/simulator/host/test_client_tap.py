@@ -11,7 +11,8 @@ import pytest
 from simulator.history.journal import Record
 from simulator.host.client_tap import tap_clients
 from singleton import AsyncLockClient, LockClient
-from singleton.base.hold import Hold
+from singleton.base.errors import LockLost
+from singleton.base.hold import Hold, LossSignal
 from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
@@ -95,6 +96,15 @@ def test_a_block_around_another_of_its_lock_is_one_stay(told: Told, locks: LockC
             assert told.events == ["in stock"]
         assert told.events == ["in stock"]
     assert told.events == ["in stock", "out of stock"]
+
+
+def test_a_loss_that_user_code_sees_by_the_clock_is_told_before_the_lock_says_so(
+    told: Told, locks: LockClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LockLost), locks.lock("stock"):
+        monkeypatch.setattr(LossSignal, "reason", "expired")
+    assert told[-1].get("kind") == "left"
+    assert told[-1].get("lost")
 
 
 def test_a_try_in_vain_is_no_stay(told: Told, locks: LockClient) -> None:
