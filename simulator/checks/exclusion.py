@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses import behind_overlap, disturbed, exposing, is_long, overslept
 from simulator.checks.findings import Finding, by_function, count, label, note, unproven, violation
-from simulator.history.deeds import outside
+from simulator.history.deeds import once_of, outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -310,9 +310,11 @@ def past_their_guard(history: History) -> tuple[list[Invocation], Counter[str]]:
 def _without_guard(history: History) -> list[Invocation]:
     """Return the successes that met no guard, and that `@once` has not answered.
 
-    An invocation that `@once` answers meets no guard: a body of the same operation must have ended well before.
+    An invocation that `@once` answers meets no guard: a body of the same operation must have ended well before. An
+    invocation that `@once` refuses, as another one with its key is under way, meets none either.
     """
     met = {(deed.host, deed.owner) for deed in (*history.sections, *history.refusals)}
+    met |= {(each.host, outside(each.owner)) for each in history.refusals if each.function.endswith(once_of(""))}
     ids = {(call.host, call.id): call for call in history.invocations}
     done: dict[str, float] = {}
     for section in history.sections:

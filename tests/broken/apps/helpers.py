@@ -58,6 +58,15 @@ def charge(msg: func.QueueMessage) -> None:
     current_hold().raise_if_lost()
 
 
+@app.route(route="pay/{id}", methods=["POST"])
+@once(key="{id}", on_contention="conflict")
+@singleton(scope_id="till")
+def pay(req: func.HttpRequest) -> func.HttpResponse:
+    time.sleep(0.4)
+    current_hold().raise_if_lost()
+    return func.HttpResponse("paid", status_code=201)
+
+
 @app.queue_trigger(arg_name="msg", queue_name="mails", connection="AzureWebJobsStorage")
 @quiet
 @singleton(scope="Id")

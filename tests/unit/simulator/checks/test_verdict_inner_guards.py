@@ -171,6 +171,20 @@ def test_a_repeat_that_once_answers_passes_no_inner_guard() -> None:
     assert verdict.locks == 2
 
 
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_repeat_that_once_refuses_passes_no_inner_guard(refused: bool) -> None:
+    story = charging(operations=("7", "7"))
+    story.records = [record for record in story.records if record.text("invocation") != "two"]
+    story.add(1.5, "host-1", "invocation_started", function="ship", invocation="two")
+    story.add(1.5, "host-1", "expected", invocation="two", keys={"function": "a", "once": "7"})
+    if refused:
+        story.lock(1.5, "host-1", "waiting", CHARGED, "two")
+        story.lock(1.6, "host-1", "contended", CHARGED, "two", reason="conflict")
+    story.add(1.7, "host-1", "invocation_ended", function="ship", invocation="two", outcome="ok")
+    past = [text for text in verdict_of(story).violations if "without passing through its guard" in text]
+    assert bool(past) is not refused
+
+
 @pytest.mark.parametrize(("operations", "first"), [(("7", "8"), "ok"), (("7", "7"), "error")])
 def test_a_call_of_an_operation_that_never_ended_well_must_pass_the_inner_guard(
     operations: tuple[str, str], first: str
