@@ -1,6 +1,7 @@
 """A guard passes on what the guard is given: arguments to its function, and the result and the outputs to the host.
 
-And a guard ends after its function. The witness compares on each host (``witness/guards.py``); what the app's own
+And a guard ends after its function. Different texts get
+different names for their locks. The witness compares on each host (``witness/guards.py``); what the app's own
 decorators change is not compared.
 """
 
@@ -41,7 +42,11 @@ def judge_answers(history: History) -> Iterator[Finding]:
     called = {(call.host, call.id): call.function for call in history.invocations}
     busy = {(each.host, outside(each.owner)) for each in history.refusals if each.reason == "conflict"}
     found: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    names: dict[str, set[str]] = defaultdict(set)
     for record in history.altered:
+        if record.event == "named":
+            names[record.text("name")].add(record.text("text"))
+            continue
         whose = record.host, record.text("invocation")
         name, kind = record.text("function") or called.get(whose, ""), record.text("kind") or "result"
         function = history.function(name)
@@ -51,6 +56,9 @@ def judge_answers(history: History) -> Iterator[Finding]:
             skipped = function.decorated or not function.guarded
         if not skipped and not (kind == "swallowed" and whose in history.struck):
             found[name, kind, record.text("what")].append(record)
+    for name, texts in sorted(names.items()):
+        if len(texts) > 1:
+            yield violation(f"safe_name gave {count(len(texts), 'text')} one name, {name!r}: they share a lock")
     for (name, kind, what), records in sorted(found.items()):
         text = f"{count(len(records), 'invocation')} of {name!r} {_WRONG[kind].format(what)}"
         sure = [record for record in records if record.get("sure", True)]

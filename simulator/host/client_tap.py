@@ -3,8 +3,8 @@
 A ``client_lock`` record tells ``asked``, before the product is called; ``entered``, with what user code got, or
 ``refused``, or ``failed`` by an error; ``leaving``, before the product gives the lock back, and ``left`` afterwards;
 ``lost``, as ``hold.lost`` tells user code. A dropped hold has ended, too. A block that ends otherwise than ``on_loss``
-says, after a loss, is told as ``altered``. A break by user code is told as an operator's deed. `tap_clients` must run
-before the app is imported.
+says, after a loss, is told as ``altered``. A name that is made of a text is told as ``named``. A break by user code is
+told as an operator's deed. `tap_clients` must run before the app is imported.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from simulator.history.value_digest import digest
 from simulator.witness.witness import invoked
 from singleton.base.errors import LockLost, LockNotAcquired
 from singleton.base.hold import LossSignal, holds_in
+from singleton.baseclient import BaseClient
 from singleton.client import AsyncLockClient, LockClient
 from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
 from singleton.clients.leadership import Leadership
@@ -49,6 +51,7 @@ def tap_clients(write: Write) -> None:
         watch(client, tap.releasing, "release")
         watch(client, tap.breaking, "break_")
         watch(client, tap.looking, "holder", "locked")
+    cast("Any", BaseClient).safe_name = staticmethod(tap.naming(BaseClient.safe_name))
     watch(_BaseBlock, tap.copying, "another")
     watch(Block, tap.entering, "__enter__")
     watch(AsyncBlock, tap.entering, "__aenter__")
@@ -131,6 +134,21 @@ class _ClientTap:
             return thing
 
         return made
+
+    def naming(self, real: Callable[[str], str]) -> Callable[[str], str]:
+        """Return a function that tells which text got which name."""
+
+        @functools.cache
+        def told(text: str, name: str) -> None:
+            self._write("named", name=name, text=digest(text))
+
+        @functools.wraps(real)
+        def named(text: str) -> str:
+            name = real(text)
+            told(text, name)
+            return name
+
+        return named
 
     @contextmanager
     def copying(self, block: Any) -> Iterator[list[Any]]:

@@ -12,7 +12,7 @@ from singleton.functions.candidacy import Candidacy
 from singleton.functions.guard import Guard
 from singleton.functions.wait_limit import WaitLimit
 from singleton.locking import acquisition
-from singleton.locking.failover import Takeover
+from singleton.locking.failover import Suspicion, Takeover
 from singleton.locking.lease import Lease
 from singleton.locking.line import Line
 from singleton.locking.phase import PhaseMachine, Timing
@@ -29,6 +29,18 @@ _CUT_OFF: Final = "--faults partition --duration 40"
 @broken("was taken over after", app="turns")
 def silent_holders_are_waited_for_until_their_leases_expire(patch: Patch) -> None:
     patch.setattr(Takeover, "ask", lambda self, owner: self._acquisition.ask(owner))
+
+
+@broken("was taken over after", app="ticks", options="--kill 1 --timer-every 3")
+def a_reading_is_of_no_use_half_a_second_later(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def read(self: Any, state: Any, *, sent: float, replied: float) -> str | None:
+            found: str | None = real(self, state, sent=sent, replied=replied)
+            return found if sent < self.due + 0.5 else None
+
+        return read
+
+    around(patch, Suspicion, "read", made)
 
 
 @broken("(listener), which", app="listeners", options="--same-app --kill 1 --seed 2")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from singleton.layouts import blob_name
 from singleton.layouts.layout import Layout
 from singleton.runtime import address
 from tests.broken.breaking import Now, around, broken, names, this_host
@@ -45,6 +46,11 @@ def one_name_in_ten_is_wrong(patch: Patch) -> None:
 @broken("had several scopes", "keys")
 def all_keys_have_one_lock(patch: Patch) -> None:
     names(patch, lambda name: name.rpartition(".")[0] or name[:-1])
+
+
+@broken("one name", app="texts", options="--duration 8")
+def names_of_texts_are_their_valid_parts(patch: Patch) -> None:
+    around(patch, blob_name, "safe_name", lambda real: lambda text: real(text).partition("~")[0])
 
 
 @broken("had several scopes")

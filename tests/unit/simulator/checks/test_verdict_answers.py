@@ -82,3 +82,13 @@ def test_a_journal_of_before_is_judged_as_then() -> None:
     text = "1 invocation of 'ship' returned something else than its body (first on host-1, 1.9 s after the start)"
     assert told("result_replaced").violations == (text,)
     assert told("result_replaced", known={"decorated": True}).violations == ()
+
+
+@pytest.mark.parametrize(("name", "said"), [("north", 1), ("north~0", 0)])
+def test_different_texts_get_different_names_for_their_locks(name: str, said: int) -> None:
+    story = Story()
+    for host in ("host-1", "host-2"):
+        story.add(1, host, "named", name="north", text="digest of north")
+    story.add(2, "host-2", "named", name=name, text="digest of north/")
+    found = [text for text in judge(story.end(40)).violations if "one name" in text]
+    assert found == ["safe_name gave 2 texts one name, 'north': they share a lock"] * said

@@ -29,6 +29,7 @@ class Sections(Story):
         lease: tuple[float, float] | None = None,
         lost: tuple[float, str] | None = None,
         seen: bool = False,
+        leaving: float | None = None,
         **asked: Any,
     ) -> None:
         """Tell of a block.
@@ -51,6 +52,8 @@ class Sections(Story):
         self.add(start, host, "client_lock", kind="entered", **told, **facts)
         if lost is not None:
             self.add(lost[0], host, "client_lock", kind="lost", reason=lost[1], **told)
+        if leaving is not None:
+            self.add(leaving, host, "client_lock", kind="leaving", **told)
         if end is not None:
             self.add(end, host, "client_lock", kind="left", lost=seen, **told)
         if released < math.inf:
@@ -200,6 +203,17 @@ def test_a_host_that_slept_past_its_lease_has_no_slot_of_a_semaphore_beside_othe
     run.stay("host-3", 23, 25, limit=2, got="stock/slot-1")
     run.fleet(70, "run_ended")
     assert len(judge(run.records).overlaps) == said
+
+
+@pytest.mark.parametrize(("how", "until", "found"), [("lock_all", 18.2, 0), ("lock_all", 4, 2), ("lock", 18.2, 2)])
+def test_a_set_gives_its_locks_back_one_after_the_other_while_the_storage_does_not_answer(
+    how: str, until: float, found: int
+) -> None:
+    run = Sections()
+    run.fault(3, until, "lose", "host-1", hits=9)
+    for name in ("a", "b"):
+        run.stay("host-1", 1, 18.2, name, lease=(1, 18.2), how=how, leaving=10)
+    assert sum("after its body had ended" in text for text in judge(run.end(70)).violations) == found
 
 
 def test_options_of_one_block_are_not_those_of_another() -> None:

@@ -13,6 +13,7 @@ from simulator.host.client_tap import tap_clients
 from singleton import AsyncLockClient, LockClient
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold, LossSignal
+from singleton.baseclient import BaseClient
 from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
@@ -40,6 +41,7 @@ _TAPPED: dict[Any, tuple[str, ...]] = {
     AsyncLockClient: _OF_CLIENTS,
     Block: ("__enter__",),
     AsyncBlock: ("__aenter__",),
+    BaseClient: ("safe_name",),
     _BaseBlock: ("_left", "another"),
     Leadership: ("wait", "_wait_async", "stop", "__aexit__", "hold"),
     PeriodicWorker: ("_do",),
@@ -105,6 +107,12 @@ def test_a_loss_that_user_code_sees_by_the_clock_is_told_before_the_lock_says_so
         monkeypatch.setattr(LossSignal, "reason", "expired")
     assert told[-1].get("kind") == "left"
     assert told[-1].get("lost")
+
+
+def test_which_text_got_which_name_is_told_once(told: Told, locks: LockClient) -> None:
+    names = [locks.safe_name(text) for text in ("north", "north/", "north")]
+    assert [record.text("name") for record in told] == names[:2]
+    assert len({record.text("text") for record in told}) == 2
 
 
 def test_a_try_in_vain_is_no_stay(told: Told, locks: LockClient) -> None:
