@@ -31,14 +31,28 @@ ASKED: Final = 2.0
 """Seconds for which a request may be under way, or its answer told late, on a busy machine."""
 
 
+_KEPT_OPEN: Final = 15.0
+"""Seconds for which a host keeps an idle connection to the storage."""
+
+
 def hindering(history: History, host: str, start: float, end: float) -> list[Strike]:
     """Return the faults that hindered a host's requests at some time between these two, or had just done so."""
     return [fault for fault in _of(history, host) if effects_of(fault.kind).hinders and _meets(fault, start, end)]
 
 
 def hindered(history: History, host: str, start: float, end: float) -> float:
-    """Return for how many seconds between these two the requests of a host were hindered."""
-    return covered([span(fault) for fault in hindering(history, host, start, end)], start, end)
+    """Return for how many seconds between these two the requests of a host were hindered.
+
+    A connection that the network has forgotten may be used later, and loses that request.
+    """
+    spans = [span(fault) for fault in hindering(history, host, start, end)]
+    forgotten = [fault.end for fault in _of(history, host) if fault.kind == "forget" and fault.end <= end]
+    spans += [
+        (each.sent, each.t)
+        for each in (history.requests if forgotten else ())
+        if each.host == host and each.status is None and any(0 <= each.sent - t <= _KEPT_OPEN for t in forgotten)
+    ]
+    return covered(spans, start, end)
 
 
 def disturbed(history: History, host: str, start: float, end: float) -> bool:

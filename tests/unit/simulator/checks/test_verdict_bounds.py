@@ -376,6 +376,21 @@ def test_a_single_attempt_ends_after_ten_seconds_though_the_storage_does_not_ans
     ]
 
 
+@pytest.mark.parametrize(("forgotten", "found"), [(6, False), (0.5, True), (None, True)])
+def test_a_connection_that_was_forgotten_loses_a_request_up_to_fifteen_seconds_later(
+    forgotten: float | None, *, found: bool
+) -> None:
+    story = Story(policy="skip", faults=["forget"])
+    story.body("host-1", 1, 30, A)
+    if forgotten is not None:
+        story.fault(forgotten, forgotten, "forget", "host-2", hits=0)
+    story.lock(16, "host-2", "waiting", A, "call-1")
+    story.lease(21, "host-2", "acquire", A, status=None, took=5.0, lease="x")
+    story.lock(21.1, "host-2", "contended", A, "call-1", reason="skip")
+    story.fleet(59, "healed")
+    assert any("despite" in text for text in said(story, 60)) == found
+
+
 def answered(seconds: float, policy: str = "skip", waited: float = 0.1, **known: Any) -> list[str]:
     story = Story(policy=policy).know(**known)
     story.body("host-1", 1.0, 30.0, A)
