@@ -82,6 +82,7 @@ def judge_losses(history: History) -> Iterator[Finding]:
             unasked[function.name] += 1
     yield from _uncaused(history)
     yield from _unwoken(history)
+    yield from _under_a_lost_lock(history)
     bodies = ("body", "bodies")
     yield from by_function(blind, "could not see that the lock was lost", *bodies)
     yield from by_function(untold, "went on after the lease had run out, and the lock did not say so", *bodies)
@@ -155,6 +156,32 @@ def _unwoken(history: History) -> Iterator[Finding]:
         yield violation(
             f"{what} of {name!r} on {host} did not hear for {late:.1f} s that its hold had ended, from second "
             f"{since - history.start:.1f} on: {_LEFT:g} s are allowed"
+        )
+
+
+def _under_a_lost_lock(history: History) -> Iterator[Finding]:
+    """After the loss of the lock around an invocation, no body begins inside it, and no wait goes on.
+
+    Which locks of an invocation are around one another is known of the guard of its function only.
+    """
+    around = {(each.host, each.owner): each for each in history.sections if each.told is not None and each.owner}
+    worst: dict[tuple[str, str], tuple[float, str, str]] = {}
+    begun = [(each, -math.inf, each.start, each.start, "began") for each in history.sections]
+    waited = [(each, each.start, each.start, each.end, "was waited for") for each in history.waits]
+    for inner, since, start, end, what in (*waited, *begun):
+        outer = around.get((inner.host, outside(inner.owner)))
+        if outer is None or outer.told is None or outer.mode != "function" or inner.owner == outer.owner:
+            continue
+        if outer.start < start < outer.end and outer.told < end:
+            stop = min(end, outer.end, history.end)
+            late = history.worked(inner.host, inner.worker or 1, max(since, outer.told), stop)
+            who = inner.function, outer.function
+            if late > _LEFT + slack(history) and late >= worst.get(who, (0.0, "", ""))[0]:
+                worst[who] = late, what, inner.host
+    for (name, outer_name), (late, what, host) in sorted(worst.items()):
+        yield violation(
+            f"{name!r} {what} inside {outer_name!r} on {host}, {late:.1f} s after the lock of {outer_name!r} was lost: "
+            f"{_LEFT:g} s are allowed"
         )
 
 

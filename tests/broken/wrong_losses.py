@@ -16,6 +16,7 @@ from singleton.locking.acquisition import Acquisition
 from singleton.locking.lease import Lease
 from singleton.locking.line import Line
 from singleton.locking.section_state import SectionState
+from singleton.runtime import cancellation, reentry
 from singleton.runtime.registry import Registry
 from singleton.stores.protocol import StoreFailure
 from tests.broken.breaking import Now, around, broken
@@ -142,6 +143,12 @@ def a_try_that_lost_its_lock_is_a_success(patch: Patch) -> None:
         return held
 
     around(patch, Guard, "_held", made)
+
+
+@broken("'audit' began inside 'ship' on", app="overstays")
+def a_lost_lock_around_a_body_does_not_count(patch: Patch) -> None:
+    for module in (reentry, cancellation):
+        patch.setattr(module, "outer_signals", tuple)
 
 
 @broken("that its hold had ended, from second", app="heeds")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.checks.verdict import judge
+from simulator.history.deeds import inside
 from simulator.history.journal import CANCELLED
 from simulator.history.pattern_uses import CALLBACK
 from tests.support.journals import Story, key_lock
@@ -207,3 +208,39 @@ def test_a_body_that_only_wants_to_be_told_of_a_loss_is_not_cancelled_by_the_loc
     assert (ENDED in found(told)) == (asked > 20 and by == "lock")
     told.lock(20.2, "host-1", "acquired", "locks/shared/mine", "i", mode="client")
     assert ENDED not in found(told)  # perhaps by the loss of a lock client's lock
+
+
+def nested(asked: float, got: float | None, *, until: float = 30, outer_owner: str = "i") -> Story:
+    """A body whose lock is lost at second 20 asks for another lock inside, and gets it, or gives up at its end."""
+    nested = story(until=until, asked=20.1)
+    inner, whose = key_lock("b"), inside(outer_owner, "book")
+    nested.lock(asked, "host-1", "waiting", inner, whose)
+    kinds = ("contended",) if got is None else ("acquired", "body_started")
+    for kind in kinds:
+        nested.lock(until - 0.1 if got is None else got, "host-1", kind, inner, whose, reason="raise")
+    if got is not None:
+        nested.lock(until - 0.1, "host-1", "body_ended", inner, whose)
+        nested.lock(until - 0.1, "host-1", "released", inner, whose)
+    return nested
+
+
+@pytest.mark.parametrize(("asked", "got", "what"), [(21, 24, "began"), (15, 28, "began"), (15, None, "was waited for")])
+def test_after_the_loss_of_the_lock_around_it_no_body_begins_and_no_wait_goes_on(
+    asked: float, got: float | None, what: str
+) -> None:
+    assert any(f"{what} inside 'ship' on host-1" in text for text in found(nested(asked, got)))
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        nested(15, 16),
+        nested(15, 20.3),
+        nested(15, None, until=20.4),
+        nested(29.8, None),
+        nested(21, 21.1, outer_owner="j"),
+    ],
+    ids=["before", "at once", "the wait ends", "refused at once", "another invocation"],
+)
+def test_a_lock_inside_that_came_before_the_loss_or_ended_with_it_is_right(right: Story) -> None:
+    assert not [text for text in found(right) if "inside 'ship'" in text]
