@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -270,6 +270,7 @@ def _inside(call: Any, depth: int = 0) -> Iterator[FunctionType]:
                 yield from _inside(cell.cell_contents, depth + 1)
 
 
+@lru_cache(maxsize=8192)  # each look asks for the file of every module
 def is_the_apps(file: str, folder: Path | None) -> bool:
     """Tell whether a file is the app's own, and not one of a package that is installed in its folder."""
     path = Path(file)
