@@ -145,7 +145,7 @@ def _leased(history: History, requests: list[LeaseRequest], got: Acquisition) ->
     had, slots = got.ending == "lost", history.function(got.function).several
     for request in sorted(requests, key=lambda request: request.sent):
         if request.sent <= got.t:
-            gave_back = request.action == "release" and not slots
+            gave_back = request.action == "release" and not slots and request.lease in {"", got.lease}
             had = not gave_back and (had or (request.granted and request.t <= got.t))
     return had
 

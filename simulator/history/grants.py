@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from zlib import crc32
 
 from simulator.faults.real import short
@@ -16,19 +16,29 @@ if TYPE_CHECKING:
     from simulator.history.facts import Acquisition, History, LeaseRequest
 
 
+_Grant: TypeAlias = "tuple[LeaseRequest, float]"
+
+
 class Grants:
     """Knows which workers were granted leases, and counts their renewals."""
 
     def __init__(self) -> None:
-        self._granted: dict[tuple[str, int], dict[str, tuple[LeaseRequest, float]]] = defaultdict(dict)
-        """The request by which a worker was last granted the lease of a blob, and since when it had the lease."""
+        self._granted: dict[tuple[str, int], dict[str, dict[str, _Grant]]] = defaultdict(dict)
+        """By worker, blob and lease id, the last granted request, and since when the worker had the lease.
+
+        A process with several locks on a blob may get another lease while it does not know that it has lost the first.
+        """
 
     def take(self, request: LeaseRequest, held: Iterable[Acquisition]) -> None:
         """Take a request for a lease and its answer, while locks are ``held``."""
         worker = request.host, request.worker
         theirs = self._granted[worker]
         if request.granted and (request.action == "acquire" or request.blob in theirs):
-            theirs[request.blob] = request, request.t if request.action == "acquire" else theirs[request.blob][1]
+            leases = theirs.setdefault(request.blob, {})
+            *_, (_, since) = leases.values() or [(request, request.t)]
+            _, since = leases.pop(request.lease, (request, since))
+            if request.action != "release" or not leases:
+                leases[request.lease] = request, request.t if request.action == "acquire" else since
         for got in held:
             if (got.host, got.worker) != worker or not _is_of(request.blob, got.blob or got.lock):
                 continue
@@ -43,8 +53,9 @@ class Grants:
 
     def known(self, got: Acquisition) -> Acquisition:
         """Note whether its worker was given this lock's lease over the network."""
-        for blob, (request, since) in self._granted[got.host, got.worker].items():
+        for blob, leases in self._granted[got.host, got.worker].items():
             if _is_of(blob, got.blob or got.lock):
+                *_, (request, since) = leases.values()
                 got.lease, got.leased, got.timed, got.granted = request.lease, since, request.timed, [request.sent]
         got.seen = bool(got.granted)
         return got

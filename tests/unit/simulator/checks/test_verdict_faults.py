@@ -14,6 +14,7 @@ import pytest
 from simulator.checks.verdict import Verdict, judge
 from simulator.faults.effects import EFFECTS, UNKNOWN, effects_of
 from simulator.faults.real import ALL, KINDS
+from simulator.history.historian import read_history
 from tests.support.journals import TIMER, Story, bare, key_lock, plain
 
 if TYPE_CHECKING:
@@ -614,6 +615,16 @@ def test_a_lease_may_be_broken_while_its_process_keeps_the_lock_without_a_body(
     verdict = ended(story)
     assert verdict.tokens.increasing == excused
     assert any("at_least is 8 s" in text for text in verdict.violations) != excused
+
+
+def test_a_process_that_got_another_lease_of_a_broken_lock_hands_on_the_one_that_it_believes_in() -> None:
+    story = fleet()
+    story.fault(5.0, 5.0, "break", "host-1", lock=A)
+    for t, action, lease in ((0.9, "acquire", "one"), (8.0, "acquire", "two"), (8.1, "release", "two")):
+        story.lease(t, "host-1", action, A, lease=lease, worker=0)
+    story.body("host-1", 1.0, 10.0, A, token=1001)
+    story.body("host-1", 10.0, 11.0, A, token=1002, asked=9.0)
+    assert [got.lease for got in read_history(story.records).acquisitions] == ["one", "one"]
 
 
 # --- what lies near a fault, and is not its work ----------------------------------------------------------------------
