@@ -169,11 +169,15 @@ def _hosts(history: History) -> Iterator[Finding]:
             yield unproven(f"somebody outside this run ended {host} ({_BY_HAND[code]}): what followed is not ours")
         else:
             yield violation(f"{host} ended by itself with exit code {code}")
-    ends = Counter((end.host, end.reason) for end in history.worker_ends)
-    for (host, reason), number in ends.items():
-        same = [end.cut for end in history.worker_ends if (end.host, end.reason) == (host, reason)]
-        inside = count(sum(same), "guarded body", "guarded bodies")
-        yield violation(f"a worker of {host} ended {count(number, 'time')}, and cut {inside} short: {reason}")
+    limit = max((function.limit or 0.0 for function in history.functions.values()), default=0.0)
+    ends: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
+    for end in history.worker_ends:
+        slept = end.timeout and history.paused(end.host, end.t - limit, end.t)  # its calls had less time
+        ends[end.host, end.reason, slept].append(end.cut)
+    for (host, reason, slept), cuts in ends.items():
+        inside = count(sum(cuts), "guarded body", "guarded bodies")
+        text = f"a worker of {host} ended {count(len(cuts), 'time')}, and cut {inside} short: {reason}"
+        yield note(f"{text}, as {host} had stood still") if slept else violation(text)
     asked = history.setup.get("hosts", 0)
     ready = len(history.ready - history.restarted.keys())
     if ready < asked and not history.interrupted:

@@ -209,6 +209,19 @@ def test_a_worker_that_ended_ends_its_bodies_and_no_others_and_the_run_does_not_
     assert "a worker of host-1 ended 1 time, and cut 1 guarded body short: functionTimeout" in violations
 
 
+@pytest.mark.parametrize(("paused", "accused"), [((20, 38), False), ((1, 5), True), (None, True)])
+def test_a_worker_whose_host_stood_still_had_less_than_its_time(
+    paused: tuple[float, float] | None, *, accused: bool
+) -> None:
+    story = worker_story().know(limit=30)
+    for t, event in zip(paused or (), ("pause", "resume"), strict=False):
+        story.add(t, "host-1", event)
+    story.add(40, "host-1", "worker_exited", worker=1, reason="functionTimeout", timeout=True)
+    verdict = judge(story.end(60))
+    assert any("a worker of host-1 ended" in text for text in verdict.violations) == accused
+    assert any("as host-1 had stood still" in text for text in verdict.notes) != accused
+
+
 def test_under_a_listeners_lock_the_bodies_of_two_workers_of_a_host_overlap() -> None:
     story = Story()
     for worker, start in ((1, 1.0), (2, 2.0)):
