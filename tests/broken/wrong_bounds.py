@@ -31,7 +31,7 @@ def silent_holders_are_waited_for_until_their_leases_expire(patch: Patch) -> Non
     patch.setattr(Takeover, "ask", lambda self, owner: self._acquisition.ask(owner))
 
 
-@broken("was taken over after", app="ticks", options="--kill 1 --timer-every 3")
+@broken("taken over", app="ticks", options="--kill 1 --timer-every 3")
 def a_reading_is_of_no_use_half_a_second_later(patch: Patch) -> None:
     def made(real: Any) -> Any:
         def read(self: Any, state: Any, *, sent: float, replied: float) -> str | None:
