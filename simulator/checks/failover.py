@@ -329,10 +329,11 @@ def _ticks(
     history: History, held: Held, askers: set[str], free: float, until: float
 ) -> Iterator[tuple[float, _Deadline | None]]:
     alone = bool(history.setup.get("same_app"))  # then the platform lets one host tick, or none for a while
+    outer = {(wait.function, wait.host) for wait in history.waits if wait.mode == "listener"}  # refuses ticks before
     for t, host, ticker in history.ticks:
         function = history.function(ticker)
         skips = function.trigger == "timer" and function.on_contention != "wait" and function.tick
-        if skips and ticker in askers and host != held.host and held.t < t <= until:
+        if skips and ticker in askers and (ticker, host) not in outer and host != held.host and held.t < t <= until:
             stood = disturbed(history, host, held.t, free + function.tick)
             sure = _surely(history, host, free, t)
             by = None if stood else (t if sure else None) if alone else free + function.tick

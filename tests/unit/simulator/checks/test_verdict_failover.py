@@ -147,6 +147,18 @@ def test_a_timer_that_skips_has_lease_and_tick() -> None:
     assert failover(31.6) == "late"
 
 
+@pytest.mark.parametrize(("mode", "state"), [("listener", "in time"), ("function", "late")])
+def test_a_tick_that_a_listeners_guard_around_refuses_asks_for_no_lock_below(mode: str, state: str) -> None:
+    story = killed(lock=TIMER)
+    story.lock(5, "host-2", "waiting", f"{TIMER}~listener", "", mode=mode, worker=1, function="import_eligibility")
+    for tick in range(11, 41, 5):
+        story.add(tick, "host-2", "tick", function="import_eligibility", due=tick)
+    story.body("host-2", 41, 41.5, TIMER, token=2)
+    over = judge(story.end(70)).failovers[0].main
+    assert over is not None
+    assert over.state == state
+
+
 def test_a_timer_that_is_refused_after_the_lease_has_ended_is_late() -> None:
     story = killed(lock=TIMER)
     story.skip("host-2", 12)
