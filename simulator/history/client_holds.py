@@ -21,7 +21,7 @@ _MEANS: Final = {
     "failed": ("failed",),
     "entered": ("acquired", "body_started"),
     "lost": ("lost",),
-    "leaving": (),  # whether it was lost is told at its end
+    "leaving": ("body_ended",),
     "left": ("body_ended", "released"),
 }
 """What a guard would have told in the place of a ``client_lock`` record."""
@@ -40,6 +40,7 @@ class ClientLocks:
         self._entries: dict[tuple[str, str], dict[str, Any]] = {}
         self._limited: dict[str, bool] = {}
         self._known: set[str] = set()
+        self._leaving: set[tuple[str, str]] = set()
 
     def translated(self, record: Record) -> Iterator[Record]:
         """Yield what a guard would have told."""
@@ -50,14 +51,13 @@ class ClientLocks:
                 self._known.add(entry["function"])
                 yield Record(record.t, record.host, "guard", _facts(record, entry))
         if (entry := self._entries.get(whose)) is not None:
-            if kind == "leaving":
-                entry["end"] = record.t
             reasons = {"contended": entry["policy"], "body_ended": "lost" if record.get("lost") else "ok"}
-            for meant in _MEANS[kind]:
+            for meant in ("released",) if kind == "left" and whose in self._leaving else _MEANS[kind]:
                 told = {"kind": meant, "worker": record.get("worker")}
                 told["reason"] = reasons.get(meant, record.get("reason"))
-                t = entry.get("end", record.t) if meant == "body_ended" else record.t
-                yield Record(t, record.host, "lock", {**entry, **told})
+                yield Record(record.t, record.host, "lock", {**entry, **told})
+            if kind == "leaving":
+                self._leaving.add(whose)
 
     def _entry(self, record: Record, number: str) -> dict[str, Any] | None:
         name, limit, got = record.text("name"), record.get("limit"), record.text("got")

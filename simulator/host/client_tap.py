@@ -181,8 +181,7 @@ class _ClientTap:
         request, inside = self._made.pop(block, None), self._inside.pop(block, [])
         numbers = [self._open[whose] for whose in inside if whose in self._open]
         for number in numbers:
-            self._look(number)
-            self._write("client_lock", kind="leaving", number=number)
+            self._write("client_lock", kind="leaving", number=number, lost=self._is_lost(number))
         judged = isinstance(block, _BaseBlock) and error is None and not self._lost.isdisjoint(numbers)
         wrong = "hushed" if request and request.raises else ""
         try:
@@ -204,7 +203,7 @@ class _ClientTap:
             yield []
         finally:
             for whose in entered:
-                self._look(self._open.get(whose, ""))
+                self._is_lost(self._open.get(whose, ""))
                 self._leave(whose)
 
     @contextmanager
@@ -220,8 +219,8 @@ class _ClientTap:
         """Tell that user code gives such a hold back."""
         mine = [whose for whose in [*self._open] if whose[0] == id(hold)]
         for whose in mine:
-            self._look(number := self._open.get(whose, ""))
-            self._write("client_lock", kind="leaving", number=number)
+            number = self._open.get(whose, "")
+            self._write("client_lock", kind="leaving", number=number, lost=self._is_lost(number))
         try:
             yield []
         finally:
@@ -281,10 +280,11 @@ class _ClientTap:
         _call_at_loss(hold.own_lost, lost)
         return [whose]
 
-    def _look(self, number: str) -> None:
-        """Note a loss that user code can see by the clock as it ends: the lock may say so a moment later."""
+    def _is_lost(self, number: str) -> bool:
+        """Tell of a loss that user code can see by the clock as it ends: the lock may say so a moment later."""
         if (signal := self._signals.get(number)) and signal.is_set():
             self._lost.add(number)
+        return number in self._lost
 
     def _leave(self, whose: tuple[int, str]) -> None:
         if number := self._open.pop(whose, ""):
