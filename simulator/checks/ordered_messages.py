@@ -2,7 +2,8 @@
 
 A message of an inbox is known by its id, and belongs to a send by its digest. A crash, a lost lease or a failure
 repeats the message in hand. A message that has failed holds back its key until the message was tried as often as the
-app lets it be tried (``attempts``). Where something struck the run meanwhile, attempts may have no runs.
+app lets it be tried (``attempts``), or for good (``on_poison="stop"``). Where something struck the run meanwhile,
+attempts may have no runs.
 
 The database of an outbox is not read: the relay is judged by the messages that the relay sends and notes.
 """
@@ -17,8 +18,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.checks.excuses import hindering
-from simulator.checks.findings import Finding, count, unproven, violation
+from simulator.checks.findings import Finding, count, note, unproven, violation
+from simulator.history.deeds import OF_INBOXES
+from simulator.history.journal import UNSEEN
 from simulator.history.slowness import STORAGE
+from simulator.history.value_digest import UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,10 +43,14 @@ Wrong: TypeAlias = "tuple[str, Sight | PatternUse]"
 
 @dataclass(frozen=True, slots=True)
 class MessageRuns:
-    """A message of an inbox: its send, if any was seen, and the runs of its handler, in order."""
+    """A message of an inbox: its send, if any was seen, and the runs of its handler, in order.
+
+    ``stops``: it may stop its key, and nobody may have resumed the key.
+    """
 
     send: PatternUse | None
     runs: list[Sight]
+    stops: bool
 
     @property
     def attempts(self) -> int:
@@ -51,15 +59,16 @@ class MessageRuns:
 
     def over(self, history: History) -> float:
         """Return when the next message of its key may begin; infinity: never."""
-        ends = self._over(self.attempts)
+        done = min((run.end for run in self.runs if run.ending == "ok"), default=math.inf)
+        ends = min(done, self.spent(self.attempts))
         struck = bool(self.runs) and _is_struck(history, self.runs, ends)
-        return self._over(1) if struck else ends
+        return done if self.stops else min(done, self.spent(1)) if struck else ends
 
-    def _over(self, attempts: int) -> float:
-        done = [run.end for run in self.runs if run.ending == "ok"]
+    def spent(self, attempts: int) -> float:
+        """Return when it had failed, or been tried in vain, as often as ``attempts`` allow; infinity: never."""
         failed = [run.end for run in self.runs if run.ending == "error"][attempts - 1 :]
         vain = [run.end for run in self.runs if attempts > 1 or run.ending not in {"ok", "error"}]
-        return min([*done, *failed, *vain[max(attempts, _IN_VAIN) - 1 :]], default=math.inf)
+        return min([*failed, *vain[max(attempts, _IN_VAIN) - 1 :]], default=math.inf)
 
 
 def judge_ordered(history: History) -> Iterator[Finding]:
@@ -68,15 +77,21 @@ def judge_ordered(history: History) -> Iterator[Finding]:
         return
     wrong: dict[tuple[str, str], list[Sight | PatternUse]] = defaultdict(list)
     left: dict[str, int] = defaultdict(int)
+    held: dict[str, int] = defaultdict(int)
     handled = {sight.item.inbox for sight in history.sights if sight.item}
+    for inbox, run in _with_the_id_of_another(history):
+        wrong[f"inbox {inbox!r}", "had the id of another one"].append(run)
     for (inbox, _), messages in _inboxes(history).items():
-        for what, shown in _wrong_in(history, messages):
+        for what, shown in (*_wrong_in(history, messages), *_wrongly_told(history, messages)):
             wrong[f"inbox {inbox!r}", what].append(shown)
+        stopped = any(each.stops and each.spent(each.attempts) < each.over(history) for each in messages)
         for each in messages if inbox in handled else ():
             send = each.send
             if send is None or not send.ok or each.over(history) < math.inf:
                 continue
-            if not _is_quiet(history, send):
+            if stopped:
+                held[inbox] += 1
+            elif not _is_quiet(history, send):
                 left[inbox] += not each.runs
             elif each.runs and each.runs[-1].ending == "error":
                 wrong[f"inbox {inbox!r}", "failed, and was never tried again"].append(each.runs[-1])
@@ -96,6 +111,8 @@ def judge_ordered(history: History) -> Iterator[Finding]:
     for inbox, number in sorted(left.items()):
         if number:
             yield unproven(f"inbox {inbox!r}: {count(number, 'message')} not handled by the end of the run")
+    for inbox, number in sorted(held.items()):
+        yield note(f"inbox {inbox!r}: {count(number, 'message')} of keys stopped by on_poison='stop', and not resumed")
 
 
 def unseen_messages(history: History) -> Iterator[str]:
@@ -118,9 +135,11 @@ def _inboxes(history: History) -> dict[tuple[str, str], list[MessageRuns]]:
         if (item := sight.item) is not None:
             runs[item.inbox, item.key][item.digest].setdefault(item.id, []).append(sight)
     found: dict[tuple[str, str], list[MessageRuns]] = {}
+    stopping = {sight.item.inbox for sight in history.sights if sight.item and sight.item.stops}
+    stopping -= {use.name for use in history.uses if use.of == "resumed inbox"}
     for place in {**sends, **runs}:
         several = [
-            MessageRuns(send, known or [])
+            MessageRuns(send, known or [], place[0] in stopping and UNSEEN not in history.notes)
             for digest in {**sends[place], **runs[place]}
             for send, known in zip_longest(sends[place][digest], runs[place][digest].values())
         ]
@@ -133,14 +152,15 @@ def _wrong_in(history: History, messages: list[MessageRuns]) -> Iterator[Wrong]:
     sent = [(each.send.end, each.over(history), each) for each in messages if each.send and each.send.ok]
     returned = sorted(sent, key=itemgetter(0), reverse=True)
     latest = -math.inf  # when the messages whose sends had returned were over
-    most = 0  # how often the last of these is tried, if it failed
+    failed = ""  # what follows, if the last of these failed
     for each in messages:
         while each.send and returned and returned[-1][0] <= each.send.start:
             _, over, earlier = returned.pop()
             if over > latest:
-                latest, most = over, earlier.attempts * any(run.ending == "error" for run in earlier.runs)
+                most = earlier.attempts * any(run.ending == "error" for run in earlier.runs)
+                then = "stops its key" if earlier.stops else f"is tried {most} times"
+                latest, failed = over, f", which failed and {then}," if most > (not earlier.stops) else ""
         if each.send and each.runs and each.runs[0].start < latest:
-            failed = f", which failed and is tried {most} times," if most > 1 else ""
             yield f"ran before an earlier one of its key{failed} was over", each.runs[0]
     known = {each.send.digest for each in messages if each.send}
     yield from (
@@ -172,6 +192,9 @@ def _tries_of(history: History, message: MessageRuns) -> Iterator[Wrong]:
     if _is_struck(history, message.runs, message.runs[-1].start) or max(slow) >= _LEASE / 3:
         return
     failed = [run for run in message.runs if run.ending == "error"]
+    for number, run in enumerate(message.runs):
+        if run.item and run.item.attempt not in {-1, number + 1} and failed[:number] == message.runs[:number]:
+            yield f"was told to be in attempt {run.item.attempt} in its attempt {number + 1}", run
     if len(failed) > max(most):
         yield f"was tried more often than the {max(most)} times that the app allows", failed[max(most)]
     for number, (before, after) in enumerate(pairwise(message.runs), 1):
@@ -179,6 +202,35 @@ def _tries_of(history: History, message: MessageRuns) -> Iterator[Wrong]:
         early = after.start - before.end < pause - _SLACK
         if early and number < min(most) and failed[:number] == message.runs[:number]:
             yield f"was tried again before the {pause:g} s that follow its failure {number}", after
+
+
+def _wrongly_told(history: History, messages: list[MessageRuns]) -> Iterator[Wrong]:
+    """Yield runs whose message is not the sent one, or has another token than the hold in which the witness saw it."""
+    sent = {each.send.digest for each in messages if each.send}
+    closed = history.setup.get("fresh") and UNSEEN not in history.notes
+    ours = {use.name for use in history.uses if use.of == "inbox"} if closed else set()
+    for run in (run for each in messages for run in each.runs):
+        if (item := run.item) is None or not _is_told(history, run):
+            continue
+        if item.token != run.hold[1]:
+            yield "was told another token than its hold's", run
+        if item.inbox in ours and UNREADABLE not in {item.digest, *sent} and item.digest not in sent:
+            yield "was handled that nobody had sent with this key and body", run
+
+
+def _with_the_id_of_another(history: History) -> Iterator[tuple[str, Sight]]:
+    first: dict[tuple[str, str], tuple[str, str]] = {}
+    for run in history.sights:
+        if (item := run.item) is not None and _is_told(history, run):
+            known = first.setdefault((item.inbox, item.id), (item.key, item.digest))
+            if known != (item.key, item.digest):
+                yield item.inbox, run
+
+
+def _is_told(history: History, run: Sight) -> bool:
+    """Tell whether a handler's message came from its inbox, and not from code of the app's that called the handler."""
+    known = run.item is not None and run.item.attempt != -1
+    return known and run.hold[0].startswith(OF_INBOXES) and not history.function(run.function).decorated
 
 
 def _was_kept(history: History, run: Sight, runs: Iterable[Sight]) -> bool:

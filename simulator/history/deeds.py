@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 ONCE: Final = "once/"
 """With which the names of the locks of `@once` begin."""
-OF_PATTERNS: Final = (ONCE, "inbox/")
+OF_INBOXES: Final = "inbox/"
+OF_PATTERNS: Final = (ONCE, OF_INBOXES)
 """With which the names of locks begin that a pattern has, and no lock client of the app."""
 _CONTEXT: Final = "Context "
 """With which the form of an invocation's context begins."""

@@ -14,6 +14,7 @@ from simulator.history.outages import Traffic, covered
 from simulator.history.slowness import Slowness
 
 if TYPE_CHECKING:
+    from simulator.history.inbox_item import InboxItem
     from simulator.history.journal import Record
     from simulator.history.outages import PauseSpan, Standstill, Strike
 
@@ -201,17 +202,6 @@ class Invocation:
     operation: str = ""  # equal for two calls of which `@once` must run one; empty: there is none, or not known
     once: dict[str, dict[str, str]] = field(default_factory=dict)  # by event, digests by output: see kept_values
     settled: bool = False  # whether the host has told the message's fate afterwards
-
-
-@dataclass(frozen=True, slots=True)
-class InboxItem:
-    """A message of an inbox, as a handler got it."""
-
-    inbox: str
-    key: str
-    id: str
-    digest: str
-    attempts: int | None = None  # how often the app lets it be tried; None: not known
 
 
 @dataclass(slots=True, kw_only=True)

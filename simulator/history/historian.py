@@ -37,7 +37,6 @@ from simulator.history.facts import (
     Drain,
     Ending,
     History,
-    InboxItem,
     Invocation,
     Kill,
     Message,
@@ -48,6 +47,7 @@ from simulator.history.facts import (
     WorkerEnd,
 )
 from simulator.history.grants import Grants, broken_outside, deleted_outside, replaced_by_user_code
+from simulator.history.inbox_item import InboxItem
 from simulator.history.journal import Record, in_order
 from simulator.history.outages import PauseSpan, PutBack, standstill
 from simulator.history.pattern_uses import PatternUses

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import singleton
 from simulator.expected.declaration import Declaration, options_in_force
-from simulator.witness.witness import ATTEMPTS, MOST_ATTEMPTS
+from simulator.witness.witness import RULES, inbox_rules
 from singleton.settings.hostjson import read_object
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _decorated(name: str, target: Any, decorate: Callable[[Any], Any], given: Ar
     made = decorate(target)
     _known[name].append((_function_of(made), (given, *below)))
     if name == "ordered":
-        setattr(_function_of(made), ATTEMPTS, given.get("attempts", MOST_ATTEMPTS))
+        setattr(_function_of(made), RULES, inbox_rules(**given))
     return made
 
 

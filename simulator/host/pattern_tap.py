@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from simulator.history.pattern_uses import AGAIN, CALLBACK
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.host.client_tap import around, watch
-from simulator.witness.witness import MOST_ATTEMPTS, inbox_name, invoked
+from simulator.witness.witness import inbox_name, inbox_rules, invoked
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
@@ -53,10 +53,10 @@ def tap_patterns(write: Write, witness: Witness) -> None:
     tap.methods(Inbox, _inbox_resend, "resend", "aresend")
     tap.methods(Inbox, _inbox_resumed, "resume", "aresume")
 
-    def watched(inbox: Inbox, *given: Any, handler: Any = None, attempts: int = MOST_ATTEMPTS, **_: Any) -> None:
+    def watched(inbox: Inbox, *given: Any, handler: Any = None, **rules: Any) -> None:
         """Watch a handler that is passed to an inbox; functions of ``@ordered`` are watched anyway."""
         for each in [each for each in (handler, *given) if callable(each)][:1]:
-            witness.watch_handler(each, inbox_name(inbox), attempts)
+            witness.watch_handler(each, inbox_name(inbox), inbox_rules(**rules))
 
     tap.methods(Inbox, watched, "worker", "handle", "ahandle")
     _tap_losses(tap)

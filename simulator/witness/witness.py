@@ -226,11 +226,16 @@ class _Called:
 _ONCE: Final = "__once__"
 _ORDERED: Final = "__ordered__"
 """The marks of a function with `@once` or `@ordered`."""
-ATTEMPTS: Final = "__attempts__"
-"""The mark of a function with `@ordered` that says how often a message is tried, as the app wrote it."""
+RULES: Final = "__rules__"
+"""The mark of a function with `@ordered`: how messages are tried, as the app wrote it."""
 MOST_ATTEMPTS: Final = 5
 """How often an inbox tries a message, unless the app says more (docs/how-to/in-order.md)."""
 _DEFAULT: Final = "AzureWebJobsStorage"
+
+
+def inbox_rules(attempts: int = MOST_ATTEMPTS, on_poison: str = "skip", **_: Any) -> dict[str, object]:
+    """Return what an app's arguments for the handler of an inbox say of failed messages."""
+    return {"attempts": attempts, "stops": on_poison == "stop"}
 
 
 def inbox_name(inbox: Any) -> str:
@@ -269,20 +274,18 @@ class Witness:
                 code = id(self._watched[innermost])
                 self._names.setdefault(code, []).append(name)
                 if (inbox := getattr(function, _ORDERED, None)) is not None:
-                    self._inboxes[code] = {"inbox": inbox_name(inbox), "attempts": getattr(function, ATTEMPTS, None)}
+                    self._inboxes[code] = {"inbox": inbox_name(inbox), **getattr(function, RULES, {})}
             if hasattr(function, _ONCE):
                 self._once.add((code, name))
 
-    def watch_handler(self, handler: Callable[..., Any], inbox: str, attempts: int) -> None:
+    def watch_handler(self, handler: Callable[..., Any], inbox: str, rules: Mapping[str, object]) -> None:
         """Watch a function that handles messages of an inbox outside of the functions of the host."""
         given = getattr(handler, "__func__", handler)
         function = inspect.unwrap(given)
         if isinstance(function, FunctionType) and function not in self._watched:
             self.watch([(function.__name__, function)])
-            self._inboxes[id(self._watched[function])] = {
-                "inbox": inbox,
-                "attempts": attempts if function is given else None,  # a decorator may try again by itself
-            }
+            known = rules if function is given else {}  # a decorator may try again by itself
+            self._inboxes[id(self._watched[function])] = {"inbox": inbox, **known}
 
     def watch_guards(self, guards: Iterable[GuardedFunction]) -> None:
         """Compare each guard with the function below from now on. Call after `watch`."""
@@ -328,7 +331,8 @@ class Witness:
             told["can_be_asked"] = True
         for message in arguments.values():
             if type(message).__name__ == "InboxMessage":
-                item = {"key": message.key, "id": message.id, "digest": digest(message.body)}
+                item = {name: getattr(message, name) for name in ("key", "id", "attempt", "token")}
+                item["digest"] = digest(message.body)
                 told["item"] = {**self._inboxes.get(id(code), {"inbox": ""}), **item}
         self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())
         self.guards.entered(code, run, arguments)

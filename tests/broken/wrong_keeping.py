@@ -9,7 +9,7 @@ from singleton.base.state import Kept
 from singleton.locking.section_state import SectionState
 from singleton.patterns.once import once_guard
 from singleton.patterns.once.results import Look, Outcome
-from singleton.patterns.ordered import visit
+from singleton.patterns.ordered import trigger, visit
 from singleton.patterns.ordered.log_reader import LogReader
 from singleton.patterns.ordered.visit import Visit
 from singleton.patterns.outbox import OutboxRelay
@@ -146,6 +146,30 @@ def an_inbox_tries_a_message_again_without_a_pause(patch: Patch) -> None:
 @broken("a message was tried more often than the 2 times that the app allows", app="attempts", options="--duration 8")
 def an_inbox_tries_a_message_as_often_as_it_likes(patch: Patch) -> None:
     patch.setattr(Visit, "_is_spent", lambda _, position: position.failures >= 4)
+
+
+@broken("which failed and stops its key, was over", app="attempts", options="--duration 8")
+def an_inbox_goes_on_with_a_key_that_it_must_stop(patch: Patch) -> None:
+    around(patch, trigger, "checked_rules", lambda real: lambda attempts, _: real(attempts, "skip"))
+
+
+@broken("a message was told to be in attempt 1 in its attempt 2", app="attempts", options="--duration 8")
+def handlers_are_told_that_each_attempt_is_the_first(patch: Patch) -> None:
+    _handlers_are_told(patch, attempt=1)
+
+
+@broken("a message was told another token than its hold's", app="attempts", options="--duration 8")
+def handlers_are_told_no_token(patch: Patch) -> None:
+    _handlers_are_told(patch, token=None)
+
+
+@broken("a message was handled that nobody had sent with this key and body", app="attempts", options="--duration 8")
+def handlers_are_told_another_key(patch: Patch) -> None:
+    _handlers_are_told(patch, key="none")
+
+
+def _handlers_are_told(patch: Patch, **wrong: Any) -> None:
+    around(patch, visit, "InboxMessage", lambda real: lambda **told: real(**told | wrong))
 
 
 @broken("a message ran again after it was done", app="inboxes")

@@ -1,4 +1,4 @@
-"""A handler and a partner that always fail for some messages: an inbox with two attempts, and an outbox with three."""
+"""Handlers and a partner that always fail for some messages: inboxes with two attempts, and an outbox with three."""
 
 import json
 import time
@@ -13,6 +13,7 @@ from singleton.patterns.sql import SqlOutbox
 
 app = func.FunctionApp()
 inbox = Inbox("parcels")
+letters = Inbox("letters")
 engine = create_engine(f"sqlite:///{Path(__file__).with_name('shop.db')}", connect_args={"timeout": 30})
 outbox = SqlOutbox(engine)
 with engine.begin() as connection:
@@ -33,6 +34,7 @@ def place(msg: func.QueueMessage) -> None:
     with engine.begin() as connection:
         outbox.add(connection, json.dumps(order), key=order["Id"])
     inbox.send(order["Id"], order)
+    letters.send(order["Id"], order)
 
 
 @app.queue_trigger(arg_name="message", queue_name="parcels", connection="AzureWebJobsStorage")
@@ -43,8 +45,16 @@ def ship(message: InboxMessage) -> None:
         raise ValueError("no such address")
 
 
+@app.queue_trigger(arg_name="message", queue_name="letters", connection="AzureWebJobsStorage")
+@ordered(letters, attempts=2, on_poison="stop")
+async def post(message: InboxMessage) -> None:
+    if message.body["Number"] % 3 == 0:
+        raise ValueError("no such address")
+
+
 @app.timer_trigger(arg_name="timer", schedule="*/2 * * * * *")
 @singleton(on_contention="skip")
 def relay_outbox(timer: func.TimerRequest) -> None:
     relay.work(current_hold())
     inbox.look()
+    letters.look()

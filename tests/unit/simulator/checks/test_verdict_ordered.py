@@ -363,3 +363,63 @@ def test_a_message_that_failed_is_tried_again_after_the_pause_that_is_promised(
 ) -> None:
     said = f"a message was tried again before the {pause} s that follow its failure {pause}: 1 time"
     assert any(said in text for text in told(failing(two_sent(), *starts, attempts=3))) == (pause > 0)
+
+
+def taken(
+    story: Story, start: float, body: str, *, error: str = "", lock: str = "inbox/orders/c1", **item: Any
+) -> None:
+    """Tell of a run of the handler under the hold with token 7, and what it was told; it is tried three times."""
+    about = {"inbox": "orders", "key": "c1", "id": body, "digest": body, "attempts": 3, "attempt": 1, "token": 7}
+    left = {"error": error} if error else {}
+    sees = {"item": {**about, **item}, "hold": lock, "token": 7}
+    story.sight("host-2", start, start + 0.5, function="take", sees=sees, **left)
+
+
+@pytest.mark.parametrize(
+    ("item", "what"),
+    [
+        ({}, ""),
+        ({"token": None}, "was told another token than its hold's"),
+        ({"token": 6}, "was told another token than its hold's"),
+        ({"attempt": 1}, "was told to be in attempt 1 in its attempt 2"),
+        ({"attempt": None}, "was told to be in attempt None in its attempt 2"),
+        ({"digest": "none"}, "was handled that nobody had sent with this key and body"),
+        ({"key": "c2"}, "was handled that nobody had sent with this key and body"),
+        ({"digest": "two"}, "had the id of another one"),
+        ({"id": "other"}, "ran more often than sent"),
+    ],
+)
+def test_what_a_handler_is_told_of_a_message_is_what_was_sent_and_tried(item: dict[str, Any], what: str) -> None:
+    story = two_sent()
+    taken(story, 4, "one", error="ValueError")
+    taken(story, 6, "one", **{"attempt": 2, **item})
+    taken(story, 8, "two")
+    found = told(story)
+    assert any(f"inbox 'orders': a message {what}: 1 time" in text for text in found) if what else found == ()
+
+
+@pytest.mark.parametrize("lock", ["inbox/orders/c1", "parcels"])
+def test_a_handler_that_the_app_calls_itself_is_told_what_the_app_says(lock: str) -> None:
+    story = two_sent()
+    taken(story, 4, "one", lock=lock, token=6, digest="none")
+    assert any("nobody had sent" in text for text in told(story)) is (lock != "parcels")
+
+
+@pytest.mark.parametrize("since", ["failed", "killed", "resumed", "skips"])
+def test_a_key_that_its_app_stops_stands_still_after_its_last_attempt_until_it_is_resumed(since: str) -> None:
+    story = two_sent()
+    stops: dict[str, Any] = {"stops": since != "skips"}
+    for number, start in enumerate((4, 6, 9), 1):
+        taken(story, start, "one", error="ValueError", attempt=number, **stops)
+    if since == "killed":
+        story.kill(10, "host-3")
+    still = judge(story.end(60))
+    assert (still.violations == ()) is (since in {"failed", "killed", "resumed"})
+    waits = "inbox 'orders': 2 messages of keys stopped by on_poison='stop', and not resumed"
+    assert (waits in still.notes) is (since != "skips")
+    assert not any("inbox" in text for text in still.reasons) or since == "skips"
+    if since == "resumed":
+        use(story, "host-1", 11, 11.2, of="resumed inbox", what="resume", name="orders", key="c1")
+    taken(story, 12, "two", **stops)
+    wrong = "a message ran before an earlier one of its key, which failed and stops its key, was over: 1 time"
+    assert any(wrong in text for text in told(story)) is (since in {"failed", "killed"})

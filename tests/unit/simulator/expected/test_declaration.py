@@ -17,7 +17,7 @@ from simulator.expected.blob import expected_blob
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration, options_in_force
 from simulator.expected.key import Declared, Delivered, expected_key
 from simulator.host.declared import declarations_copied, declared_around, declared_on
-from simulator.witness.witness import ATTEMPTS
+from simulator.witness.witness import RULES
 from singleton import OldLock, SingletonOptions
 from singleton import singleton as original
 from singleton.decorator import DEFAULTS, guards_of
@@ -218,7 +218,8 @@ def test_how_often_an_inbox_tries_a_message_is_read_from_what_the_app_wrote(app:
     inbox = product.Inbox("orders")
     with declarations_copied(app, os.environ):
         both = product.ordered(inbox, **given)(ship), product.ordered(inbox=inbox, **given)(ship)
-    assert [getattr(each, ATTEMPTS) for each in both] == [given.get("attempts", 5)] * 2
+    rules = {"attempts": given.get("attempts", 5), "stops": "on_poison" in given}
+    assert [getattr(each, RULES) for each in both] == [rules] * 2
 
 
 def test_a_function_with_singleton_below_once_has_both_declarations(app: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from simulator.history.journal import UNSEEN
 from simulator.host.app.function_index import index_function
-from simulator.witness.witness import Witness, invoked
+from simulator.witness.witness import Witness, inbox_rules, invoked
 from singleton.patterns.ordered.visit import InboxMessage
 from singleton.runtime.log_thread import LogThread
 
@@ -89,11 +89,12 @@ def test_handlers_that_one_factory_has_made_belong_to_the_inbox_of_each(seen: Se
 
     handlers = {"orders": handler(), "returns": handler()}
     for inbox, each in handlers.items():
-        seen.witness.watch_handler(each, inbox, len(inbox))
+        seen.witness.watch_handler(each, inbox, inbox_rules(len(inbox), "stop"))
     for each in handlers.values():
         each(InboxMessage(key="k", body="x", id="m1"))
     items = [fields["item"] for event, fields in seen.records if event == "body_entered"]
     assert [(item["inbox"], item["attempts"]) for item in items] == [("orders", 6), ("returns", 7)]
+    assert [item["stops"] for item in items] == [True, True]
 
 
 def test_a_body_with_a_value_that_others_have_too_is_known_by_its_context(seen: Seen) -> None:
