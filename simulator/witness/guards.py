@@ -80,11 +80,22 @@ _around: ContextVar[_GuardRun | None] = ContextVar("simulated_guard", default=No
 
 
 class GuardWatcher:
-    """Sees guards and the functions below. ``left_running``: tells whether bodies have left something running."""
+    """Sees guards and the functions below.
 
-    def __init__(self, write: Write, invocation: Callable[[], str], left_running: Callable[[], bool]) -> None:
+    ``trigger``: returns the value of the trigger of an invocation, if known. ``left_running``: tells whether bodies
+    have left something running.
+    """
+
+    def __init__(
+        self,
+        write: Write,
+        invocation: Callable[[], str],
+        trigger: Callable[[str], object],
+        left_running: Callable[[], bool],
+    ) -> None:
         self._write = write
         self._invocation = invocation
+        self._trigger = trigger
         self._left_running = left_running
         self._guards: dict[int, tuple[GuardedFunction, CodeType]] = {}  # by the id of its code; with the code below
         self._guard_runs: dict[object, _GuardRun] = {}
@@ -119,8 +130,14 @@ class GuardWatcher:
             return
         guarded, below = self._guards[id(code)]
         given = _named(code, arguments, guarded.below)
-        forms = {name: form_of(value) for name, value in given.items() if is_delivered(value)}
-        about: dict[str, Any] = {"guarded": guarded, "below": below, "invocation": self._invocation(), "before": around}
+        trigger = self._trigger(invocation := self._invocation())
+        forms = {
+            name: form
+            for name, value in given.items()
+            if (known := is_delivered(value)) or value is trigger
+            if (form := form_of(value)).plain or known
+        }
+        about: dict[str, Any] = {"guarded": guarded, "below": below, "invocation": invocation, "before": around}
         self._guard_runs[run] = made = _GuardRun(**about, given=given, forms=forms)
         made.outputs = self._outputs(given)
         made.unset = {name: given[name] for name, each in made.outputs.items() if each.value is None}

@@ -2,7 +2,7 @@
 
 The form of a value is a short digest, by which two values are compared, and words for a person, without content.
 Equal values have equal forms: bytes and a bytearray, a list and a tuple. An object counts by its attributes; an object
-without attributes, an iterator and an awaitable count by identity.
+without attributes, an iterator and an awaitable count by identity, but a stream of the worker's by its content.
 """
 
 from __future__ import annotations
@@ -107,12 +107,13 @@ def _parts(value: Any) -> tuple[str, bytes, Iterable[Any], bool]:
         return "set", repr(sorted(form_of(each).digest for each in value)).encode(), (), True
     if issubclass(kind, io.BytesIO):
         return "stream", b"%d:%s" % (value.tell(), value.getvalue()), (), True
-    attributes = getattr(value, "__dict__", None)
-    if type(attributes) is not dict or is_lazy(value) or issubclass(kind, type | FunctionType | ModuleType):
+    attributes, workers = getattr(value, "__dict__", None), kind.__module__.startswith(_OF_WORKER)
+    lazy = is_lazy(value) and not workers
+    if type(attributes) is not dict or lazy or issubclass(kind, type | FunctionType | ModuleType):
         return kind.__qualname__, b"%x" % id(value), (), False
     told = sorted(name for name in attributes if not name.endswith(_FILLED_LATER))
     inner = [part for name in told for part in (name, attributes[name])]
-    return f"{kind.__module__}.{kind.__qualname__}", b"%d" % len(told), inner, kind.__module__.startswith(_OF_WORKER)
+    return f"{kind.__module__}.{kind.__qualname__}", b"%d" % len(told), inner, workers
 
 
 def kept_digest(value: object) -> str:

@@ -252,7 +252,7 @@ class Witness:
 
     def __init__(self, write: Write, hold: Callable[[], Any] | None = None) -> None:
         self.leftovers = Leftovers(self._asked, lambda: write("note", message=UNSEEN))
-        self.guards = GuardWatcher(write, invoked.get, self.leftovers.remain)
+        self.guards = GuardWatcher(write, invoked.get, self._trigger, self.leftovers.remain)
         self._write = write
         self._hold = hold
         self._watched: dict[FunctionType, CodeType] = {}
@@ -377,6 +377,10 @@ class Witness:
             called.asked = now
             by = {"by": "lock"} if asker.startswith("singleton.") else {}
             self._write("asked_to_end", invocation=invocation, **by)
+
+    def _trigger(self, invocation: str) -> object:
+        called = self._called.get(invocation)
+        return None if called is None else called.value
 
     def _whose(self, arguments: Mapping[str, Any]) -> str:
         """Return the invocation for which a body runs: by the trigger's value, otherwise by the context."""

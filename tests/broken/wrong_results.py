@@ -70,6 +70,25 @@ def messages_are_changed_in_place(patch: Patch) -> None:
     _given(patch, changed)
 
 
+@broken("called its body with another 'blob'", app="deliveries")
+def blobs_are_read_to_their_end(patch: Patch) -> None:
+    def changed(given: dict[str, Any]) -> dict[str, Any]:
+        if "blob" in given:
+            given["blob"].read()
+        return given
+
+    _given(patch, changed)
+
+
+@broken("called its body with another 'order'", app="deliveries")
+def activities_lose_a_field_in_place(patch: Patch) -> None:
+    def changed(given: dict[str, Any]) -> dict[str, Any]:
+        given.get("order", {}).pop("Id", None)
+        return given
+
+    _given(patch, changed)
+
+
 @broken("called its body with another 'context'", app="replies")
 def bodies_get_the_first_context(patch: Patch) -> None:
     first: list[Any] = []

@@ -1,4 +1,4 @@
-"""Batches, blobs and events, requests behind WSGI and ASGI, and a listener with a lock."""
+"""Batches, blobs, events and activities, requests behind WSGI and ASGI, and a listener with a lock."""
 
 import asyncio
 import time
@@ -6,11 +6,12 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+import azure.durable_functions as df
 import azure.functions as func
 
 from singleton import singleton
 
-app = func.FunctionApp()
+app: func.FunctionApp = df.DFApp()
 
 
 @app.service_bus_queue_trigger(arg_name="msg", queue_name="busorders", connection="AzureWebJobsStorage")
@@ -38,6 +39,13 @@ def read(blob: func.InputStream) -> None:
 @singleton(scope="Id", on_contention="raise")
 def grid(event: func.EventGridEvent) -> None:
     time.sleep(0.1)
+
+
+@app.activity_trigger(input_name="order")  # type: ignore[untyped-decorator] # no stubs
+@singleton(scope="Id")
+def book(order: typing.Dict[str, object]) -> str:  # noqa: UP006 - as of the batch
+    order["Booked"] = True
+    return "done"
 
 
 def plain_site(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:

@@ -32,7 +32,7 @@ class Guards:
         self.fields: list[dict[str, Any]] = []
         self.failed: list[str] = []
         self.kept: list[tuple[str, str, dict[str, str]]] = []
-        self._witness = Witness(self._write)
+        self.witness = Witness(self._write)
 
     def _write(self, event: str, /, **fields: Any) -> None:
         if event == "altered":
@@ -53,12 +53,12 @@ class Guards:
         return self.watched(guarded, function, keeps=keeps)
 
     def watched(self, guarded: Any, function: Any, *, keeps: bool = False) -> Any:
-        self._witness.watch([("ship", function)])
-        self._witness.watch_guards([GuardedFunction(name="ship", guard=guarded, below=function, keeps=keeps)])
+        self.witness.watch([("ship", function)])
+        self.witness.watch_guards([GuardedFunction(name="ship", guard=guarded, below=function, keeps=keeps)])
         return guarded
 
     def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        with self._witness.invocation("one", "ship", kwargs.get("msg"), {}):
+        with self.witness.invocation("one", "ship", kwargs.get("msg"), {}):
             return function(*args, **kwargs)
 
 
@@ -122,6 +122,33 @@ def test_a_body_gets_what_its_guard_was_called_with_or_something_equal(
 
     guards.call(guards.around(ship, guard), msg=message(), context="mine")
     assert guards.altered == found
+
+
+@pytest.mark.parametrize("trigger", [True, False])
+@pytest.mark.parametrize(
+    ("given", "change", "found"),
+    [
+        (lambda: {"Customer": "c1"}, lambda msg: msg.pop("Customer"), "of a trigger"),
+        (lambda: [b"one", b"two"], list.pop, "of a trigger"),
+        (lambda: {"Customer": "c1"}, dict.copy, ""),
+        (lambda: {"app": SimpleNamespace(read=0)}, lambda msg: vars(msg["app"]).update(read=1), ""),
+        (lambda: func.blob.InputStream(data=b"abc"), lambda msg: msg.read(), "always"),
+        (lambda: func.blob.InputStream(data=b"abc"), lambda msg: msg.read() and msg._io.seek(0), ""),
+    ],
+)
+def test_what_a_guard_changes_in_place_of_an_invocations_own_is_found(
+    guards: Guards, given: Callable[[], Any], change: Callable[[Any], object], found: str, trigger: bool
+) -> None:
+    def ship(msg: Any) -> None: ...
+
+    def guard(function: Any, msg: Any) -> None:
+        change(msg)
+        function(msg)
+
+    value, guarded = given(), guards.around(ship, guard)
+    with guards.witness.invocation("one", "ship", value if trigger else "another", {}):
+        guarded(value)
+    assert guards.altered == [("argument", "msg")] * (found == "always" or (trigger and found == "of a trigger"))
 
 
 def test_bytes_texts_numbers_and_batches_are_compared_too(guards: Guards) -> None:
@@ -461,7 +488,7 @@ def test_how_late_a_guard_asks_counts_from_its_call_and_not_in_its_body(
 ) -> None:
     ahead, told = [0.0], list[float]()
     monkeypatch.setattr(witness_guards, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead[0]))
-    late = guards._witness.guards.asks_late
+    late = guards.witness.guards.asks_late
 
     def guard(function: Any, **named: Any) -> None:
         for seconds in (0.5, 3.0):
