@@ -13,7 +13,7 @@ import itertools
 import os
 import sys
 from contextlib import ExitStack, contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -58,7 +58,8 @@ def tap_patterns(write: Write, witness: Witness) -> None:
         for each in [each for each in (handler, *given) if callable(each)][:1]:
             witness.watch_handler(each, inbox_name(inbox), inbox_rules(**rules))
 
-    tap.methods(Inbox, watched, "worker", "handle", "ahandle")
+    for name in ("worker", "handle", "ahandle"):  # which call the app's own code
+        setattr(Inbox, name, tap.call(getattr(Inbox, name), watched))
     _tap_losses(tap)
     _tap_relays(tap)
     shown: Any = Hold.state
@@ -242,6 +243,10 @@ def _outbox_name(outbox: Any) -> str:
     return f"{table.fullname} in {url}"  # without the password
 
 
+_used: ContextVar[object] = ContextVar("simulated_use", default=None)
+"""The object of which a method runs that is told."""
+
+
 class _Tap:
     """Puts what tells of each call in the place of functions."""
 
@@ -250,9 +255,19 @@ class _Tap:
         self._numbers = itertools.count(1)
 
     def methods(self, owner: type, use: Callable[..., _Use | None], *names: str) -> None:
-        """Tell of each call of these methods from now on."""
-        for name in names:
-            setattr(owner, name, self.call(getattr(owner, name), use))
+        """Tell of each call of these methods by the app from now on, and not of a call within another of the object."""
+
+        @contextmanager
+        def watching(thing: Any, *args: Any, **kwargs: Any) -> Iterator[list[Any]]:
+            outer = _used.get()
+            with self.told((lambda *_, **__: None) if thing is outer else use, (thing, *args), kwargs) as answer:
+                _used.set(thing)
+                try:
+                    yield answer
+                finally:
+                    _used.set(outer)
+
+        watch(owner, watching, *names)
 
     def call(self, real: Callable[..., Any], use: Callable[..., _Use | None]) -> Callable[..., Any]:
         """Return a function that tells of each call what ``use`` says of the call: None if there is nothing to tell."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from singleton.base.state import Kept
+from singleton.base.state import Kept, written_as
 from singleton.locking.section_state import SectionState
 from singleton.patterns.once import once_guard
 from singleton.patterns.once.results import Look, Outcome
@@ -58,6 +58,14 @@ def all_locks_of_a_process_keep_one_state(patch: Patch) -> None:
 
     around(patch, SectionState, "write", made)
     patch.setattr(SectionState, "read", read)
+
+
+@broken("hold.state of 'flag': a value was read that nobody had written", app="keeping")
+def state_that_is_removed_is_null(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda self, kept: real(self, kept if kept.marks else written_as(None))
+
+    around(patch, SectionState, "write", made)
 
 
 @broken("a body ran again after its result was kept", app="keeping")

@@ -21,6 +21,16 @@ def count_up(msg: func.QueueMessage) -> None:
     state.write(number + 1)
 
 
+@app.queue_trigger(arg_name="msg", queue_name="flags", connection="AzureWebJobsStorage")
+@singleton(scope="Id")
+def flag(msg: func.QueueMessage) -> None:
+    state = current_hold().state
+    if state.read(default="down") == "down":
+        state.write("up")
+    else:
+        state.remove()
+
+
 @app.timer_trigger(arg_name="timer", schedule="*/2 * * * * *")
 @singleton
 async def import_changes(timer: func.TimerRequest) -> None:

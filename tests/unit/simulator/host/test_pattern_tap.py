@@ -87,6 +87,17 @@ def test_a_read_and_a_write_of_state_are_told_with_digests(told: Told) -> None:
     assert all(use.ok for use in told.uses)
 
 
+def test_what_a_method_does_by_another_one_is_the_products_business(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(State, "remove", lambda state: state.write(None))  # that is the bug
+    tap_patterns(told, Witness(told))
+    with LockClient("AzureWebJobsStorage").lock("numbers") as hold:
+        hold.state.remove()
+        hold.state.write(1)
+    assert {digest for _, _, digest in seen(told)} == {NOTHING, digest(1)}
+
+
 async def test_so_are_those_of_coroutines(told: Told) -> None:
     async with AsyncLockClient("AzureWebJobsStorage").lock("numbers") as hold:
         await hold.state.awrite("one")
