@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +21,5 @@ class InboxItem:
     digest: str
     attempts: int | None = None
     stops: bool = False
-    attempt: int | None = -1
-    token: int | None = None
+    attempt: int | None = field(default=-1, compare=False)
+    token: int | None = field(default=None, compare=False)
