@@ -5,7 +5,8 @@ repeats the message in hand. A message that has failed holds back its key until 
 app lets it be tried (``attempts``), or for good (``on_poison="stop"``). Where something struck the run meanwhile,
 attempts may have no runs.
 
-The database of an outbox is not read: the relay is judged by the messages that the relay sends and notes.
+The database of an outbox is not read: the relay is judged by the messages that the relay sends and notes, and that the
+app has added.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def unseen_messages(history: History) -> Iterator[str]:
     sent = {use.name for use in history.uses if use.of == "inbox"}
     for inbox in sorted(sent - {sight.item.inbox for sight in history.sights if sight.item}):
         yield f"inbox {inbox!r} was not judged: no handler of its messages was seen"
-    for name in sorted(_outboxes(history)):
+    for name in sorted(name for name, uses in _outboxes(history).items() if any(use.what != "add" for use in uses)):
         yield f"outbox {name!r} was judged by what its relay sends: which messages were committed is not seen"
 
 
@@ -280,6 +281,13 @@ def _outboxes(history: History) -> dict[str, list[PatternUse]]:
 
 def _wrong_of(uses: list[PatternUse]) -> Iterator[Wrong]:
     """Yield what is wrong with what relays of one outbox have sent and noted."""
+    added: dict[str, list[PatternUse]] = defaultdict(list)
+    for use in uses:
+        added[use.id].extend([use] * (use.what == "add"))
+    uses = [use for use in uses if use.what != "add"]
+    for use in uses:
+        if use.what == "send" and added[use.id] and not any(_same_message(use, each) for each in added[use.id]):
+            yield "was sent with another key, destination or body than was added", use
     over: dict[str, float] = {}  # by id, when a message was sent, or given up
     noted: dict[str, float] = {}
     left: dict[str, int] = {}  # by id, the tries after the last send
@@ -302,6 +310,11 @@ def _wrong_of(uses: list[PatternUse]) -> Iterator[Wrong]:
         earlier = (id_ for id_, (key, place) in places.items() if key == use.key and place < use.place)
         if any(over.get(id_, math.inf) > use.start for id_ in earlier):
             yield "was sent before an earlier one of its key", use
+
+
+def _same_message(sent: PatternUse, added: PatternUse) -> bool:
+    same = sent.digest == added.digest or UNREADABLE in {sent.digest, added.digest}
+    return same and (sent.key, sent.where) == (added.key, added.where)
 
 
 def _key(shown: Sight | PatternUse) -> str:

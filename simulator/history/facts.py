@@ -235,8 +235,8 @@ class PatternUse:
     """What user code asked of a pattern: a read or a write of ``hold.state``, a block of ``once``, a send, a wait.
 
     Attributes:
-        what: ``read`` or ``write`` of what is kept, or on the network the ``end`` of a result; ``send``; ``sent``,
-            ``failed`` (given up) or ``again``, as a relay notes; how a body hears of a loss, in its own words.
+        what: ``read`` or ``write`` of what is kept, or on the network the ``end`` of a result; ``add``; ``send``;
+            ``sent``, ``failed`` (given up) or ``again``, as a relay notes; how a body hears of a loss, in words.
         name: of the lock, inbox or outbox. key: of the operation or the message. place: in an outbox; a row's version.
         queue: for the bells of an inbox. digest: of the value that was written, read or sent; empty: no value.
         default: of a read's default. caller: the function for whose invocation it was asked; empty: not known.
@@ -257,7 +257,7 @@ class PatternUse:
     place: int = 0
     left: int = 0  # how many more tries its relay has for an outbox's message
     queue: str = ""
-    where: str = ""  # the container of a block of ``once``; that of ``hold.state`` is the key
+    where: str = ""  # the container of a block of ``once``; that of ``hold.state`` is the key; a destination
     digest: str = ""
     default: str | None = None
     keep: float = math.inf  # seconds after which what was written may be forgotten

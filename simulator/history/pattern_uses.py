@@ -49,6 +49,7 @@ class PatternUses:
             use = self._open.pop(number)
             use.end, use.ok, use.default = record.t, "error" not in record.fields, record.get("default")
             use.digest = record.text("digest") if "digest" in record.fields else use.digest
+            use.id = record.text("id") or use.id
             if use.what == "read" and record.get("reason") == NOT_UNDERSTOOD:  # the call returned: it is no value
                 use.digest, use.ok = NOT_UNDERSTOOD, True
 

@@ -193,8 +193,9 @@ def _tap_relays(tap: _Tap) -> None:
         def use(what: str) -> Callable[..., _Use]:
             def told(message: Message, *_: Any, **how: Any) -> _Use:
                 does = "again" if how.get("again_in") is not None else what
-                about = {"of": "outbox", "what": does, "name": name, "key": message.key, "id": message.id}
-                return {**about, "place": message.position, "left": attempts - message.attempt}, None
+                about = {"what": does, "name": name, "id": message.id, **_content(message.body, message.key)}
+                about |= {"where": message.destination, "place": message.position}
+                return {**about, "left": attempts - message.attempt}, None
 
             return told
 
@@ -212,10 +213,22 @@ def _tap_relays(tap: _Tap) -> None:
     OutboxRelay.__init__ = tapped  # type: ignore[method-assign, assignment]
 
 
+def _content(body: Any, key: str | None) -> dict[str, Any]:
+    """Return what is told of a message of an outbox; its table may change what is no text."""
+    return {"of": "outbox", "key": key, "digest": digest(body) if isinstance(body, str) else UNREADABLE}
+
+
+def _added(outbox: Any, _: Any, body: Any, *, key: Any = None, destination: Any = None, **__: Any) -> _Use:
+    about = {"what": "add", "name": _outbox_name(outbox), "where": destination, **_content(body, key)}
+    return about, lambda added: {"id": added}
+
+
 def tap_rows(write: Write) -> None:
-    """Tell of each claim of a row, and of each write under a claim, if the app has imported row states."""
-    module = sys.modules.get("singleton.patterns.sql.rowstates")
+    """Tell of each claim of a row, each write under a claim, and each message added, if the app has imported these."""
+    module, boxes = (sys.modules.get(f"singleton.patterns.sql.{name}") for name in ("rowstates", "sql_outbox"))
     tap = _Tap(write)
+    for box in () if boxes is None else (boxes.SqlOutbox, boxes.AsyncSqlOutbox):
+        tap.methods(box, _added, "add")
 
     def use(what: str, rows: Any, claim: Any) -> _Use:
         about = {"of": "rows", "what": what, "name": _outbox_name(rows), "key": repr([*claim.key.values()])}

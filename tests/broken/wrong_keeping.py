@@ -195,6 +195,13 @@ def an_inbox_gives_a_message_to_its_handler_twice(patch: Patch) -> None:
     around(patch, Visit, "_tried", made)
 
 
+@broken("a message was sent with another key, destination or body than was added", app="outboxes")
+def messages_of_an_outbox_lose_their_destination(patch: Patch) -> None:
+    from singleton.patterns.sql import sql_outbox
+
+    around(patch, sql_outbox, "_message", lambda real: lambda *args: replace(real(*args), destination=None))
+
+
 @broken("a message was noted as sent before it was sent", app="outboxes")
 def a_relay_notes_a_message_as_sent_before_it_sends(patch: Patch) -> None:
     def made(real: Any) -> Any:

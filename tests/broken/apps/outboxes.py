@@ -29,7 +29,7 @@ relay = OutboxRelay(outbox, publish)
 def place(msg: func.QueueMessage) -> None:
     order = msg.get_json()
     with engine.begin() as connection:
-        outbox.add(connection, json.dumps(order), key=order["Id"])
+        outbox.add(connection, json.dumps(order), key=order["Id"], destination="shipping")
 
 
 @app.timer_trigger(arg_name="timer", schedule="*/2 * * * * *")

@@ -322,6 +322,21 @@ def test_a_relay_that_breaks_its_promise_is_found(steps: list[tuple[str, str, in
     assert any(f"outbox 'outbox': a message {what}: 1 time" in text for text in told(story))
 
 
+@pytest.mark.parametrize(
+    ("sent", "wrong"),
+    [({}, False), ({"where": ""}, True), ({"digest": "b"}, True), ({"digest": "?"}, False), ({"key": "c2"}, True)],
+)
+def test_a_message_is_sent_as_the_app_has_added_it(sent: dict[str, str], wrong: bool) -> None:
+    story = story_of()
+    about = {"of": "outbox", "name": "outbox", "key": "c1", "where": "shipping", "digest": "a"}
+    story.add(2, "host-1", "pattern_asked", number="add", what="add", **about)
+    story.add(2.1, "host-1", "pattern_answered", number="add", id="one")
+    use(story, "host-2", 3, 3.1, what="send", id="one", **{**about, **sent})
+    use(story, "host-2", 4, 4.1, what="send", id="other", **{**about, "where": "mail"})
+    found = any("was sent with another key, destination or body than was added" in text for text in told(story))
+    assert found is wrong
+
+
 def test_a_message_that_was_given_up_lets_its_key_go_on() -> None:
     story = story_of()
     relay(story, 2, "send", "one", 1, error="ValueError")

@@ -6,11 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import create_engine
 
 from simulator.history.journal import Record
 from simulator.history.pattern_uses import CALLBACK, PatternUses
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
-from simulator.host.pattern_tap import tap_patterns
+from simulator.host.pattern_tap import tap_patterns, tap_rows
 from simulator.witness.witness import Witness, inbox_name, invoked
 from singleton import AsyncLockClient, InboxMessage, LockClient, SingletonOptions, once
 from singleton.base.hold import Hold, LossSignal
@@ -18,6 +19,7 @@ from singleton.base.state import State
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
 from singleton.patterns.outbox import OutboxRelay
+from singleton.patterns.sql import AsyncSqlOutbox, SqlOutbox
 from singleton.testing import memory_locks, virtual_time
 
 if TYPE_CHECKING:
@@ -85,6 +87,19 @@ def test_a_read_and_a_write_of_state_are_told_with_digests(told: Told) -> None:
     assert told.uses[0].default == digest(0)
     assert len({use.register for use in told.uses}) == 1
     assert all(use.ok for use in told.uses)
+
+
+def test_a_message_that_is_added_to_an_outbox_is_told_with_its_id(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = create_engine("sqlite://")
+    outbox = SqlOutbox(engine)
+    outbox.create_table()
+    for owner in (SqlOutbox, AsyncSqlOutbox):
+        monkeypatch.setattr(owner, "add", owner.add)  # put back afterwards
+    tap_rows(told)
+    with engine.begin() as connection:
+        added = outbox.add(connection, "a", key="c1", destination="shipping")
+    (use,) = told.uses
+    assert (use.what, use.id, use.key, use.where, use.digest) == ("add", added, "c1", "shipping", digest("a"))
 
 
 def test_what_a_method_does_by_another_one_is_the_products_business(
