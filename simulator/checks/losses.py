@@ -162,7 +162,8 @@ def _unwoken(history: History) -> Iterator[Finding]:
 def _under_a_lost_lock(history: History) -> Iterator[Finding]:
     """After the loss of the lock around an invocation, no body begins inside it, and no wait goes on.
 
-    Which locks of an invocation are around one another is known of the guard of its function only.
+    Which locks of an invocation are around one another is known of the guard of its function only. A block of a lock
+    client in a body answers for its own lock only.
     """
     around = {(each.host, each.owner): each for each in history.sections if each.told is not None and each.owner}
     worst: dict[tuple[str, str], tuple[float, str, str]] = {}
@@ -171,6 +172,8 @@ def _under_a_lost_lock(history: History) -> Iterator[Finding]:
     for inner, since, start, end, what in (*waited, *begun):
         outer = around.get((inner.host, outside(inner.owner)))
         if outer is None or outer.told is None or outer.mode != "function" or inner.owner == outer.owner:
+            continue
+        if history.function(inner.function).blob:
             continue
         if outer.start < start < outer.end and outer.told < end:
             stop = min(end, outer.end, history.end)

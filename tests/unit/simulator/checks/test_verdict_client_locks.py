@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulator.checks.verdict import judge
-from tests.support.journals import Story
+from tests.support.journals import Story, key_lock
 
 
 class Sections(Story):
@@ -214,6 +214,15 @@ def test_a_set_gives_its_locks_back_one_after_the_other_while_the_storage_does_n
     for name in ("a", "b"):
         run.stay("host-1", 1, 18.2, name, lease=(1, 18.2), how=how, leaving=10)
     assert sum("after its body had ended" in text for text in judge(run.end(70)).violations) == found
+
+
+def test_a_body_that_has_lost_its_lock_may_clean_up_under_another() -> None:
+    run = Sections()
+    run.add(0.9, "host-1", "invocation_started", function="ship", invocation="call")
+    for t, kind in ((1, "waiting"), (1, "acquired"), (1, "body_started"), (5, "lost"), (20, "body_ended")):
+        run.lock(t, "host-1", kind, key_lock("a"), "call", reason="lost")
+    run.stay("host-1", 15, 18, invocation="call")
+    assert not any("inside 'ship'" in text for text in run.says())
 
 
 def test_options_of_one_block_are_not_those_of_another() -> None:
