@@ -80,10 +80,10 @@ def judge_ordered(history: History) -> Iterator[Finding]:
     left: dict[str, int] = defaultdict(int)
     held: dict[str, int] = defaultdict(int)
     handled = {sight.item.inbox for sight in history.sights if sight.item}
-    for inbox, run in _with_the_id_of_another(history):
-        wrong[f"inbox {inbox!r}", "had the id of another one"].append(run)
+    for inbox, what, run in _wrongly_told(history):
+        wrong[f"inbox {inbox!r}", what].append(run)
     for (inbox, _), messages in _inboxes(history).items():
-        for what, shown in (*_wrong_in(history, messages), *_wrongly_told(history, messages)):
+        for what, shown in _wrong_in(history, messages):
             wrong[f"inbox {inbox!r}", what].append(shown)
         stopped = any(each.stops and each.spent(each.attempts) < each.over(history) for each in messages)
         for each in messages if inbox in handled else ():
@@ -136,7 +136,8 @@ def _inboxes(history: History) -> dict[tuple[str, str], list[MessageRuns]]:
         if (item := sight.item) is not None:
             runs[item.inbox, item.key][item.digest].setdefault(item.id, []).append(sight)
     found: dict[tuple[str, str], list[MessageRuns]] = {}
-    stopping = {sight.item.inbox for sight in history.sights if sight.item and sight.item.stops}
+    items = [sight.item for sight in history.sights if sight.item]
+    stopping = {item.inbox for item in items} - {item.inbox for item in items if not item.stops}
     stopping -= {use.name for use in history.uses if use.of == "resumed inbox"}
     for place in {**sends, **runs}:
         several = [
@@ -205,27 +206,27 @@ def _tries_of(history: History, message: MessageRuns) -> Iterator[Wrong]:
             yield f"was tried again before the {pause:g} s that follow its failure {number}", after
 
 
-def _wrongly_told(history: History, messages: list[MessageRuns]) -> Iterator[Wrong]:
+def _wrongly_told(history: History) -> Iterator[tuple[str, str, Sight]]:
     """Yield runs whose message is not the sent one, or has another token than the hold in which the witness saw it."""
-    sent = {each.send.digest for each in messages if each.send}
     closed = history.setup.get("fresh") and UNSEEN not in history.notes
-    ours = {use.name for use in history.uses if use.of == "inbox"} if closed else set()
-    for run in (run for each in messages for run in each.runs):
-        if (item := run.item) is None or not _is_told(history, run):
-            continue
-        if item.token != run.hold[1]:
-            yield "was told another token than its hold's", run
-        if item.inbox in ours and UNREADABLE not in {item.digest, *sent} and item.digest not in sent:
-            yield "was handled that nobody had sent with this key and body", run
-
-
-def _with_the_id_of_another(history: History) -> Iterator[tuple[str, Sight]]:
+    sent = {(_queue(use.name), use.key, use.digest) for use in history.uses if use.of == "inbox" and closed}
+    ours = {name for name, *_ in sent}
     first: dict[tuple[str, str], tuple[str, str]] = {}
     for run in history.sights:
-        if (item := run.item) is not None and _is_told(history, run):
-            known = first.setdefault((item.inbox, item.id), (item.key, item.digest))
-            if known != (item.key, item.digest):
-                yield item.inbox, run
+        if (item := run.item) is None or not _is_told(history, run):
+            continue
+        content, name = (item.key, item.digest), _queue(item.inbox)
+        if item.token != run.hold[1]:
+            yield item.inbox, "was told another token than its hold's", run
+        if first.setdefault((item.inbox, item.id), content) != content:
+            yield item.inbox, "had the id of another one", run
+        if name in ours and item.digest != UNREADABLE and not {(name, *content), (name, item.key, UNREADABLE)} & sent:
+            yield item.inbox, "was handled that nobody had sent with this key and body", run
+
+
+def _queue(inbox: str) -> str:
+    """Return an inbox's own name, which may be in one account by two connections."""
+    return inbox.partition(" ")[0]
 
 
 def _is_told(history: History, run: Sight) -> bool:

@@ -379,8 +379,9 @@ class Witness:
             self._write("asked_to_end", invocation=invocation, **by)
 
     def _trigger(self, invocation: str) -> object:
+        """Return an invocation's value until a body has it, which may change the value."""
         called = self._called.get(invocation)
-        return None if called is None else called.value
+        return None if called is None or inside.get() else called.value
 
     def _whose(self, arguments: Mapping[str, Any]) -> str:
         """Return the invocation for which a body runs: by the trigger's value, otherwise by the context."""

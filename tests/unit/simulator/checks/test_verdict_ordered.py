@@ -420,6 +420,13 @@ def test_a_handler_that_the_app_calls_itself_is_told_what_the_app_says(lock: str
     assert any("nobody had sent" in text for text in told(story)) is (lock != "parcels")
 
 
+def test_an_inbox_may_have_two_connections_to_one_account() -> None:
+    story = two_sent()
+    use(story, "host-1", 3.5, 3.6, of="inbox", what="send", name="orders 1a2b3c", key="c1", digest="three")
+    taken(story, 4, "three")
+    assert not any("nobody had sent" in text for text in told(story))
+
+
 @pytest.mark.parametrize("since", ["failed", "killed", "resumed", "skips"])
 def test_a_key_that_its_app_stops_stands_still_after_its_last_attempt_until_it_is_resumed(since: str) -> None:
     story = two_sent()

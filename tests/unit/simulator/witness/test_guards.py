@@ -151,6 +151,24 @@ def test_what_a_guard_changes_in_place_of_an_invocations_own_is_found(
     assert guards.altered == [("argument", "msg")] * (found == "always" or (trigger and found == "of a trigger"))
 
 
+def test_what_a_body_changes_of_its_own_while_a_helper_waits_is_its_business(guards: Guards) -> None:
+    order = {"Customer": "c1"}
+
+    def note_down(entry: dict[str, str]) -> None: ...
+
+    def waiting(function: Any, entry: dict[str, str]) -> None:
+        order["Booked"] = "by the body"
+        function(entry)
+
+    helper = guards.around(note_down, waiting)
+
+    def ship(msg: dict[str, str]) -> None:
+        helper(msg)
+
+    guards.call(guards.around(ship, passing), msg=order)
+    assert guards.altered == []
+
+
 def test_bytes_texts_numbers_and_batches_are_compared_too(guards: Guards) -> None:
     def ship(msg: Any, other: Any, *more: Any, **named: Any) -> None: ...
 
