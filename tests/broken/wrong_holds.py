@@ -17,7 +17,6 @@ from singleton.locking.acquisition import Acquisition
 from singleton.locking.lease import Lease
 from singleton.locking.line import Line
 from singleton.locking.lock import Lock
-from singleton.locking.record import BlobGuard
 from singleton.runtime import hold_end
 from singleton.runtime.registry import Registry
 from singleton.stores.protocol import StoreFailure
@@ -80,11 +79,6 @@ def each_invocation_has_a_lock_object_of_its_own(patch: Patch) -> None:
         return Lock(self.store(address.place), address.name, timing=address.timing, rng=self.rng, stamp=address.stamp)
 
     patch.setattr(Registry, "_lock", lock)
-
-
-@broken("overlap", app="beside", options="--hosts 2 --duration 40")
-def a_body_that_outlives_its_lease_keeps_no_other_function_of_its_process_out(patch: Patch) -> None:
-    patch.setattr(BlobGuard, "inside", property(lambda _: None, lambda *_: None))
 
 
 @broken("overlap", "mutex")
