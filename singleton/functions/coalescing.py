@@ -111,31 +111,32 @@ class Arrival:
         """Return the hold; None: another waits. A repeated delivery takes the seat first, and does not leave."""
         loop, seat, timing = asyncio.get_running_loop(), self.seat(registry), self._address.timing
         ends = math.inf if within is None else loop.time() + within
-        pause, trouble = timing.poll_min, math.inf
+        pause, slept, trouble = timing.poll_min, 0.0, math.inf
         refused: LockNotAcquired | None = None
         while True:
-            if not self._again:
-                if seat.waits:
-                    return None
+            if seat.waits and not self._again:
+                return None
+            taken: bool | None = None
+            if seat.may_ask(0.9 * slept, again=self._again):
                 try:
-                    return await self._acquire(registry, 0)
+                    if not self._again:
+                        return await self._acquire(registry, 0)
                 except LockNotAcquired as error:
                     refused = error.with_traceback(None)
-            try:
-                taken = await seat.take(self._owner, again=self._again)
-            except StorageUnavailable:
-                self._again = True  # the word of this invocation may stand on the seat, or come late
-                trouble = min(trouble, loop.time())
-                if loop.time() - trouble >= _PATIENCE:
-                    raise
-                taken = None
-            else:
-                trouble = math.inf
+                try:
+                    taken = await seat.take(self._owner, again=self._again)
+                    trouble = math.inf
+                except StorageUnavailable:
+                    self._again = True  # the word of this invocation may stand on the seat, or come late
+                    trouble = min(trouble, loop.time())
+                    if loop.time() - trouble >= _PATIENCE:
+                        raise
             if taken is not None:
                 return await self._seated(registry, seat, ends) if taken else None
             if (now := loop.time()) >= ends:
                 raise refused or self._in_vain(seat)
-            await asyncio.sleep(min(ends - now, pause * registry.rng.uniform(0.5, 1.0)))
+            slept = min(ends - now, pause * registry.rng.uniform(0.5, 1.0))
+            await asyncio.sleep(slept)
             pause = min(2 * pause, timing.poll_max)
 
     async def _seated(self, registry: Registry, seat: Seat, ends: float) -> Hold:

@@ -128,6 +128,7 @@ class Seat:
         self._taken = self._closed = False
         self._owner, self._epoch, self._begun = "", -1, False
         self._lingers = self._told = -math.inf
+        self._asked = {True: -math.inf, False: -math.inf}
 
     @property
     def forgettable(self) -> bool:
@@ -140,6 +141,13 @@ class Seat:
         if news := now - self._told >= _TELL_AGAIN:
             self._told = now
         return news
+
+    def may_ask(self, pause: float, *, again: bool) -> bool:
+        """Tell whether a caller may ask, ``pause`` after the last one of its kind: one polls for all of a process."""
+        now = asyncio.get_running_loop().time()
+        if may := now - self._asked[again] >= pause:
+            self._asked[again] = now
+        return may
 
     async def take(self, owner: str, *, again: bool) -> bool | None:
         """Ask for the seat once. Return True: the caller has the seat. False: another waits. None: neither is known.

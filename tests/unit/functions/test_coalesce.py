@@ -115,6 +115,20 @@ async def test_a_message_that_was_delivered_before_waits_and_never_leaves() -> N
 
 
 @virtual
+async def test_of_the_repeated_messages_of_a_process_one_polls_for_the_seat() -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    await service.create(f"{LOCK}~next")
+    await service.acquire(f"{LOCK}~next", foreign_id(), 60)
+    host = InlineHost(service)
+    with host.here():
+        tasks = [delivered(a_refresh(ran), str(number), count=2) for number in range(10)]
+    await asyncio.sleep(10)
+    assert 10 < len(host.network.requests) < 50
+    await asyncio.gather(*tasks)
+    assert len(ran) == 10
+
+
+@virtual
 async def test_a_waiter_whose_time_is_up_fails_and_leaves_no_seat() -> None:
     service, ran = MemoryLeaseStore(), list[str]()
     await service.create(LOCK)
