@@ -11,6 +11,7 @@ import pytest
 from singleton.base.errors import StorageError
 from singleton.functions import coalescing
 from singleton.locking.seat import Seat
+from singleton.stores.protocol import within
 from tests.support.coalescing import ended
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def begun_without_an_answer_counts_as_written(patch: pytest.MonkeyPatch) -> None
 
 def the_lease_alone_counts(patch: pytest.MonkeyPatch) -> None:
     async def leased(seat: Seat) -> bool:
-        return (await seat._store.read(seat.name)).held
+        return (await within(5.0, seat._store.read(seat.name))).held
 
     patch.setattr(Seat, "_another_waits", leased)
 
