@@ -30,6 +30,8 @@ _GONE: Final = frozenset({404, 409, 412})
 _PERIOD: Final = 15.0
 _NOTICE: Final = 10.0
 """Seconds from an operator's slow break to the lease's end."""
+_TAKING: Final = frozenset({"break_", "evict"})
+"""Requests that end the lease of somebody else."""
 _OPERATORS: Final = frozenset({"", "break", "break_", "break slowly", "steal", "delete"})
 """Actions of operators that end a lease."""
 _RENEWING: Final = frozenset({"renew", "change"})
@@ -116,12 +118,12 @@ class LeaseReader:
             mine.requests.append(record)
             if until is None and call in _RENEWING and mine is last and mine.ending == "open":
                 mine.refused.append(record.t)
-        if call == "break_" and last is not None:
+        if call in _TAKING and last is not None:
             last.requests.append(record)
         if lease is None:
             return
-        if done and (call == "break_" or (call == "release" and lease.host == record.host)):
-            lease.over(record.t, "broken" if call == "break_" else "released")
+        if done and (call in _TAKING or (call == "release" and lease.host == record.host)):
+            lease.over(record.t, "broken" if call in _TAKING else "released")
         elif lost and call == "release" and lease.host == record.host:
             lease.left = min(lease.left, record.t)
 

@@ -93,6 +93,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
     def seen(method: str, url: str, headers: Mapping[str, str], answering: Awaitable[Any]) -> Awaitable[Any]:
         action = headers.get("x-ms-lease-action")
         leasing = action is not None and "comp=lease" in url
+        if action == "release" and "If-Match" in headers:  # of a silent holder's lease, by a waiter
+            action = "break"
         calls.count(method, url, headers, action if leasing else None)
         if method == "PUT" and (end := headers.get(_UNTIL)):
             write("result_kept", blob=unquote(urlsplit(url).path), seconds=round(float(end) - time.time(), 1))

@@ -10,9 +10,14 @@ reached the blob in between: from the *reply* to the first reading to the *sendi
 waiter's own clock. No clock is compared with another clock.
 
 **Takeover.** Once a lease is known to be held, a waiter reads the blob before each request for the lease. If the holder
-was silent for longer than *the holder's own* ``failover`` allows, the waiter breaks the lease on condition of the ETag
-of the reading: a touch on its way wins. The waiter forgets the reading before the break, because the next holder has
-not touched the lock yet.
+was silent for longer than *the holder's own* ``failover`` allows, the waiter releases the lease that the mark names, on
+condition of the ETag of the reading: a touch on its way wins. The waiter forgets the reading before, because the next
+holder has not touched the lock yet.
+
+**Nobody else's lease.** Taking a lease changes no ETag: the present holder may be one that leaves no stamp. But the id
+of a lease is asked for by one acquisition only. So a release by that id, however late, ends the lease of the silent
+holder or nothing. If the service refuses it, somebody else has the lease, or nobody. Then this ETag says nothing of the
+present holder. A mark of an older version names no lease; such a lease is broken.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Final, Protocol
 
-from singleton.base.failover_mark import MARK_KEY, TOUCHES, good_for, read_mark, silent_for
+from singleton.base.failover_mark import LEASE_KEY, MARK_KEY, TOUCHES, good_for, read_lease, read_mark, silent_for
 from singleton.base.invocation import SpeakingOf
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import being_cancelled
@@ -106,9 +111,11 @@ class Suspicion:
     Attributes:
         etag: the ETag as of the last reading; None: nothing is known.
         due: when a second reading can show the holder's silence; infinite: silence says nothing about this holder.
+        refuted: the last ETag whose mark turned out to be of another hold than the present one.
     """
 
     def __init__(self) -> None:
+        self.refuted: str | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -116,26 +123,29 @@ class Suspicion:
         self.etag: str | None = None
         self.due = math.inf
 
-    def read(self, state: BlobState, *, sent: float, replied: float) -> str | None:
-        """Take a reading with the times of its request; return the ETag on whose condition to break the lease.
+    def read(self, state: BlobState, *, sent: float, replied: float) -> bool:
+        """Take a reading with the times of its request; tell whether the holder's silence is proven.
 
-        None: the lock is free, or the holder's silence is not proven yet, or the holder never touches.
+        False: the lock is free, or the silence is not proven yet, or the holder never touches.
         """
         if not state.held or state.endless:
             self.forget()
             self.etag = state.etag if state.held else None
-            return None
+            return False
         if state.etag == self.etag:
-            return state.etag if sent >= self.due else None
-        failover = failover_of_holder(state)
+            return sent >= self.due
+        failover = None if state.etag == self.refuted else read_mark(_said(state, MARK_KEY), _epoch(state))
         self.etag = state.etag
         self.due = math.inf if failover is None else replied + silent_for(failover)
-        return None
+        return False
 
 
-def failover_of_holder(state: BlobState) -> float | None:
-    """Return the ``failover`` of the hold that was stamped last; None: the hold is not touched."""
-    return read_mark(metadata_value(state, MARK_KEY) or "", written_epoch(metadata_value(state, EPOCH_KEY) or ""))
+def _said(state: BlobState, key: str) -> str:
+    return metadata_value(state, key) or ""
+
+
+def _epoch(state: BlobState) -> int | None:
+    return written_epoch(_said(state, EPOCH_KEY))
 
 
 class _LeaseSource(Protocol):
@@ -186,7 +196,7 @@ class Takeover:
             _log.debug("lock %s: not read: %s", self._name, failure)
 
     async def _is_held(self) -> bool:
-        """Tell whether the lock is held. The lease of a holder that was silent for too long is broken first."""
+        """Tell whether the lock is held. The lease of a holder that was silent for too long is ended first."""
         try:
             state, silent = await self._look()
         except StoreFailure as failure:
@@ -194,26 +204,32 @@ class Takeover:
                 raise
             self._suspicion.forget()
             return False
-        if silent is not None:
-            await self._break(silent)
+        if silent:
+            await self._end(state)
             return False
         return state.held
 
-    async def _look(self) -> tuple[BlobState, str | None]:
+    async def _look(self) -> tuple[BlobState, bool]:
         loop = asyncio.get_running_loop()
         sent = loop.time()
         state = await within(self._call, self._store.read(self._name))
         return state, self._suspicion.read(state, sent=sent, replied=loop.time())
 
-    async def _break(self, etag: str) -> None:
-        """Break the lease on condition of this ETag. The acquire that follows shows the outcome."""
+    async def _end(self, state: BlobState) -> None:
+        """End the lease of the mark on condition of this ETag. The acquire that follows shows the outcome."""
         self._suspicion.forget()
+        store, lease_id = self._store, read_lease(_said(state, LEASE_KEY), _epoch(state))
         try:
-            await within(self._call, self._store.break_(self._name, etag))
+            if lease_id is None:
+                await within(self._call, store.break_(self._name, state.etag))
+            else:
+                await within(self._call, store.evict(self._name, lease_id, state.etag))
         except StoreFailure as failure:
-            _log.debug("lock %s: the lease of its silent holder was not broken: %s", self._name, failure)
+            if failure.meaning == "lost":
+                self._suspicion.refuted = state.etag
+            _log.debug("lock %s: the lease of its silent holder was not ended: %s", self._name, failure)
         else:
             _log.warning(
-                *("lock %s: its holder was silent for too long, so its lease was broken", self._name),
+                *("lock %s: its holder was silent for too long, so its lease was ended", self._name),
                 extra={"lock": self._name},
             )

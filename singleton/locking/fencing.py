@@ -21,7 +21,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from singleton.base.failover_mark import MARK_KEY, written_mark
+from singleton.base.failover_mark import written_mark
 from singleton.base.state import MOST_STATE, NOT_REPLACED, Kept
 from singleton.stores.protocol import NOTHING, BlobState, ContentStore, LeaseStore, StoreFailure
 from singleton.stores.stamps import (
@@ -262,7 +262,7 @@ class FencingCounter:
         if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
         if self.failover is not None:
-            metadata[MARK_KEY] = written_mark(self.failover, epoch)
+            metadata |= written_mark(self.failover, epoch, lease_id)
         sent = asyncio.get_running_loop().time()
         if kept is None:
             self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)

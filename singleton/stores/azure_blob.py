@@ -85,6 +85,11 @@ class AzureBlobLeaseStore:
         await self.judged(lease.release())
         _etag(lease.etag)
 
+    async def evict(self, name: str, whose: str, etag: str) -> None:
+        lease = self._lease(name, whose)
+        await self.judged(lease.release(**if_it_is(etag)))
+        _etag(lease.etag)
+
     async def break_(self, name: str, etag: str | None = None) -> None:
         await self.judged(self._lease(name, None).break_lease(lease_break_period=0, **if_it_is(etag)))
 

@@ -56,6 +56,10 @@ class DirectBlobStore:
         headers = {"x-ms-lease-action": "release", "x-ms-lease-id": lease_id}
         _etag((await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 200)).headers)
 
+    async def evict(self, name: str, whose: str, etag: str) -> None:
+        headers = {"x-ms-lease-action": "release", "x-ms-lease-id": whose, "If-Match": etag}
+        _etag((await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 200)).headers)
+
     async def break_(self, name: str, etag: str | None = None) -> None:
         await self._break(name, 0, etag)
 

@@ -179,6 +179,9 @@ class LeaseStore(Protocol):
     async def release(self, name: str, lease_id: str) -> None:
         """End the lease, so that the next request for the lease succeeds."""
 
+    async def evict(self, name: str, whose: str, etag: str) -> None:
+        """Release the lease of another process by its id, if the blob has this ETag (judged first)."""
+
     async def break_(self, name: str, etag: str | None = None) -> None:
         """End the lease at once, without its id. With an ETag, only if the blob has this ETag (judged first)."""
 

@@ -7,7 +7,7 @@
 * ``SingletonHeld``: seconds that the owner's hold had lasted at the write; 0: the hold had just begun.
 * ``SingletonFunction``: function whose invocation asked for the lock, if any.
 * ``SingletonScope``: value of the scope in the invocation: the lock's name has the value escaped, or cut.
-* ``SingletonFailover``: mark of a hold with ``failover`` (``base/failover_mark.py``).
+* ``SingletonFailover``, ``SingletonFailoverLease``: mark of a hold with ``failover`` (``base/failover_mark.py``).
 * ``SingletonState``: kind of the content: state of ``hold.state``, or a result of ``once`` (``base/state.py``).
 * ``SingletonUntil``: second since 1970 from which a sweep may delete the content: a result of ``once``, or a position.
 * ``SingletonNext``: word of the seat of a lock: ``waiting`` or ``begun`` (``locking/seat.py``).
@@ -28,7 +28,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.failover_mark import MARK_KEY
+from singleton.base.failover_mark import LEASE_KEY, MARK_KEY
 from singleton.base.invocation import current
 from singleton.base.state import MOST_STATE, STATE_KEY, UNTIL_KEY, WHILE_KEY, Kept, marked
 from singleton.stores.protocol import NOTHING, StoreFailure
@@ -48,7 +48,9 @@ HELD_KEY = "SingletonHeld"
 WORD_KEY = "SingletonNext"
 STAMP_KEYS = frozenset(
     key.lower()
-    for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY, WORD_KEY)
+    for key in (
+        *(EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY, LEASE_KEY, WORD_KEY),
+    )
 )
 """The keys of a stamp, in lower case. A blob with other metadata keeps something else as well."""
 CONTENT_KEYS: Final = frozenset(key.lower() for key in (STATE_KEY, UNTIL_KEY, WHILE_KEY))

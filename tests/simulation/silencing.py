@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.failover_mark import MARK_KEY
+from singleton.base.failover_mark import LEASE_KEY, MARK_KEY
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of
 from singleton.stores.stamps import EPOCH_KEY
@@ -25,11 +25,12 @@ def _scene(scene: Scene) -> None:
     scene.world.oracle.silence.declared = {host.machine: {F} for host in (scene.a, scene.b)}
 
 
-async def _touch(host: Host, belief: Belief, mark: str = "2000/5") -> None:
+async def _touch(host: Host, belief: Belief, mark: str = "2000/5", lease: str | None = None) -> None:
     """Touch the lock, and count on it for as long as one may."""
     etag = (await host.store.read(LOCK)).etag
     sent = host.now()
-    await host.store.write(LOCK, belief.id, {EPOCH_KEY: "5", MARK_KEY: mark}, etag)
+    named = {} if lease is None else {LEASE_KEY: f"5/{lease}"}
+    await host.store.write(LOCK, belief.id, {EPOCH_KEY: "5", MARK_KEY: mark, **named}, etag)
     belief.deadline = sent + F * 14 / 15
 
 
@@ -60,6 +61,17 @@ async def _broken_too_soon(host: Host, *, wait: float, conditional: bool = True)
     await host.until(wait)
     await other.read(LOCK)
     await other.break_(LOCK, etag if conditional else None)
+
+
+async def _broken_blindly(host: Host, *, named: bool) -> None:
+    """End the lease of a silent holder: without its id, which its mark names, or by an id that no mark names."""
+    belief = await host.take()
+    await _touch(host, belief, lease=belief.id if named else None)
+    other = host.scene.b.store
+    etag = (await other.read(LOCK)).etag
+    await host.until(5.0)
+    await other.read(LOCK)
+    await (other.break_(LOCK, etag) if named else other.evict(LOCK, belief.id, etag))
 
 
 async def _taken_from_the_living(host: Host) -> None:
@@ -103,6 +115,7 @@ SILENCING: Final[dict[str, Callable[[Scene], None]]] = {
     "counts on a touch": partial(_played, _counts_on_a_touch),
     "wrong touch": partial(_played, _wrong_touch),
     "broken too soon": partial(_played, partial(_broken_too_soon, wait=2.0)),
+    "broken blindly": partial(_played, partial(_broken_blindly, named=True)),
     "taken from the living": partial(_played, _taken_from_the_living),
     "not taken over": partial(_with, _not_taken_over),
 }

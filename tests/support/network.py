@@ -123,6 +123,9 @@ class Network:
     async def release(self, name: str, lease_id: str) -> None:
         await self._send("release", name, lease_id, lambda: self.service.release(name, lease_id))
 
+    async def evict(self, name: str, whose: str, etag: str) -> None:
+        await self._send("evict", name, whose, lambda: self.service.evict(name, whose, etag))
+
     async def break_(self, name: str, etag: str | None = None) -> None:
         await self._send("break", name, None, lambda: self.service.break_(name, etag))
 

@@ -1,13 +1,15 @@
 """The workload ``failover``: guarded functions, timers and leaders whose locks are touched, and others.
 
-The hosts of a fleet have the same failover, or values that differ; some have it off, and some have an older version
-without it: that stamps the next epoch, and keeps what else is on the blob. Their clocks are wrong by a fifteenth at
-most.
+The hosts of a fleet have the same failover, or values that differ; some have it off. Some hosts have an older version
+without it: that stamps the next epoch, and keeps what else is on the blob. Some have an older version whose mark names
+no lease. And some are another library's: they renew their lease, leave no stamp, and die now and then. The clocks are
+wrong by a fifteenth at most.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +18,9 @@ from simulator.virtual.hosts.queue_host import declare, invoke_one
 from simulator.virtual.workloads.leaders import Election, start_election
 from simulator.virtual.workloads.small import start_calls
 from singleton import singleton
+from singleton.base.failover_mark import MARK_KEY
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.stamps import EPOCH_KEY
+from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from tests.worlds.other_host import Lease, OtherHost, drawn_ids
 
 if TYPE_CHECKING:
@@ -25,15 +28,21 @@ if TYPE_CHECKING:
 
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
+    from singleton.stores.protocol import BlobState
 
 _VALUES: Final = (2.0, 2.0, 3.0, 5.0, 10.0)
 _ALL: Final = (None, *sorted(set(_VALUES)))
 _KINDS: Final = ("ship", "ship", "ship", "soon", "sync", "tick", "insist")
 _MOST_DRIFT: Final = 0.065
 """The greatest error of a clock: a clock that is slow by a fifteenth shows fourteen fifteenths of the time."""
-_OLDER: Final = 0.12
-"""The share of hosts with an older version."""
+_OLDER: Final = 0.3
+"""The share of hosts with an older version, or of another library, in a mixed fleet."""
 _PERIOD: Final = 15
+_RENEWAL: Final = 5.0
+_DIES: Final = 11.0
+"""Seconds of a round of a stranger that ends by its death."""
+_FAILOVER: Final = 2.0
+"""Of an older version."""
 
 _ASKED: Final = 2
 """Whoever waits asks four times in its failover; and locks of a process that have others wait for one blob, each."""
@@ -143,23 +152,21 @@ async def _work(world: World, machine: Machine, worker: int, plan: list[tuple[fl
         world.oracle.reached[f"invocation: {outcome}"] += 1
 
 
-# --- a version that knows nothing of failover -------------------------------------------------------------------------
+# --- versions that know less of failover, and other libraries ---------------------------------------------------------
 
 
 def _start_older(world: World, machine: Machine, keys: int) -> None:
     rng = world.rng_work
     world.oracle.signs.strangers.add(machine)
     lock = f"locks/explored/~key-{rng.randrange(keys)}"
-    rounds = [(rng.uniform(0.0, 6.0), rng.choice((1.0, 5.0, 10.0))) for _ in range(6)]
+    rounds = [(rng.uniform(0.0, 6.0), rng.choice((1.0, 1.0, 5.0, 10.0, 10.0, _DIES))) for _ in range(6)]
     ids = drawn_ids(rng)
-    host = _Older(world, machine, lock)
+    host = rng.choice((_Older, _Foreign, _Foreign, _Touching))(world, machine, lock)
     world.start(machine, host.work(rounds, ids), seconds=sum(pause + seconds + 7.0 for pause, seconds in rounds))
 
 
-class _Older(OtherHost):
-    """A host that renews nothing, and ends in time. It remembers the ETag and the token that it left."""
-
-    _left: tuple[str, int] = "", 0
+class _Stranger(OtherHost):
+    """A host that works in rounds under the lock, and dies at the end of some rounds."""
 
     async def work(self, rounds: list[tuple[float, float]], ids: list[str]) -> None:
         for pause, seconds in rounds:
@@ -170,28 +177,102 @@ class _Older(OtherHost):
                 await asyncio.sleep(2.0)
 
     async def _try(self, lease_id: str, seconds: float) -> bool:
-        """Ask once for the lock; work under it if it was granted, and stamped where another had stamped it."""
+        """Ask once for the lock, and work under it; tell whether it was granted."""
         belief = Lease(lease_id, asyncio.get_running_loop().time() + _PERIOD * 14 / 15)
         try:
-            etag = await self._asked(self._store.acquire(self._lock, lease_id, _PERIOD))
-            if etag != self._left[0]:
-                state = await self._asked(self._store.read(self._lock))
-                epoch = int(state.metadata.get(EPOCH_KEY, state.modified * 1000)) + 1
-                written = {**state.metadata, EPOCH_KEY: str(epoch)}
-                etag = await self._asked(self._store.write(self._lock, lease_id, written, state.etag))
-                self._left = etag, epoch * 1000
+            token = await self._won(belief)
         except StoreFailure:
             await self._given_back(lease_id)
             return False
         if not belief.overdue():
-            self._left = self._left[0], self._left[1] + 1
-            await self._inside(belief, self._left[1], seconds)
+            await self._inside(belief, token, seconds)
+        if seconds == _DIES:
+            self._world.crash(self._machine.index)
         await self._given_back(lease_id)
         return True
 
-    async def _inside(self, belief: Lease, token: int, seconds: float) -> None:
+    async def _won(self, belief: Lease) -> int | None:
+        """Acquire the lease, and stamp it; return the token."""
+        await self._asked(self._store.acquire(self._lock, belief.id, _PERIOD))
+        return None
+
+    async def _inside(self, belief: Lease, token: int | None, seconds: float) -> None:
         oracle, loop = self._world.oracle, asyncio.get_running_loop()
-        oracle.reached["bodies of an older version"] += 1
-        hold = self._begun(belief, "older", token)
-        await asyncio.sleep(min(seconds, belief.deadline - loop.time()))
+        oracle.reached[f"bodies of {self.whose}"] += 1
+        hold, ends = self._begun(belief, "stranger", token), loop.time() + seconds
+        keeping = asyncio.create_task(self._keep(belief))
+        while (now := loop.time()) < min(ends, belief.deadline):  # noqa: ASYNC110 - it moves
+            await asyncio.sleep(min(ends, belief.deadline) - now)
         oracle.leave(hold)
+        keeping.cancel()
+        await asyncio.wait({keeping})
+
+    whose = "another library"
+
+    async def _keep(self, belief: Lease) -> None:
+        """Renew the lease in time."""
+        while True:
+            await asyncio.sleep(_RENEWAL)
+            sent = asyncio.get_running_loop().time()
+            with suppress(StoreFailure):
+                await self._asked(self._store.renew(self._lock, belief.id))
+                belief.deadline = sent + _PERIOD * 14 / 15
+
+
+class _Foreign(_Stranger):
+    """A host of another library, which writes nothing on the blob."""
+
+
+class _Older(_Stranger):
+    """A host that renews nothing, and ends in time. It remembers the ETag and the token that it left."""
+
+    whose = "an older version"
+    _left: tuple[str, int] = "", 0
+
+    async def _won(self, belief: Lease) -> int:
+        etag = await self._asked(self._store.acquire(self._lock, belief.id, _PERIOD))
+        if etag != self._left[0]:
+            state = await self._asked(self._store.read(self._lock))
+            epoch = int(state.metadata.get(EPOCH_KEY, state.modified * 1000)) + 1
+            etag = await self._stamped(belief, state, epoch)
+            self._left = etag, epoch * 1000
+        self._left = self._left[0], self._left[1] + 1
+        return self._left[1]
+
+    async def _stamped(self, belief: Lease, state: BlobState, epoch: int) -> str:
+        written = {**state.metadata, EPOCH_KEY: str(epoch)}
+        return await self._asked(self._store.write(self._lock, belief.id, written, state.etag))
+
+    async def _keep(self, belief: Lease) -> None: ...
+
+
+class _Touching(_Older):
+    """A host whose mark names no lease. It keeps what it does not know, for example the lease id of an earlier mark."""
+
+    whose = "an older version that touches"
+    _written: tuple[dict[str, str], str] = {}, ""
+
+    async def _stamped(self, belief: Lease, state: BlobState, epoch: int) -> str:
+        mark = {MARK_KEY: f"{_FAILOVER * 1000:.0f}/{epoch}", OWNER_KEY: f"{self._machine.name}/stranger", HELD_KEY: "0"}
+        written = {**state.metadata, EPOCH_KEY: str(epoch), **mark}
+        return await self._touched(belief, written, state.etag)
+
+    async def _won(self, belief: Lease) -> int:
+        self._lapses = belief.deadline
+        self._left = "", self._left[1]  # a hold with failover is always stamped
+        return await super()._won(belief)
+
+    async def _touched(self, belief: Lease, written: dict[str, str], etag: str) -> str:
+        sent = asyncio.get_running_loop().time()
+        etag = await self._asked(self._store.write(self._lock, belief.id, written, etag))
+        if not belief.overdue():
+            belief.deadline = min(self._lapses, sent + _FAILOVER * 14 / 15)
+        self._written = written, etag
+        return etag
+
+    async def _keep(self, belief: Lease) -> None:
+        """Touch the lock, until a touch is not answered: the lease lasts as long as any body."""
+        with suppress(StoreFailure):
+            while True:
+                await asyncio.sleep(_FAILOVER / 3)
+                await self._touched(belief, *self._written)

@@ -158,6 +158,7 @@ _WORDS: Final = {
     "change": "change a lease",
     "break": "break a lease",
     "break_": "break a lease",
+    "evict": "take a silent holder's lease",
     "read": "read a blob",
     "get": "read a blob",
     "write": "write a blob",

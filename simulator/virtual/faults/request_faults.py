@@ -210,7 +210,7 @@ class Disturbed(NetworkFault):
 _OF_HOLDERS: Final = {
     "write": "writes",
     "read": "looks at locks",
-    "break_": "breaks of leases",
+    "evict": "take-overs",
     "acquire": "attempts",
     "renew": "renewals",
     "all": "requests",
@@ -246,7 +246,7 @@ class BreaksInVain(NetworkFault, kind="breaks in vain"):
         kill_a_holder(world, self.lock)
 
     def concerns(self, request: NetworkRequest) -> bool:
-        return request.call == "break_"
+        return request.call in ("break_", "evict")
 
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
         befallen(passage, self.fate, 0.5)

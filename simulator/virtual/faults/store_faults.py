@@ -34,7 +34,7 @@ _ERRORS: Final[dict[str, Callable[[], Exception]]] = {
 _WHEN: Final = ("unsent", "unread")
 
 
-_OF_LEASES: Final = frozenset({"acquire", "renew", "release", "break_", "create", "read", "write"})
+_OF_LEASES: Final = frozenset({"acquire", "renew", "release", "evict", "break_", "create", "read", "write"})
 
 
 class StoreFault(NetworkFault):

@@ -140,6 +140,8 @@ def _lease_asked(action: str, request: HeardRequest) -> tuple[Any, ...]:
     match action:
         case "acquire":
             return "acquire", request.need("x-ms-proposed-lease-id"), int(request.need("x-ms-lease-duration"))
+        case "release" if "if-match" in request.headers:
+            return "evict", request.need("x-ms-lease-id"), request.headers["if-match"]
         case "renew" | "release":
             return action, request.need("x-ms-lease-id")
         case "break":

@@ -156,7 +156,7 @@ class _WatchedStore(DirectBlobStore):
 
 
 for _name in (
-    *("acquire", "renew", "release", "break_", "create", "read", "write", "put", "get", "start_log", "append"),
+    *("acquire", "renew", "release", "evict", "break_", "create", "read", "write", "put", "get", "start_log", "append"),
     *("tail", "label", "drop", "note", "noted", "remove", "page", "shorten", "erase"),
 ):
     setattr(_WatchedStore, _name, _watched(getattr(DirectBlobStore, _name)))

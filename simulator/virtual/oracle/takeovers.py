@@ -4,6 +4,7 @@ entered untouched     a body began under a hold that was not touched before, or 
 counts on a touch     a host counts on its hold for too long after the sending of its last touch
 wrong touch           what a host wrote on a lock does not say its failover, or another epoch
 broken too soon       a host broke a lease whose holder it had not seen silent for long enough, or without a condition
+broken blindly        a host ended the lease of a silent holder, and not by the lease id that the holder's mark names
 taken from the living  a lease was taken over from a holder that counted on it, or that need not touch it
 not taken over        a holder is dead, somebody able waits, and has not taken its lock over within the bound
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.oracle.conduct import Checks
-from singleton.base.failover_mark import MARK_KEY
+from singleton.base.failover_mark import LEASE_KEY, MARK_KEY
 from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class _Readings:
     first_reply: float
     last_sent: float
     failover: float | None
+    lease: str | None
 
 
 @dataclass(slots=True)
@@ -79,7 +81,9 @@ class TakeoverChecks(Checks):
     def sent(self, request: NetworkRequest) -> None:
         """Take a request."""
         if request.call == "break_":
-            self._breaks(request.machine, request.name, request.args[0])
+            self._breaks(request.machine, request.name, request.args[0], None)
+        elif request.call == "evict":
+            self._breaks(request.machine, request.name, request.args[1], request.args[0])
 
     def answered(self, request: NetworkRequest, failure: Exception | None) -> None:
         """Take what the service has carried out."""
@@ -151,12 +155,17 @@ class TakeoverChecks(Checks):
             return
         failover, epoch = _mark_of(state.metadata)
         live = epoch == state.metadata.get(EPOCH_KEY)
+        of, _, lease = state.metadata.get(LEASE_KEY, "").partition("/")
+        named = lease if of == state.metadata.get(EPOCH_KEY) else None
         self._readings[key] = _Readings(
-            state.etag, machine.reads(self.evidence.loop.now), request.sent, failover if live else None
+            state.etag, machine.reads(self.evidence.loop.now), request.sent, failover if live else None, named
         )
 
-    def _breaks(self, machine: Machine, lock: str, etag: str | None) -> None:
-        """A break has an ETag as condition that was read twice, so far apart by the machine's own clock."""
+    def _breaks(self, machine: Machine, lock: str, etag: str | None, lease: str | None) -> None:
+        """A break has an ETag as condition that was read twice, so far apart by the machine's own clock.
+
+        ``lease``: the id of the lease, if only the lease with this id ends.
+        """
         seen = self._readings.get((machine, lock))
         if len(self.declared.get(machine, ())) == 1:  # otherwise it has several locks there, and each reads for itself
             self._readings.pop((machine, lock), None)
@@ -166,6 +175,9 @@ class TakeoverChecks(Checks):
         elif seen.failover is None or seen.last_sent - seen.first_reply < seen.failover * _SILENT - _ROUNDING:
             apart = f"read twice within {seen.last_sent - seen.first_reply:.3f} s, for {seen.failover} s"
             self._blame("broken too soon", f"{machine.name} breaks the lease of {lock}, {apart}")
+        elif seen.lease != lease:
+            ended = f"ends the lease {lease or 'of whoever has it'} of {lock}"
+            self._blame("broken blindly", f"{machine.name} {ended}, and its mark names {seen.lease or 'none'}")
 
     def taken_over(self, tenure: Tenure) -> None:
         """Take the end of a lease that a host has broken."""

@@ -204,7 +204,7 @@ class Service(MemoryLeaseStore):
             return "operator"
         if call == "release" and machine is tenure.machine:
             return "released"
-        if call == "break_":
+        if call in ("break_", "evict"):
             return "taken over"
         return "expired" if tenure.expires <= self._loop.now else "taken away"
 
@@ -240,6 +240,7 @@ class NetworkStore:
     acquire = _sent(MemoryLeaseStore.acquire)
     renew = _sent(MemoryLeaseStore.renew)
     release = _sent(MemoryLeaseStore.release)
+    evict = _sent(MemoryLeaseStore.evict)
     break_ = _sent(MemoryLeaseStore.break_)
     create = _sent(MemoryLeaseStore.create)
     read = _sent(MemoryLeaseStore.read)

@@ -109,6 +109,12 @@ class MemoryLeaseStore:
         blob = self._owned(name, lease_id)
         blob.lease_id, blob.breaks = None, None
 
+    async def evict(self, name: str, whose: str, etag: str) -> None:
+        self._begin("evict")
+        self._as_known(name, etag)
+        blob = self._owned(name, whose)
+        blob.lease_id, blob.breaks = None, None
+
     async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> None:
         """See ``LeaseStore.break_``. An operator may let the lease go on ``after`` seconds, or (None) to its end."""
         await type(self).shorten(self, name, after, etag)  # one request: a counter on the instance would count two

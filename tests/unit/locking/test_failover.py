@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.failover_mark import MARK_KEY, read_mark
+from singleton.base.failover_mark import LEASE_KEY, MARK_KEY, read_lease, read_mark
 from singleton.locking.failover import Suspicion
 from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
@@ -89,6 +89,7 @@ async def test_a_touch_carries_failover_and_epoch_and_who_has_the_lock_now() -> 
     first = await lock.acquire(owner="one")
     before = await metadata(network.service)
     assert before[MARK_KEY] == f"2500/{before[EPOCH_KEY]}"
+    assert before[LEASE_KEY] == f"{before[EPOCH_KEY]}/{network.service.leased()[NAME]}"
     next_one = asyncio.create_task(lock.acquire(owner="two"))
     await asyncio.sleep(0.1)
     await release(first)
@@ -368,7 +369,7 @@ async def test_the_second_reading_is_sent_so_long_after_the_reply_to_the_first()
     other.always("read", Fate(up=0.2, down=0.2))
     hold = await touched(other, 2).acquire()
     reads = [request.sent for request in other.sent("read")]
-    (broken,) = other.sent("break")
+    (broken,) = other.sent("evict")
     first_reply, second_sent = reads[0] + 0.4, broken.sent - 0.4
     assert second_sent - first_reply == pytest.approx(SILENT)
     await release(hold)
@@ -397,7 +398,7 @@ async def test_a_holder_that_does_not_touch_keeps_its_lock() -> None:
         waiter = await waiting(touched(other, 2))
         await asyncio.sleep(60.0)
         assert not hold.lost.is_set()
-        assert not other.sent("break")
+        assert not other.sent("evict")
     await release(await waiter)
 
 
@@ -425,7 +426,7 @@ async def test_a_lease_without_end_is_respected() -> None:
     network.requests.clear()
     with pytest.raises(LockNotAcquired):
         await touched(network, 2).acquire(timeout=20)
-    assert not network.sent("break")
+    assert not network.sent("evict")
     assert len(network.sent("acquire")) == 1, "it only looks"
 
 
@@ -436,9 +437,9 @@ async def test_a_touch_on_its_way_wins_over_the_break() -> None:
     other.service = network.service
     hold = await touched(network).acquire()
     network.plan("write", Fate(up=1.75), *[LOST_REQUEST] * 20)
-    other.plan("break", Fate(up=0.3))
+    other.plan("evict", Fate(up=0.3))
     waiter = await waiting(touched(other, 2))
-    await eventually(lambda: bool(other.sent("break")))
+    await eventually(lambda: bool(other.sent("evict")))
     etag, lease = (await network.service.read(NAME)).etag, network.service.leased()
     await asyncio.sleep(0.35)
     assert (await network.service.read(NAME)).etag != etag
@@ -453,10 +454,10 @@ async def test_after_a_break_what_was_read_is_forgotten() -> None:
     other.service = network.service
     dead = await touched(network).acquire()
     cut_off(network)
-    other.always("break", LOST_REQUEST)
+    other.always("evict", LOST_REQUEST)
     waiter = await waiting(touched(other, 2))
     await asyncio.sleep(8.0)
-    breaks = [request.sent for request in other.sent("break")]
+    breaks = [request.sent for request in other.sent("evict")]
     assert len(breaks) >= 2
     assert all(later - earlier > SILENT for earlier, later in itertools.pairwise(breaks))
     other.heal()
@@ -488,10 +489,10 @@ async def test_a_lock_that_was_free_meanwhile_is_not_taken_from_who_is_about_to_
     await section(touched(network))
     suspicion, free = Suspicion(), await network.service.read(NAME)
     taken = replace(free, lease="leased")
-    assert suspicion.read(taken, sent=0.0, replied=0.1) is None
-    assert suspicion.read(free, sent=1.0, replied=1.1) is None
-    assert suspicion.read(taken, sent=SILENT + 1.0, replied=SILENT + 1.1) is None
-    assert suspicion.read(taken, sent=2 * SILENT + 1.1, replied=2 * SILENT + 1.2) == taken.etag
+    assert suspicion.read(taken, sent=0.0, replied=0.1) is False
+    assert suspicion.read(free, sent=1.0, replied=1.1) is False
+    assert suspicion.read(taken, sent=SILENT + 1.0, replied=SILENT + 1.1) is False
+    assert suspicion.read(taken, sent=2 * SILENT + 1.1, replied=2 * SILENT + 1.2) is True
 
 
 @pytest.mark.parametrize(
@@ -499,6 +500,68 @@ async def test_a_lock_that_was_free_meanwhile_is_not_taken_from_who_is_about_to_
 )
 def test_a_mark_that_we_would_not_write_makes_nobody_silent(text: str, failover: float | None) -> None:
     assert read_mark(text, 7) == failover
+
+
+@pytest.mark.parametrize("text", ["", "7", "7/", f"8/{foreign_id()}", f"7/{foreign_id()}0", f"7/x\r\n{foreign_id()}"])
+def test_a_lease_id_that_we_would_not_write_is_none(text: str) -> None:
+    assert read_lease(f"7/{foreign_id()}", 7) == foreign_id()
+    assert read_lease(text, 7) is None
+
+
+@pytest.mark.parametrize("period", [15, 60])
+@virtual
+async def test_the_lease_of_somebody_who_leaves_no_stamp_is_waited_for_whatever_a_dead_holder_left(period: int) -> None:
+    """As DistributedLock takes leases: nobody writes on the blob."""
+    network, other = Network(), Network()
+    other.service = network.service
+    await section(touched(network))
+    await network.service.acquire(NAME, foreign_id(), period)
+    waiter = await waiting(touched(other, 2))
+    for _ in range(8):
+        await asyncio.sleep(5.0)
+        assert await network.service.renew(NAME, foreign_id()) == foreign_id()
+    assert len(other.sent("evict")) == 1, "its refusal says all"
+    assert not other.sent("break")
+    stopped = now()
+    await release(await waiter)
+    assert now() - stopped == pytest.approx(period, abs=0.6)
+
+
+@virtual
+async def test_a_release_by_id_that_arrives_late_ends_nobody_elses_lease() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    dead = await touched(network).acquire()
+    cut_off(network)
+    other.always("evict", Fate(up=20.0))
+    await section(touched(other, 2))
+    (late,) = {request.lease_id for request in other.sent("evict")}
+    assert late == dead.lease_id
+    await network.service.acquire(NAME, foreign_id(), 60)
+    await asyncio.sleep(25.0)
+    assert network.service.leased() == {NAME: foreign_id()}
+    await release(dead)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["no id", "the id of an earlier epoch"])
+@virtual
+async def test_the_mark_of_an_older_version_names_no_lease_and_its_silent_holder_is_taken_over_all_the_same(
+    kept: bool,
+) -> None:
+    network = Network()
+    await section(touched(network))
+    state = await network.service.read(NAME)
+    etag = await network.service.acquire(NAME, foreign_id(), 60)
+    epoch = int(state.metadata[EPOCH_KEY]) + 1
+    written = {**state.metadata, EPOCH_KEY: str(epoch), MARK_KEY: f"2000/{epoch}"}
+    if not kept:
+        del written[LEASE_KEY]
+    await network.service.write(NAME, foreign_id(), written, etag)
+    began = now()
+    hold = await touched(network, 2).acquire()
+    assert now() - began < F * 16 / 15 + F / 4 + 0.2
+    assert (len(network.sent("break")), len(network.sent("evict"))) == (1, 0)
+    await release(hold)
 
 
 @virtual
@@ -587,7 +650,7 @@ async def test_a_lease_of_ours_that_was_granted_late_is_asked_for_and_not_waited
     mine = await waiter
     assert now() - began < 8.0
     assert network.service.leased() == {NAME: other.sent("acquire")[0].lease_id}
-    assert not other.sent("break")
+    assert not other.sent("evict")
     await release(mine)
 
 

@@ -47,6 +47,7 @@ _CARRIED_OUT: Final = {
     "acquire": "the service gives {host} the lease of {lock}",
     "renew": "the service renews {host}'s lease of {lock}",
     "release": "the service ends {host}'s lease of {lock}, as {host} asks",
+    "evict": "the service ends the lease of {lock}, whose holder is silent, as {host} asks",
     "break_": "the service breaks the lease of {lock}, as {host} asks",
 }
 _OPERATORS: Final = {
@@ -292,7 +293,7 @@ def _fate(record: Record) -> str:
 
 
 def _is_mark(record: Record) -> bool:
-    return record.text("call") in ("acquire", "release", "break_") and record.text("answer") == "ok"
+    return record.text("call") in ("acquire", "release", "evict", "break_") and record.text("answer") == "ok"
 
 
 def _alike(one: Record, other: Record) -> bool:
