@@ -49,7 +49,8 @@ WORD_KEY = "SingletonNext"
 STAMP_KEYS = frozenset(
     key.lower()
     for key in (
-        *(EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY, MARK_KEY, LEASE_KEY, WORD_KEY),
+        *(EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, SCOPE_KEY, HELD_KEY),
+        *(LEASE_KEY, MARK_KEY, WORD_KEY),
     )
 )
 """The keys of a stamp, in lower case. A blob with other metadata keeps something else as well."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 Start = Literal["missing", "available", "leased", "broken", "expired"]
-LeaseCall = Literal["acquire", "renew", "release", "break", "write", "read", "create", "put", "get", "peek"]
+LeaseCall = Literal["acquire", "renew", "release", "evict", "break", "write", "read", "create", "put", "get", "peek"]
 IdOwner = Literal["mine", "other"]
 
 A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
@@ -51,6 +51,7 @@ _LEAVES: dict[LeaseCall, LeaseState] = {
     "acquire": "leased",
     "renew": "leased",
     "release": "available",
+    "evict": "available",
     "break": "broken",
 }
 _STARTS: tuple[Start, ...] = ("missing", "available", "leased", "broken", "expired")
@@ -61,6 +62,8 @@ _OUTCOMES: dict[tuple[LeaseCall, IdOwner], tuple[str, ...]] = {
     ("renew", "other"): ("404 missing", "409 lost", "409 lost", "409 lost", "409 lost"),
     ("release", "mine"): ("404 missing", "409 lost", "ok", "ok", "ok"),
     ("release", "other"): ("404 missing", "409 lost", "409 lost", "409 lost", "409 lost"),
+    ("evict", "mine"): ("404 missing", "409 lost", "ok", "ok", "ok"),
+    ("evict", "other"): ("404 missing", "409 lost", "409 lost", "409 lost", "409 lost"),
     ("break", "other"): ("404 missing", "409 lost", "ok", "ok", "ok"),
     ("write", "mine"): ("404 missing", "412 lost", "ok", "412 lost", "412 lost"),
     ("write", "other"): ("404 missing", "412 lost", "412 lost", "412 lost", "412 lost"),
@@ -97,7 +100,7 @@ async def ask(store: LeaseStore, name: str, call: LeaseCall, lease_id: str) -> s
     """Make the request; return "ok", or status and meaning of the answer."""
 
     async def asked() -> None:
-        etag = (await store.read(name)).etag if call in ("write", "put") else ""
+        etag = (await store.read(name)).etag if call in ("write", "put", "evict") else ""
         await request(store, name, call, lease_id, etag)
 
     return await outcome(asked())
@@ -117,6 +120,8 @@ def request(store: LeaseStore, name: str, call: LeaseCall, lease_id: str, etag: 
             return _renewed(store, name, lease_id)
         case "release":
             return store.release(name, lease_id)
+        case "evict":
+            return store.evict(name, lease_id, etag)
         case "break":
             return store.break_(name)
         case "write":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.storage.blob import BlobClient, BlobLeaseClient
 
 from singleton import LockClient, LockNotAcquired, SingletonOptions
 
@@ -43,7 +44,7 @@ from singleton import LockClient, SingletonOptions
 from singleton.stores import stamps
 connection, container, journal, number, failover, until = sys.argv[1:]
 if failover == "older":  # it keeps what it does not know
-    stamps.STAMP_KEYS -= {"singletonfailover"}
+    stamps.STAMP_KEYS -= {"singletonfailover", "singletonfailoverlease"}
     failover = "0"
 locks = LockClient(connection, options=SingletonOptions(container=container), failover=float(failover))
 rng = random.Random(int(number))
@@ -163,3 +164,18 @@ def test_a_fleet_with_failover_off_and_on_and_an_older_version_is_exclusive(
             inside = []
     assert {event[3] for event in events} == {str(number) for number in range(len(fleet))}
     assert all(process.returncode == 0 for process in processes[1:])
+
+
+def test_the_live_lease_of_another_library_is_waited_for_on_a_lock_that_was_touched_before(
+    locks: LockClient, connection_string: str, container_name: str
+) -> None:
+    """As DistributedLock takes leases: it writes nothing on the blob."""
+    kill(holder(connection_string, container_name))
+    with locks.lock("job", timeout=BEFORE_THE_LEASE_ENDS):
+        pass
+    theirs = BlobLeaseClient(BlobClient.from_connection_string(connection_string, container_name, "job"))
+    theirs.acquire(15)
+    with pytest.raises(LockNotAcquired):
+        locks.acquire("job", timeout=3 * FAILOVER)
+    theirs.renew()
+    theirs.release()

@@ -48,8 +48,8 @@ STATES: tuple[Mutant, ...] = (
     Mutant(
         name="stamps drop the mark of state",
         file=STAMPS,
-        old="MARK_KEY, WORD_KEY)\n",
-        new="MARK_KEY, WORD_KEY, STATE_KEY)\n",
+        old="MARK_KEY, WORD_KEY),\n",
+        new="MARK_KEY, WORD_KEY, STATE_KEY),\n",
         breaks="what is kept is lost with the next stamp",
         among="state",
     ),

@@ -89,6 +89,7 @@ async def locks(wire: Wire, http: str, *, keeper: bool) -> set[str]:
         "acquire": lambda: store.acquire("job", LEASE, 15),
         "renew": lambda: store.renew("job", LEASE),
         "release": lambda: store.release("job", LEASE),
+        "evict": lambda: store.evict("job", LEASE, "etag"),
         "break_": lambda: store.break_("job"),
         "create": lambda: store.create("job"),
         "read": lambda: store.read("job"),

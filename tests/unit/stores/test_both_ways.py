@@ -31,6 +31,7 @@ ASKS: dict[str, Ask] = {
     "acquire": lambda store, name: store.acquire(name, MINE, 15),
     "renew": lambda store, name: store.renew(name, MINE),
     "release": lambda store, name: store.release(name, MINE),
+    "evict": lambda store, name: store.evict(name, MINE, '"0x1"'),
     "break": lambda store, name: store.break_(name),
     "create": lambda store, name: store.create(name, {"SingletonHost": "a b", "Empty": ""}),
     "read": lambda store, name: store.read(name),

@@ -22,6 +22,7 @@ OF_BLOBS: Final[dict[str, Ask]] = {
     "acquire": lambda store: store.acquire("job", MINE, 15),
     "renew": lambda store: store.renew("job", MINE),
     "release": lambda store: store.release("job", MINE),
+    "evict": lambda store: store.evict("job", MINE, '"0x1"'),
     "break": lambda store: store.break_("job"),
     "create": lambda store: store.create("job"),
     "read": lambda store: store.read("job"),
