@@ -2,8 +2,9 @@
 
 The hosts of a fleet have the same failover, or values that differ; some have it off. Some hosts have an older version
 without it: that stamps the next epoch, and keeps what else is on the blob. Some have an older version whose mark names
-no lease. And some are another library's: they renew their lease, leave no stamp, and die now and then. The clocks are
-wrong by a fifteenth at most.
+no lease. And some are another library's: they renew their lease, leave no stamp, and die now and then. The last two
+are not in one fleet: where an older version left its mark, the lease of a holder without a stamp is broken. The clocks
+are wrong by a fifteenth at most.
 """
 
 from __future__ import annotations
@@ -62,13 +63,14 @@ def start_failovers(world: World) -> None:
     keys = rng.choice((1, 1, 2))
     older = set(world.machines[1:]) if mixed else set()
     older = {each for each in sorted(older, key=lambda each: each.index) if rng.random() < _OLDER}
+    strangers = rng.choice(((_Older, _Foreign), (_Older, _Touching, _Touching)))
     if rng.random() < 0.3:
         election = Election(world, "poller", failovers=failovers)
         world.oracle.silence.wanting.append(election.want)
         start_election(world, election)
     for machine in world.machines:
         if machine in older:
-            _start_older(world, machine, keys)
+            _start_stranger(world, machine, keys, rng.choice(strangers))
         else:
             for worker in range(rng.choice((1, 1, 2))):
                 _start_worker(world, machine, worker, failovers[machine], keys)
@@ -155,13 +157,13 @@ async def _work(world: World, machine: Machine, worker: int, plan: list[tuple[fl
 # --- versions that know less of failover, and other libraries ---------------------------------------------------------
 
 
-def _start_older(world: World, machine: Machine, keys: int) -> None:
+def _start_stranger(world: World, machine: Machine, keys: int, kind: type[_Stranger]) -> None:
     rng = world.rng_work
     world.oracle.signs.strangers.add(machine)
     lock = f"locks/explored/~key-{rng.randrange(keys)}"
-    rounds = [(rng.uniform(0.0, 6.0), rng.choice((1.0, 1.0, 5.0, 10.0, 10.0, _DIES))) for _ in range(6)]
+    rounds = [(rng.uniform(0.0, 6.0), rng.choice((1.0, 5.0, 10.0, _DIES))) for _ in range(6)]
     ids = drawn_ids(rng)
-    host = rng.choice((_Older, _Foreign, _Foreign, _Touching))(world, machine, lock)
+    host = kind(world, machine, lock)
     world.start(machine, host.work(rounds, ids), seconds=sum(pause + seconds + 7.0 for pause, seconds in rounds))
 
 
