@@ -103,7 +103,8 @@ FAILOVERS: tuple[Mutant, ...] = (
         old="                await within(self._call, store.break_(self._name, state.etag))\n",
         new="                return\n",
         breaks="a dead holder of an older version keeps its lock for the rest of its lease",
-        among="failover",
+        by=("tests/unit/locking/test_failover.py",),
+        why="a world shows it seldom: a host of an older version has to die while somebody able waits",
     ),
     Mutant(
         name="a refused take-over says nothing",
