@@ -54,6 +54,12 @@ class Client(Protocol):
         """Send a request; what comes in the end has a ``status`` and ``headers``."""
 
 
+def _action(headers: Mapping[str, str]) -> str | None:
+    """Return what is asked of a lease; a waiter that releases the lease of a silent holder breaks it."""
+    action = headers.get("x-ms-lease-action")
+    return "break" if action == "release" and "If-Match" in headers else action
+
+
 def tap_leases(write: Write, *clients: type[Client]) -> None:
     """Write ``lease_request`` for each request of this process for a lease, its renewal or its end, by a delete too.
 
@@ -91,10 +97,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
         return response
 
     def seen(method: str, url: str, headers: Mapping[str, str], answering: Awaitable[Any]) -> Awaitable[Any]:
-        action = headers.get("x-ms-lease-action")
+        action = _action(headers)
         leasing = action is not None and "comp=lease" in url
-        if action == "release" and "If-Match" in headers:  # of a silent holder's lease, by a waiter
-            action = "break"
         calls.count(method, url, headers, action if leasing else None)
         if method == "PUT" and (end := headers.get(_UNTIL)):
             write("result_kept", blob=unquote(urlsplit(url).path), seconds=round(float(end) - time.time(), 1))
