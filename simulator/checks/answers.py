@@ -31,6 +31,7 @@ _WRONG: Final = {
     "failed": "failed with {} though its body had succeeded",
     "swallowed": "succeeded although its body had failed with {}",
     "hushed": "left a block without LockLost, though its hold was lost and on_loss='raise'",
+    "uncancelled": "went on after the loss of a block's lock, and nobody cancelled its task, though on_loss='raise'",
     "raised": "left a block with LockLost, though on_loss='tell'",
 }
 _BESIDE: Final = frozenset({"failed", "swallowed"})

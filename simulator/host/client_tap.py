@@ -9,12 +9,13 @@ told as an operator's deed. `tap_clients` must run before the app is imported.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import itertools
 import os
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -32,12 +33,14 @@ from singleton.runtime.reentry import REENTRY
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from simulator.history.journal import Write
     from singleton.base.hold import Hold
 
 _SPANS: Final = ("timeout", "at_least", "max_hold")
+_CANCELLED: Final = 1.0
+"""Seconds in which a task is cancelled, at the latest, once its loop turns after the loss of a block's hold."""
 _call_at_loss: Final = LossSignal.add_callback  # before anybody sees the calls of user code
 
 
@@ -121,6 +124,9 @@ class _ClientTap:
         self._lost: set[str] = set()
         self._signals: dict[str, LossSignal] = {}
         self._made: weakref.WeakKeyDictionary[Any, _Request] = weakref.WeakKeyDictionary()
+        self._turned: weakref.WeakKeyDictionary[Any, tuple[asyncio.Task[Any], list[float]]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._inside: weakref.WeakKeyDictionary[Any, list[tuple[int, str]]] = weakref.WeakKeyDictionary()
 
     def making(self, real: Callable[..., Any], how: str) -> Callable[..., Any]:
@@ -174,6 +180,21 @@ class _ClientTap:
         for place, hold in enumerate(holds_in(answer[0]) if block in self._made else ()):
             name = str(names[place]) if isinstance(names, list | tuple) else hold.lock
             self._inside.setdefault(block, []).extend(self._enter(hold, request, name, number))
+        if isinstance(block, AsyncBlock) and request.client and request.raises:
+            self._await_cancellation(block, holds_in(answer[0]))
+
+    def _await_cancellation(self, block: AsyncBlock[Any], holds: Iterable[Hold]) -> None:
+        """Note when the loop of a block next turns after a loss: the task of the block is cancelled then."""
+        if (task := asyncio.current_task()) is not None:
+            loop, turned = task.get_loop(), list[float]()
+
+            def told(_: str) -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(lambda: turned.append(loop.time()))
+
+            self._turned[block] = task, turned
+            for hold in holds:
+                _call_at_loss(hold.own_lost, told)
 
     @contextmanager
     def leaving(self, block: Any, error: Any = None, *_: Any) -> Iterator[list[Any]]:
@@ -182,6 +203,10 @@ class _ClientTap:
         numbers = [self._open[whose] for whose in inside if whose in self._open]
         for number in numbers:
             self._write("client_lock", kind="leaving", number=number, lost=self._is_lost(number))
+        task, turned = self._turned.pop(block, (None, []))
+        late = task is not None and turned and task.get_loop().time() - turned[0] > _CANCELLED
+        if task and late and error is None and task is asyncio.current_task() and not task.cancelling():
+            self._write("altered", kind="uncancelled", function=block.name, invocation=invoked.get())
         judged = isinstance(block, _BaseBlock) and error is None and not self._lost.isdisjoint(numbers)
         wrong = "hushed" if request and request.raises else ""
         try:

@@ -13,6 +13,7 @@ from singleton.clients import blocks, request_events
 from singleton.clients.blocks import _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.patterns.sql import rowstates
+from singleton.runtime.cancellation import LossWatch
 from tests.broken.breaking import around, broken
 
 if TYPE_CHECKING:
@@ -146,6 +147,11 @@ def a_client_gets_in_beside_a_guard(patch: Patch) -> None:
 @broken("left a block without LockLost", app="blocks_lost")
 def a_block_ends_well_after_its_loss(patch: Patch) -> None:
     patch.setattr(blocks, "fail", lambda *_, **__: None)
+
+
+@broken("and nobody cancelled its task, though on_loss='raise'", app="blocks_lost")
+def an_async_block_goes_on_after_its_loss(patch: Patch) -> None:
+    patch.setattr(LossWatch, "cancel_soon", lambda _: None)
 
 
 @broken("left a block with LockLost, though on_loss='tell'", app="blocks_lost")

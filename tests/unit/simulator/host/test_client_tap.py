@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from simulator.history.journal import Record
+from simulator.host import client_tap
 from simulator.host.client_tap import tap_clients
 from singleton import AsyncLockClient, LockClient
 from singleton.base.errors import LockLost
@@ -17,6 +20,7 @@ from singleton.baseclient import BaseClient
 from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.runtime.cancellation import LossWatch
 from singleton.testing import memory_locks
 
 if TYPE_CHECKING:
@@ -145,6 +149,23 @@ async def test_so_are_blocks_of_coroutines(told: Told) -> None:
         hold = await locks.acquire("mails")
         await locks.release(hold)
     assert told.events == ["in stock", "out of stock", "in mails", "out of mails"]
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+async def test_an_async_block_whose_task_nobody_cancels_at_its_loss_is_told(
+    told: Told, monkeypatch: pytest.MonkeyPatch, *, cancels: bool
+) -> None:
+    monkeypatch.setattr(client_tap, "_CANCELLED", -1.0)
+    if not cancels:
+        monkeypatch.setattr(LossWatch, "cancel_soon", lambda _: None)
+    with suppress(LockLost):
+        async with AsyncLockClient("AzureWebJobsStorage").lock("stock") as hold:
+            hold.own_lost.fire("expired")
+            with suppress(asyncio.CancelledError):  # a body that swallows its cancellation was cancelled all the same
+                for _ in range(5):
+                    await asyncio.sleep(0)
+    found = [record for record in told if record.event == "altered" and record.get("kind") == "uncancelled"]
+    assert len(found) == (not cancels)
 
 
 def test_a_hold_without_a_block_ends_as_it_is_released(told: Told, locks: LockClient) -> None:
