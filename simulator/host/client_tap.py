@@ -175,8 +175,11 @@ class _ClientTap:
         """Tell of the holds that a block or a candidacy has got."""
         request = self._made.get(block, _Request(None, "", {}))
         names = request.given.get("names", (request.given.get("name"),))
+        lost = {whose for whose in self._inside.get(block, []) if self._open.get(whose, "") in self._lost}
         with self._asking(request, request.given.get("name", ""), asks=asks) as (answer, number):
             yield answer
+        if request.how == "leadership" and not lost.isdisjoint((id(hold), "") for hold in holds_in(answer[0])):
+            self._write("altered", kind="led", function=block.name, invocation=invoked.get())
         for place, hold in enumerate(holds_in(answer[0]) if block in self._made else ()):
             name = str(names[place]) if isinstance(names, list | tuple) else hold.lock
             self._inside.setdefault(block, []).extend(self._enter(hold, request, name, number))

@@ -198,6 +198,21 @@ def test_a_leader_leads_from_its_first_look_to_its_stop(told: Told, locks: LockC
     assert told[-1].get("kind") == "left"
 
 
+def test_a_leadership_that_shows_a_hold_which_it_has_lost_is_told(
+    told: Told, locks: LockClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with locks.leadership("poller") as leadership:
+        hold = leadership.wait()
+        assert hold is not None
+        hold.own_lost.fire("expired")
+        assert leadership.hold is None
+        assert "altered" not in [record.event for record in told]
+        with monkeypatch.context() as patch:
+            patch.setattr(LossSignal, "is_set", lambda _: False)
+            assert leadership.hold is hold
+    assert [record.get("kind") for record in told if record.event == "altered"] == ["led"]
+
+
 def test_user_code_that_breaks_a_lock_is_told_as_an_operator(told: Told, locks: LockClient) -> None:
     with locks.lock("stock", on_loss="tell"):
         told.clear()
