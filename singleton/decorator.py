@@ -161,8 +161,8 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
         from singleton.functions.arguments import Arguments, guard_by
 
         arguments = Arguments(**{**DEFAULTS, **given}, unnamed=unnamed)
-        modes = [guard.mode for guard in guards_of(inner)]
-        return _guarded(inner, guard_by(arguments, inner, find, known, modes))
+        policies = {guard.mode: guard.on_contention for guard in guards_of(inner)}
+        return _guarded(inner, guard_by(arguments, inner, find, known, policies))
 
     if function is None or unnamed is not None:
         return lambda target: declare(target, guarded)

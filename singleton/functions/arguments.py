@@ -28,7 +28,7 @@ from singleton.settings.durations import seconds, span
 from singleton.settings.options import SingletonOptions, refuse_failover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from singleton.functions.triggers import Trigger
 
@@ -291,12 +291,12 @@ def guard_by(
     target: Any,
     trigger: Callable[[], Trigger | None],
     known: Trigger | None,
-    modes: Collection[Mode],
+    policies: Mapping[Mode, object],
 ) -> Guard:
     """Return the guard of a function that is declared with these arguments, which are checked.
 
-    ``trigger`` finds the trigger, once the app is complete; ``known`` is the trigger, if known already; ``modes`` are
-    those of earlier declarations.
+    ``trigger`` finds the trigger, once the app is complete; ``known`` is the trigger, if known already; ``policies``
+    has the ``on_contention`` of earlier declarations, by mode.
     """
     check_guardable(target, None if known is None else known.type)
     app_dir, options = options_of_app(target)
@@ -315,10 +315,17 @@ def guard_by(
         if times["when_full"] == "defer":
             refuse_none(target.__name__, "when_full='defer'", known, "when_full='raise'")
         check_deferrable(target.__name__, times["timeout"] if given.on_contention == "defer" else None, known)
-    if given.mode in modes:
+    if given.mode in policies:
         raise ConfigurationError(
             f"@singleton is declared twice on {target.__qualname__} with mode={given.mode!r}: one of each mode is "
             "allowed"
+        )
+    if "listener" in policies.keys() | {given.mode} and "coalesce" in [*policies.values(), given.on_contention]:
+        raise ConfigurationError(
+            f"on_contention='coalesce' and mode='listener' on {target.__name__} do not go together: the listener puts "
+            "the message of a dead waiter back as a new one, which would leave for the waiter's own word. Use "
+            "on_contention='wait', or leave mode='listener' out",
+            reason="coalesce-declared",
         )
     with concerning_the_app():
         laid = _layout_named(given.layout, given.dotnet_name)
@@ -387,7 +394,7 @@ def _with_old_lock(
         )
     try:
         older = _older(given, also)
-        old = guard_by(older, target, trigger, known, ())
+        old = guard_by(older, target, trigger, known, {})
         old = replace(old, options=old.options.replace(**_options_of(also, older.layout)))
     except ConfigurationError as error:
         raise ConfigurationError(f"also={also}: {error}") from None

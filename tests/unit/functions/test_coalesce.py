@@ -230,6 +230,15 @@ def test_arguments_that_break_the_promise_are_refused(arguments: dict[str, Any],
         a_refresh([], **arguments)
 
 
+def test_a_listener_does_not_go_with_coalesce_on_either_side() -> None:
+    def refresh(msg: func.QueueMessage) -> None: ...
+
+    listener, coalesced = singleton(mode="listener"), singleton(on_contention="coalesce")
+    for outer, inner in ((listener, coalesced), (coalesced, listener)):
+        with pytest.raises(ConfigurationError, match="do not go together"):
+            outer(inner(refresh))
+
+
 def test_a_policy_of_the_apps_own_cannot_answer_coalesce() -> None:
     from singleton.functions.contention import Contention, decide
 

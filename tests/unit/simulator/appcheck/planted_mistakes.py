@@ -254,6 +254,14 @@ PLANTED: Final = (
         for argument in ("limit=2", "max_waiting=3", "mode='listener'", "layout='webjobs'", "level='host', scope='Id'")
     ),
     Planted(
+        name="coalesce around a listener",
+        finds=("coalesce-declared",),
+        code=queue(
+            "on_contention='coalesce'", "@singleton(mode='listener')\ndef ship(msg: func.QueueMessage) -> None: ..."
+        ),
+        says="do not go together",
+    ),
+    Planted(
         name="coalesce without a wait",
         finds=("declaration-refused",),
         code=queue("on_contention='coalesce', timeout=0"),
