@@ -100,7 +100,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
         action = _action(headers)
         leasing = action is not None and "comp=lease" in url
         calls.count(method, url, headers, action if leasing else None)
-        if method == "PUT" and (end := headers.get(_UNTIL)):
+        # A write of metadata alone, as with a renewal, passes the end of an earlier result on.
+        if method == "PUT" and "comp=metadata" not in url and (end := headers.get(_UNTIL)):
             write("result_kept", blob=unquote(urlsplit(url).path), seconds=round(float(end) - time.time(), 1))
         if method == "DELETE" and "x-ms-version" in headers and "/messages" not in url:
             action, leasing = "delete", True

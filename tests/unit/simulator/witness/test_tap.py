@@ -113,8 +113,9 @@ async def test_the_end_of_a_kept_result_is_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(tap, "time", SimpleNamespace(time=lambda: 1000.0))
     told: list[dict[str, Any]] = []
     request = _answered(monkeypatch, lambda event, /, **fields: told.append(fields) if event == "result_kept" else None)
-    for marks in ({"x-ms-meta-SingletonUntil": "1060"}, {}):
-        await request("PUT", URL.partition("?")[0], headers={"x-ms-version": "1", **marks})
+    until = {"x-ms-meta-SingletonUntil": "1060"}
+    for asked, marks in (("", until), ("", {}), ("?comp=metadata", until)):
+        await request("PUT", URL.partition("?")[0] + asked, headers={"x-ms-version": "1", **marks})
     assert told == [{"blob": "/account/container/locks/h/ship.a%2Db", "seconds": 60.0}]
 
 
