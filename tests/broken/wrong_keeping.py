@@ -161,7 +161,7 @@ def an_inbox_goes_on_with_a_key_that_it_must_stop(patch: Patch) -> None:
     around(patch, trigger, "checked_rules", lambda real: lambda attempts, _: real(attempts, "skip"))
 
 
-@broken("a message was told to be in attempt 1 in its attempt 2", app="attempts", options="--duration 8")
+@broken("a message was told another number of its attempt than its own", app="attempts", options="--duration 8")
 def handlers_are_told_that_each_attempt_is_the_first(patch: Patch) -> None:
     _handlers_are_told(patch, attempt=1)
 
