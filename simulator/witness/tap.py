@@ -37,7 +37,8 @@ _QUEUE: Final = {
     "DELETE": "delete a message",
 }
 _UNTIL: Final = "x-ms-meta-SingletonUntil"
-"""The header of the end of a kept result, in seconds since 1970."""
+"""The header of the end of a kept result, in seconds since 1970. A write of metadata alone, as with a renewal, passes
+the end of an earlier result on."""
 _MADE: Final = 201
 _REPLACES: Final = {"PUT": "replaced", "DELETE": "deleted"}
 _ANEW: Final = re.compile(r"\A&(?!.*\b(comp|restype)=(?!blocklist|metadata))")
@@ -100,7 +101,6 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
         action = _action(headers)
         leasing = action is not None and "comp=lease" in url
         calls.count(method, url, headers, action if leasing else None)
-        # A write of metadata alone, as with a renewal, passes the end of an earlier result on.
         if method == "PUT" and "comp=metadata" not in url and (end := headers.get(_UNTIL)):
             write("result_kept", blob=unquote(urlsplit(url).path), seconds=round(float(end) - time.time(), 1))
         if method == "DELETE" and "x-ms-version" in headers and "/messages" not in url:
