@@ -216,8 +216,12 @@ def _seconds(text: str) -> float:
 def break_(session: Session, name: str, notice: float | None, *, now: bool, wait: bool, yes: bool) -> int:
     """Take the lock NAME away from its holder.
 
-    Its lease can't be renewed any more, and ends when it expires. Its holder stops before that, by its own clock, so no
-    two are inside, even if it hangs. With a shorter --notice two may be inside; the output says for how long.
+    Its lease can't be renewed any more, and ends when it expires. A holder of this package stops before that, by its
+    own clock, so no two are inside, even if it hangs. With a shorter --notice two may be inside; the output says for
+    how long.
+
+    Other libraries promise less. A DistributedLock of .NET that was stopped goes on when it wakes, beside the next
+    holder. A healthy WebJobs host aborts its whole process at its next renewal, with all its other invocations.
     """
     if now and notice is not None:
         raise click.UsageError("--now and --notice are both given: keep one of them")
@@ -271,11 +275,17 @@ def _tell_of_nothing(session: Session, name: str, passed: Passed | None) -> None
         say(f"Now it is held by {who(passed.now)}.")
 
 
+def _is_ours(broken: Broken) -> bool:
+    """Tell whether the record of the holder is one that only this package leaves: a .NET host writes an owner alone."""
+    return broken.holder.host is not None
+
+
 def _as_json(broken: Broken) -> dict[str, Any]:
     return {
         "lock": broken.lock,
         "broken": True,
         "holder": holder_dict(broken.holder),
+        "ours": True if _is_ours(broken) else None,
         "free_in": broken.free_in,
         "together": None if broken.together == math.inf else broken.together,
         "broken_before": broken.before,
@@ -287,6 +297,10 @@ def _tell(broken: Broken) -> None:
     say(f"{plain(broken.lock)} was held by {who(broken.holder)}{f' since {moment(since)}' if since else ''}.")
     when = f"ends in {span(broken.free_in)}" if broken.free_in else "has ended"
     say(f"Its lease {when} and can't be renewed; then others can have it.")
+    if not _is_ours(broken):
+        say("Its holder left no record of this package. If another library has the lock, two may be inside:")
+        say("a DistributedLock of .NET that was stopped goes on when it wakes. A healthy WebJobs host aborts its whole")
+        say("process at its next renewal, with all its other invocations. If this package has it:")
     if not broken.together:
         say("Its holder stops before that: nobody gets in beside it.")
         return

@@ -410,10 +410,26 @@ def test_breaking_leaves_the_rest_of_the_lease_unless_a_notice_is_given(thread: 
     assert locks.json("break", "job", code=1) == {"lock": "job", "broken": False, "holder": None}
 
 
-def test_the_default_says_that_nobody_gets_in_beside_the_holder(thread: LockThread, locks: Command) -> None:
-    thread.taken_by_another_process("job")
+@pytest.mark.parametrize(
+    ("record", "ours"),
+    [
+        ({"SingletonEpoch": "7", "SingletonHost": "vm", "FunctionInstance": "a"}, True),
+        ({"FunctionInstance": "a"}, None),  # as WebJobs writes, and our own locks with its layout
+        ({}, None),  # as DistributedLock leaves the blob
+    ],
+)
+def test_the_default_says_that_nobody_gets_in_beside_the_holder_and_what_only_ours_keep(
+    thread: LockThread, locks: Command, record: dict[str, str], ours: bool | None
+) -> None:
+    stamped(thread, "job", **record)
+    thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
     assert locks("break", "job") == 0
-    assert "Its holder stops before that: nobody gets in beside it." in locks.out
+    assert locks.out.splitlines()[-1] == "Its holder stops before that: nobody gets in beside it."
+    assert ("If another library has the lock, two may be inside" in locks.out) is (ours is None)
+    assert ("aborts its whole" in locks.out) is (ours is None)
+    thread.push_clock(61)
+    thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
+    assert locks.json("break", "job")["ours"] is ours
 
 
 def test_a_lock_that_went_on_to_the_next_one_is_not_said_to_be_nobodys(
