@@ -273,9 +273,9 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
 
         ``holder`` tells the two cases apart. If a waiter got the lock first, a warning names the old and new holder.
 
-        For operators. Without ``notice`` the lease can't be renewed, and its rest runs out. A holder of this package stops
-        before the expiry: two bodies never overlap. It learns of the break at its next renewal, within half a period. A
-        holder of another library may go on.
+        For operators. Without ``notice`` the lease can't be renewed, and its rest runs out. A holder of this package
+        stops before the expiry: two bodies never overlap. It learns of the break at its next renewal, within half a
+        period. A holder of another library may go on.
 
         Args:
             name: name of the lock.

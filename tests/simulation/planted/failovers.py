@@ -310,7 +310,8 @@ FAILOVERS: tuple[Mutant, ...] = (
         old='            if failure.meaning not in ("missing", "deleting"):\n                raise\n',
         new="            raise\n",
         breaks="a waiter whose lock was deleted waits for ever",
-        among="failover",
+        by=("tests/unit/locking/test_failover.py",),
+        why="the blob has to be deleted in the moment in which a waiter looks",
     ),
     Mutant(
         name="touch that finds itself is not made again",
