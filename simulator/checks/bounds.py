@@ -94,7 +94,20 @@ def _timing(history: History, each: Measured, seconds: float) -> Timing:
         return "late" if seconds else "in time"
     hosts = {deed.host, each.other or deed.host}
     poll = history.function(deed.function).poll_in(deed.mode)
-    return timing(history, over, *hosts, start=_delays_from(history, each), end=each.end, most=poll)
+    told = timing(history, over, *hosts, start=_delays_from(history, each), end=each.end, most=poll)
+    struck = told == "late" and each.most == math.inf and each.end <= _delayed(history, each, hosts)
+    return "not judged" if struck else told
+
+
+def _delayed(history: History, each: Measured, hosts: set[str]) -> float:
+    """Return until when a slow machine explains a delay, with the faults that struck meanwhile."""
+    start, allowed = _delays_from(history, each), each.bound + slack(history, each.slack)
+    until, later = each.start, each.start + allowed
+    while until + 0.01 < later and until < each.end:  # nearer by a hundredth is near enough
+        until = later
+        late = history.slowness.late(*hosts, STORAGE, start=start, end=until)
+        later = by_when(history, each.deed.host, each.start, allowed + late)
+    return until
 
 
 def _delays_from(history: History, each: Measured) -> float:

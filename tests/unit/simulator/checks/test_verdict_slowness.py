@@ -88,6 +88,21 @@ def test_what_is_later_than_the_machine_explains_is_a_violation_however_slow_it_
     assert judged(slow(free_for(POLL + 20), "host-2", 10, 35, 0.4)).verdict == "violated"
 
 
+@pytest.mark.parametrize(
+    ("struck", "late", "judged_as"),
+    [
+        pytest.param(16, 0.5, "unproven", id="the machine explains the delay until the fault"),
+        pytest.param(16, 0.0, "violated", id="the deadline had passed before the fault"),
+        pytest.param(30, 0.5, "violated", id="the machine explains less"),
+    ],
+)
+def test_a_fault_that_strikes_whom_the_machine_kept_waiting_is_added(struck: int, late: float, judged_as: str) -> None:
+    made = free_for(POLL + 20)
+    made.fault(struck, struck + 8, "throttle", "host-2", hits=3)
+    slow(slow(made, "host-2", 10, 20, late), STORAGE, 10, 20, late)
+    assert judged(made).verdict == judged_as
+
+
 def test_a_take_over_may_be_late_by_as_much_as_the_machine_was_slow() -> None:
     def taken(seconds: float, late: float) -> Verdict:
         made = story(kill=1)
