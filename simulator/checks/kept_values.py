@@ -34,6 +34,8 @@ _ROUNDED: Final = 1.0
 """Seconds by which the service's clock may end a result sooner."""
 _ENDS: Final = 3.0
 """Seconds by which a result may end later: two clocks of whole seconds, and a request."""
+_SAME_END: Final = 1.0
+"""Seconds by which one end differs when it is read twice: it is rounded, and told by the clock of the reader."""
 Register: TypeAlias = tuple[str, ...]
 
 
@@ -112,7 +114,8 @@ def _of_others(history: History) -> Iterator[Finding]:
 
 
 def _ends(history: History) -> Iterator[Finding]:
-    """A result of ``@once`` is written with its end: ``keep`` after its body."""
+    """A result of ``@once`` is written with its end: ``keep`` after its body. Who stamps the blob leaves an old end."""
+    ends: dict[str, list[float]] = defaultdict(list)
     began = {(call.host, call.id): call.start for call in history.invocations}
     wrong: dict[str, list[str]] = defaultdict(list)
     for use in history.uses:
@@ -120,7 +123,12 @@ def _ends(history: History) -> Iterator[Finding]:
             began.get((use.host, use.invocation)),
             history.function(use.function.removesuffix(once_of(""))),
         )
-        if use.what != "end" or start is None or not function.once:
+        if use.what != "end":
+            continue
+        end = use.start + use.keep
+        is_old = any(abs(end - other) < _SAME_END for other in ends[use.name])
+        ends[use.name].append(end)
+        if start is None or not function.once or is_old:
             continue
         if abs(use.keep - function.keep) > _ENDS + use.start - start:
             wrong[function.name].append(f"{use.host} wrote one for {use.keep:g} s at {use.start - history.start:.1f} s")

@@ -325,11 +325,24 @@ def test_a_new_result_is_answered_though_an_equal_one_has_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"), [(3600, False), (3597, False), (3603, False), (60, True), (216_000, True)]
+    ("seconds", "old", "told"),
+    [
+        (3600, None, False),
+        (3597, None, False),
+        (3603, None, False),
+        (60, None, True),
+        (216_000, None, True),
+        pytest.param(-9.9, -7.9, False, id="the end that stood there"),
+        pytest.param(-9.9, -3.9, True, id="another end than stood there"),
+    ],
 )
-def test_a_result_is_written_with_its_end(seconds: float, told: bool) -> None:
+def test_a_result_is_written_with_its_end(seconds: float, old: float | None, told: bool) -> None:
     story = with_charge()
     lock = "once/shared/charge/a"
+    if old is not None:
+        story.lock(1, "host-2", "acquired", lock, "host-2 1", function="charge", mode="function")
+        story.add(1.5, "host-2", "result_kept", blob=f"/account/container/{lock}", seconds=old)
+        story.lock(2, "host-2", "released", lock, "host-2 1", function="charge", mode="function")
     operation(story, "host-1", 3, "a", "paid", body="paid")
     for t, kind in ((3.05, "acquired"), (3.6, "released")):
         story.lock(t, "host-1", kind, lock, "host-1 3", function="charge", mode="function")
