@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _COUNTED: Final = (QUEUE, "serviceBusTrigger")
 """Triggers that say how often a message was delivered."""
+_LAST: Final = 0.5
+"""Seconds left of a wait in which no answer may come any more."""
 _PATIENCE: Final = 60.0
 """Seconds of a seat without a usable answer after which an invocation fails."""
 
@@ -143,17 +145,24 @@ class Arrival:
         """Wait for the lock on the seat, and say that the body begins."""
         loop = asyncio.get_running_loop()
         try:
-            left = None if ends == math.inf else max(0.0, ends - loop.time())
+            left = None if ends == math.inf else ends - loop.time()
+            if left is not None and left < _LAST:
+                left = 0  # asks once, and awaits the answer
             hold = await self._acquire(registry, left)
         except BaseException:
             await seat.leave()
             raise
         try:
+            await seat.begin()
+        except BaseException:
             try:
-                await seat.begin()
+                await registry.drop(hold)  # first: the seat may wait for answers for seconds
             finally:
                 await seat.leave()
-        except BaseException:  # a cancellation may come at any of these
+            raise
+        try:
+            await seat.leave()
+        except BaseException:  # a cancellation
             await registry.drop(hold)
             raise
         return hold

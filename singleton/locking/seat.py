@@ -125,6 +125,7 @@ class Seat:
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
         self._turn = asyncio.Lock()
         self._lease: Lease | None = None
+        self._returning: asyncio.Future[float] | None = None
         self._taken = self._closed = False
         self._owner, self._epoch, self._begun = "", -1, False
         self._lingers = self._told = -math.inf
@@ -194,12 +195,13 @@ class Seat:
 
         Raises:
             StorageError: there was no such answer within five seconds. The body must not begin.
+            LockClosed: nor will there be one, as the locks of the process are closed.
         """
         self.waits, self._stamps.word = False, "begun"
         loop = asyncio.get_running_loop()
         ends = loop.time() + _BEGIN
         failure = StoreFailure(detail="no answer in time")
-        while (now := loop.time()) < ends:
+        while (now := loop.time()) < ends and not self._closed:
             try:
                 async with asyncio.timeout_at(min(ends, now + _TRY)):
                     if await self._said():
@@ -210,6 +212,8 @@ class Seat:
                 if failure.meaning in ("denied", "refused"):
                     break
             await asyncio.sleep(min(_PAUSE, max(0.0, ends - loop.time())))
+        if self._closed:
+            raise closed_error("seat", self.name, self._owner)
         raise storage_error(self.name, failure, what="seat") from failure
 
     async def _said(self) -> bool:
@@ -225,7 +229,10 @@ class Seat:
                 return True
         if lease is not None:
             self._lease = None
-            self._lingers = await self._acquisition.give_back(lease)
+            self._returning = asyncio.ensure_future(self._acquisition.give_back(lease))
+        await self._returned()
+        if self._closed:
+            return False
         try:
             self._lease = await self._acquisition.ask(self._owner)
         except StoreFailure as failure:
@@ -235,12 +242,19 @@ class Seat:
             return True
         return recorded_epoch(await self._store.read(self.name)) != self._epoch
 
+    async def _returned(self) -> None:
+        """Await the release of a lost lease, which goes on if the wait is cut off."""
+        if self._returning is not None:
+            self._lingers = await asyncio.shield(self._returning)
+            self._returning = None
+
     @undisturbed
     async def leave(self) -> None:
         """Give the seat back; who fails takes the word back first. Missing answers delay the caller by 7 s at most."""
         self.waits = False
         async with self._turn:
             try:
+                await self._returned()
                 if (lease := self._lease) is None:
                     await self._acquisition.give_up()
                     return

@@ -12,14 +12,18 @@ COALESCING: tuple[Mutant, ...] = (
         name="begun is written after the body has begun",
         file=ARRIVAL,
         old="""\
-                await seat.begin()
+            await seat.begin()
+        except BaseException:
+            try:
+                await registry.drop(hold)  # first: the seat may wait for answers for seconds
             finally:
                 await seat.leave()
+            raise
+        try:
+            await seat.leave()
 """,
         new="""\
-                pass
-            finally:
-                loop.call_later(1.0, lambda: loop.create_task(seat.leave()))
+            loop.call_later(1.0, lambda: loop.create_task(seat.leave()))
 """,
         breaks="invocations leave for a body that has begun before their change",
         among="coalesce",
