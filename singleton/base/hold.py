@@ -250,7 +250,7 @@ class Hold:
 
     def __repr__(self) -> str:
         state = f"lost: {self.lost.reason}" if self.lost.is_set() else "released" if self.lost.ended else "held"
-        return f"<Hold {self.lock!r} token={self.token} {state}>"
+        return f"<Hold {self.lock!r} token {self.token} {state}>"
 
     @property
     def state(self) -> State:

@@ -84,7 +84,7 @@ def check_arity(named: str, function: Callable[..., object], what: str, example:
         inspect.signature(function).bind(None)
     except TypeError as error:
         raise ConfigurationError(
-            f"{named}={called(function)} can't be called with {what}: {error}. Give a function of one "
+            f"{named}: {called(function)} can't be called with {what}: {error}. Give a function of one "
             f"parameter{example}"
         ) from None
     except ValueError:  # a builtin that does not tell

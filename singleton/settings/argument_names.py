@@ -21,7 +21,7 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 _MEANINGS: Final = {
     "scope": "path of a property in the message, as in @singleton(scope='Id')",
     "scope_id": "template, as in @singleton(scope_id='{Tenant}')",
-    "key": "key of an operation, as in @once(key='Id') and once(locks, key)",
+    "key": "key of an operation, as in @once with a key, and in once(locks, key)",
     "name": "name of the lock, as in locks.lock(name)",
     "timeout": "seconds of waiting, however many requests, as in locks.lock(name, timeout=…)",
     "lock_acquisition_timeout": "seconds of waiting, however many requests",
@@ -34,7 +34,7 @@ _MEANINGS: Final = {
     "every": "seconds from tick to tick, as in locks.periodic(name, work, every=…)",
     "renewal_interval": "seconds between two renewals; every lease is renewed",
     "connection": "app setting of the storage account, as in LockClient('AzureWebJobsStorage')",
-    "keep": "seconds for which a result is kept, as in @once(key='Id', keep=3600)",
+    "keep": "seconds for which a result is kept, as in once(locks, key, keep=3600)",
 }
 """Arguments that strangers look for, in the order in which a message names the arguments."""
 _ELSEWHERE: Final = {

@@ -403,7 +403,9 @@ def _parts(text: str, label: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         key = key.strip().lower()
         if not equals or not key:
-            raise ConfigurationError(f"{label} can't be parsed: its part {number} is not Key=Value")
+            raise ConfigurationError(
+                f"{label} can't be parsed: its part {number} is no name with a value behind an equals sign"
+            )
         if key in parts:
             raise ConfigurationError(f"{label} has {_KNOWN_KEYS.get(key, 'a key')} twice: keep one of them")
         parts[key] = value.strip()

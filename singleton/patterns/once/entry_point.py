@@ -217,6 +217,6 @@ def once(
         if block is not None:
             return block(client, key, name=name, keep=keep, timeout=timeout, owner=owner)
     raise ConfigurationError(
-        f"once({type(client).__name__}, key={quoted(key)}): give once(locks, key, timeout=…) with a lock client, or "
-        "@once(key=…, on_contention=…) on a function"
+        f"once({type(client).__name__}) with the key {quoted(key)}: give once(locks, key, timeout=…) with a lock "
+        "client, or @once with a key and on_contention on a function"
     )

@@ -70,7 +70,7 @@ class Key:
 def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
     from singleton.functions.declaration import triggers_parameter
 
-    name = f"key={called(function)}"
+    name = f"key {called(function)}"
     argument = arguments.get(triggers_parameter(arguments, trigger, of_any_kind=True) or "")
     return filled_text(decided(name, partial(function, argument)), f"{name}: what it returned")
 

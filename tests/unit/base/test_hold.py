@@ -28,7 +28,7 @@ def test_a_good_hold_says_so() -> None:
     assert not hold.lost.is_set()
     assert hold.lost.reason is None
     hold.raise_if_lost()
-    assert repr(hold) == "<Hold 'a' token=7 held>"
+    assert repr(hold) == "<Hold 'a' token 7 held>"
 
 
 @pytest.mark.parametrize("reason", REASONS)
@@ -37,7 +37,7 @@ def test_a_lost_hold_says_so_with_its_reason(reason: LossReason) -> None:
     hold.lost.fire(reason)
     assert hold.lost.is_set()
     assert hold.lost.reason == reason
-    assert repr(hold) == f"<Hold 'a' token=7 lost: {reason}>"
+    assert repr(hold) == f"<Hold 'a' token 7 lost: {reason}>"
     with pytest.raises(LockLost, match=reason) as caught:
         hold.raise_if_lost()
     assert (caught.value.lock, caught.value.owner, caught.value.reason) == ("a", "me", reason)

@@ -890,7 +890,7 @@ KEY = "c2VjcmV0"
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("list", "--connection", f"AccountName=x;AccountKey={KEY}=;Oops"), "is not Key=Value"),
+        (("list", "--connection", f"AccountName=x;AccountKey={KEY}=;Oops"), "is no name with a value"),
         (("list", "--connection", KEY + "/+=="), "names no account"),
         (("list", "--connection", "nowhere"), "there is no app setting"),
         (("list", "--account", "No!"), "--account is 'No!': an account's name"),

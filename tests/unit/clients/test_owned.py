@@ -188,7 +188,7 @@ def takes_two(first: object, second: object) -> None: ...
 def test_work_that_cannot_be_called_with_the_hold_is_refused(
     kind: type[LockClient | AsyncLockClient], work: object
 ) -> None:
-    with pytest.raises(ConfigurationError, match=f"work={work.__name__} can't be called with the hold alone"):  # type: ignore[attr-defined]
+    with pytest.raises(ConfigurationError, match=f"work: {work.__name__} can't be called with the hold alone"):  # type: ignore[attr-defined]
         kind("UseDevelopmentStorage=true").periodic("job", work, every=60)  # type: ignore[arg-type]
 
 

@@ -222,7 +222,7 @@ def test_the_body_has_its_lock_as_an_object_with_a_text(kind: str) -> None:
     call(a_job(kind, lambda: seen.append((current_hold(), repr(current_hold()))), scope="Id"), msg='{"Id": "north"}')
     ((hold, text),) = seen
     assert (hold.lock, hold.owner) == ("locks/app/job.north", "inv-1")
-    assert text == f"<Hold 'locks/app/job.north' token={hold.token} held>"
+    assert text == f"<Hold 'locks/app/job.north' token {hold.token} held>"
     assert not hold.lost.is_set()
 
 

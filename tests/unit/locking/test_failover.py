@@ -223,7 +223,10 @@ async def test_a_touch_whose_reply_was_late_does_not_revive_a_hold() -> None:
 
 @pytest.mark.parametrize(
     ("how", "reason"),
-    [("stolen", "stolen"), ("broken", "expired"), ("deleted", "blob gone"), ("made again", "stolen")],
+    [
+        *(("stolen", "stolen"), ("broken", "expired"), ("deleted", "blob gone"), ("made again", "stolen")),
+        ("ended by its id", "expired"),
+    ],
 )
 @virtual
 async def test_a_touch_tells_what_became_of_the_lock(how: str, reason: str) -> None:
@@ -232,6 +235,8 @@ async def test_a_touch_tells_what_became_of_the_lock(how: str, reason: str) -> N
     hold = await touched(network).acquire()
     if how in ("stolen", "broken"):
         await service.break_(NAME)
+    if how == "ended by its id":
+        await service.evict(NAME, service.leased()[NAME], (await service.read(NAME)).etag)
     if how == "stolen":
         await section(lock_on(Network(service), 2), 1.0)
     if how in ("deleted", "made again"):

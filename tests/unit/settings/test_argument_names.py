@@ -92,7 +92,7 @@ def test_a_clients_call_names_the_argument_for_the_word_of_another_library(
         (OldLock, "key", "OldLock has no argument 'key': give name"),
         (singleton, "at_most", "max_hold (seconds"),
         (singleton, "lease", "give lock_period (seconds of a lease"),
-        (singleton, "once", "@once(key='Id')"),
+        (singleton, "once", "@once with a key"),
         (singleton, "lockAcquisitionTimeout", "give timeout"),
         (singleton, "Account", "give connection"),
         (start_singleton, "wait", "start_singleton has no argument 'wait': give timeout"),

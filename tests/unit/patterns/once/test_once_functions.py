@@ -611,7 +611,7 @@ def test_a_key_function_that_exits_fails_the_invocation_with_an_error_that_a_wor
     def find(_: object) -> str:
         raise error(1)
 
-    with pytest.raises(RuntimeError, match=rf"key=\S+find raised {error.__name__}: it must return") as told:
+    with pytest.raises(RuntimeError, match=rf"key \S+find raised {error.__name__}: it must return") as told:
         invoked(job(kind, str, key=find), msg="{}")
     assert isinstance(told.value.__cause__, error)
     assert thread.memory.calls.total() == 0
