@@ -19,7 +19,7 @@ HIDDEN: Final = re.compile(
 NO_MESSAGES: Final = {
     "AccountKey=": "part of a connection string that is looked for",
     "sig=": "part of a signed address that is looked for",
-    r"""(?i)(\bsig=)[^&;\s"']+""": "hides signatures in messages",
+    r"""(?i)(\bsig=)[^&;\s\"']+""": "hides signatures in messages",
     "AccountName={};AccountKey={}": "the connection string of the emulator",
 }
 
