@@ -11,6 +11,7 @@ from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
 from singleton.dotnet.webjobs import WebJobsLayout
+from singleton.functions.coalescing import NEXT_ARRIVAL
 from singleton.functions.message_deferral import check_deferrable
 from singleton.functions.triggers import QUEUE, TIMER, check_guardable, is_http, refuse_none, refuse_policy
 from singleton.settings.connection import DEFAULT_CONNECTION
@@ -111,11 +112,16 @@ def _declared(subject: Subject) -> str:
 
 def _coalescing(subject: Subject) -> Iterator[Finding]:
     trigger, declared = subject.trigger, _declared(subject)
-    if trigger.type not in _MESSAGES:
+    if trigger.type in NEXT_ARRIVAL:
         yield RULES["coalesce-next-arrival"].broken(
             f"the trigger is a {trigger.type}: an invocation that fails or dies while it waits takes along the changes "
             "of those that left, and only the next arrival brings a run. A storage queue or Service Bus delivers the "
             "message of a dead waiter again"
+        )
+    elif trigger.type not in _MESSAGES:
+        yield RULES["coalesce-without-count"].broken(
+            f"the trigger is a {trigger.type}, which does not say how often it delivered what. So each invocation "
+            "waits, and none leaves. Send the changes by a storage queue or Service Bus"
         )
     elif declared in _NO_MESSAGES + _BATCHES:
         kind = "QueueMessage" if trigger.type == QUEUE else "ServiceBusMessage"

@@ -49,6 +49,7 @@ def judge_coalesced(history: History) -> Iterator[Finding]:
     waits: defaultdict[str, list[Wait]] = defaultdict(list)
     for wait in history.waits:
         waits[wait.lock].append(wait)
+    failed = {(each.host, each.owner) for each in history.refusals if each.reason == "timeout"}
     alone = Counter[str]()
     for refusal in refusals:
         last = next((each for each in bodies[refusal.lock] if keys.alike(each, refusal)), None)
@@ -58,7 +59,7 @@ def judge_coalesced(history: History) -> Iterator[Finding]:
             wait.owner != refusal.owner
             and wait.start <= refusal.t
             and wait.end >= refusal.called
-            and wait.ending != "contended"
+            and (wait.ending != "contended" or (wait.host, wait.owner) in failed)
             and keys.alike(wait, refusal)
             for wait in waits[refusal.lock]
         )

@@ -17,7 +17,7 @@ from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 from singleton.functions.contention import Contention
 from singleton.functions.declaration import has_tick
-from singleton.functions.triggers import QUEUE, is_http
+from singleton.functions.triggers import MCP_TOOL, TIMER, is_http
 from singleton.runtime.cancellation import unless_lost
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     NameHolder = Callable[[Call, LockNotAcquired, Locks, float | None, Policy], Coroutine[Any, Any, None]]
 
-_COUNTED: Final = (QUEUE, "serviceBusTrigger")
-"""Triggers that say how often a message was delivered."""
+NEXT_ARRIVAL: Final = ("httpTrigger", TIMER, "eventGridTrigger", MCP_TOOL)
+"""Triggers whose host delivers nothing again, or does not say so: each invocation is new."""
 _LAST: Final = 0.5
 """Seconds left of a wait in which no answer may come any more."""
 _PATIENCE: Final = 60.0
@@ -45,15 +45,15 @@ _PATIENCE: Final = 60.0
 
 
 def may_be_repeated(call: Call, trigger: Trigger | None) -> bool:
-    """Tell whether an earlier delivery of the invocation's message may have failed or died.
+    """Tell whether an earlier delivery of the invocation's message, or an earlier try, may have failed or died.
 
-    A message whose count of deliveries is not shown may be repeated. Requests and ticks have no count: each is new.
+    A message whose count of deliveries is not shown may be repeated. Requests and ticks are new.
     """
-    if trigger is not None and trigger.type not in _COUNTED:
-        return False
-    if trigger is None and (is_http(None, call.arguments) or has_tick(call.arguments) or not call.arguments):
-        return False
-    return Contention.over(call, trigger).dequeue_count != 1
+    if trigger is None:
+        is_new = is_http(None, call.arguments) or has_tick(call.arguments)
+    else:
+        is_new = trigger.type in NEXT_ARRIVAL
+    return call.tried > 0 or not (is_new or Contention.over(call, trigger).dequeue_count == 1)
 
 
 async def acquire_or_leave(
@@ -152,19 +152,21 @@ class Arrival:
         except BaseException:
             await seat.leave()
             raise
-        try:
-            await seat.begin()
-        except BaseException:
+        with seat.entering():
             try:
-                await registry.drop(hold)  # first: the seat may wait for answers for seconds
-            finally:
+                await seat.begin()
+            except BaseException:
+                try:
+                    await registry.drop(hold)  # first: the seat may wait for answers for seconds
+                finally:
+                    await seat.leave()
+                raise
+            try:
                 await seat.leave()
-            raise
-        try:
-            await seat.leave()
-        except BaseException:  # a cancellation
-            await registry.drop(hold)
-            raise
+                seat.refuse_closed(self._owner)
+            except BaseException:  # a cancellation, or the closing of the process
+                await registry.drop(hold)
+                raise
         return hold
 
     def _in_vain(self, seat: Seat) -> LockNotAcquired:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -54,7 +54,7 @@ from singleton.stores.stamps import WORD_KEY, metadata_value, recorded_epoch
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from singleton.locking.lease import Lease
     from singleton.locking.phase import Timing
@@ -125,6 +125,7 @@ class Seat:
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
         self._turn = asyncio.Lock()
         self._lease: Lease | None = None
+        self._entering: asyncio.Future[None] | None = None
         self._returning: asyncio.Future[float] | None = None
         self._taken = self._closed = False
         self._owner, self._epoch, self._begun = "", -1, False
@@ -160,8 +161,7 @@ class Seat:
             LockClosed: the locks of the process are closed.
         """
         async with self._turn:
-            if self._closed:
-                raise closed_error("seat", self.name, owner)
+            self.refuse_closed(owner)
             if self._taken:
                 return False if self.waits and not again else None
             self._stamps.word = "waiting"
@@ -212,8 +212,7 @@ class Seat:
                 if failure.meaning in ("denied", "refused"):
                     break
             await asyncio.sleep(min(_PAUSE, max(0.0, ends - loop.time())))
-        if self._closed:
-            raise closed_error("seat", self.name, self._owner)
+        self.refuse_closed(self._owner)
         raise storage_error(self.name, failure, what="seat") from failure
 
     async def _said(self) -> bool:
@@ -266,7 +265,23 @@ class Seat:
             finally:
                 self._lease, self._taken = None, False
 
+    @contextmanager
+    def entering(self) -> Iterator[None]:
+        """Let a closing wait for what a caller does between the grant of the lock and the body."""
+        self._entering = entering = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            entering.set_result(None)
+
+    def refuse_closed(self, owner: str) -> None:
+        """Raise ``LockClosed`` once the locks of the process close."""
+        if self._closed:
+            raise closed_error("seat", self.name, owner)
+
     async def aclose(self) -> None:
-        """Refuse arrivals, and give the seat back for a waiter, whose lock is closed."""
+        """Refuse arrivals and a body that has not begun, and give the seat back for a waiter, whose lock is closed."""
         self._closed = True
+        if self._entering is not None:
+            await asyncio.wait({self._entering}, timeout=_BEGIN)
         await self.leave()

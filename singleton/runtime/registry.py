@@ -364,8 +364,8 @@ class Registry:
             lock.refuse()
         await asyncio.gather(*(keeper.end() for keeper in self.keepers.values()))
         await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
-        seats = (seat.aclose() for seat in self._seats.values())
-        await asyncio.gather(*(lock.aclose() for lock in self._locks.values()), *seats)
+        await asyncio.gather(*(seat.aclose() for seat in self._seats.values()))  # before the locks of their waiters
+        await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))
         await self._end_companions()
         await self.close_stores()
         self._locks.clear()

@@ -61,6 +61,7 @@ _NOT_DRAWN: Final = {
     "PeriodicWorker.stop(": "worlds stop workers at once: tests/unit/clients has each value",
     "RowStates.": _OTHER_TABLE,
     "SingletonOptions(enabled)": "without locks nothing is to be explored: tests/unit/functions",
+    "SingletonOptions(fail_fast)": "it decides at the import of an app: tests/unit/functions/test_misdeclared.py",
     "SingletonOptions(http)": "--wire and --through-sdk run the worlds over both ways",
     "SqlOutbox.": _OTHER_TABLE,
     "State.aread(default)": _NO_REQUEST,

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.storage.network import SOON
 from singleton.base.hold import single_holds
-from singleton.locking.seat import seat_name
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ _GOOD: Final = 14 / 15
 _ROUNDING: Final = 1e-3
 _RELEASE: Final = 5.0
 """Seconds in which a release is tried."""
-_WORD: Final = 7.0
-"""Seconds in which an invocation awaits the answer to its word on a seat."""
 _IN_TURN: Final = 0.5
 """Seconds that a renewal may wait for its turn among others."""
 _STILL_ASKING: Final = 11.0
@@ -189,9 +186,6 @@ class Conduct:
         if machine.stopped_since(self.evidence.loop.now - self._closing[machine.name]):
             return
         for tenure in self.evidence.service.tenures():
-            said = self.evidence.loop.now - self.last_sent(machine, seat_name(tenure.lock))
-            if said < _WORD and not self.well(machine, _WORD):
-                continue  # an invocation has the lock, and awaits the answer to its word on the seat
             if tenure.machine is machine and tenure.lease_id not in self._kept | self._doubled | set(self._releases):
                 self.evidence.blame(
                     "left to lapse", f"{machine.name} ended, and left the lease of {tenure.lock} to lapse"

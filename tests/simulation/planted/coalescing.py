@@ -12,18 +12,21 @@ COALESCING: tuple[Mutant, ...] = (
         name="begun is written after the body has begun",
         file=ARRIVAL,
         old="""\
-            await seat.begin()
-        except BaseException:
             try:
-                await registry.drop(hold)  # first: the seat may wait for answers for seconds
-            finally:
+                await seat.begin()
+            except BaseException:
+                try:
+                    await registry.drop(hold)  # first: the seat may wait for answers for seconds
+                finally:
+                    await seat.leave()
+                raise
+            try:
                 await seat.leave()
-            raise
-        try:
-            await seat.leave()
+                seat.refuse_closed(self._owner)
 """,
         new="""\
-            loop.call_later(1.0, lambda: loop.create_task(seat.leave()))
+            try:
+                loop.call_later(1.0, lambda: loop.create_task(seat.leave()))
 """,
         breaks="invocations leave for a body that has begun before their change",
         among="coalesce",
@@ -92,7 +95,7 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a repeated delivery counts as new",
         file=ARRIVAL,
-        old="    return Contention.over(call, trigger).dequeue_count != 1\n",
+        old="    return call.tried > 0 or not (is_new or Contention.over(call, trigger).dequeue_count == 1)\n",
         new="    return False\n",
         breaks="the message of a dead waiter leaves for the waiter's own word",
         among="coalesce",
@@ -100,16 +103,16 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a waiter that is cancelled as it leaves its seat keeps the lock",
         file=ARRIVAL,
-        old="            await registry.drop(hold)\n            raise\n",
-        new="            raise\n",
+        old="                await registry.drop(hold)\n                raise\n",
+        new="                raise\n",
         breaks="the lock is renewed for ever, with nobody inside",
         among="coalesce",
     ),
     Mutant(
         name="a process that closes leaves its seat to lapse",
         file="singleton/runtime/registry.py",
-        old="for lock in self._locks.values()), *seats)\n",
-        new="for lock in self._locks.values()))\n",
+        old="(*(seat.aclose() for seat in self._seats.values()))",
+        new="()",
         breaks="invocations leave for a waiter whose process has ended, and its message waits for the end of the lease",
         among="coalesce",
     ),

@@ -202,6 +202,7 @@ async def test_a_retry_in_the_process_does_not_leave_for_a_lease_that_could_not_
     here, waiter, _, _ = two_hosts()
     await waiter.take("first", again=False)
     here.always("release", LOST_REQUEST)
+    here.always("write", LOST_REQUEST)
     await waiter.leave()
     here.heal()
     assert await word(here) == "waiting"

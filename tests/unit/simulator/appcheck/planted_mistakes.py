@@ -302,6 +302,12 @@ PLANTED: Final = (
         line="@singleton",
     ),
     Planted(
+        name="coalesce for blobs",
+        finds=("coalesce-without-count",),
+        code=_blob("on_contention='coalesce'"),
+        says="the trigger is a blobTrigger",
+    ),
+    Planted(
         name="coalesce for batches",
         finds=("coalesce-without-count",),
         code="@bus(cardinality='many')\n@singleton(on_contention='coalesce')\ndef ship(msg: list[str]) -> None: ...\n",
