@@ -72,7 +72,7 @@ _REPORT: Final = click.option(
     "--workload",
     default="all",
     metavar="NAMES",
-    help="Workloads: all, or names with commas between them: mutex, keys, queue, semaphore, leader, defer.",
+    help="Workloads: all, or names with commas between them: mutex, keys, queue, semaphore, leader, defer, coalesce.",
 )
 @click.option("--seed", default=1, help="The same seed gives the same worlds.")
 @click.option("--jobs", default=os.cpu_count() or 1, help="How many processes run them.")

@@ -80,9 +80,7 @@ def test_worlds_in_which_all_goes_well_end_with_0_and_no_file(sim: Callable[...,
     assert "No promise was broken." in output
     page = Path("explored.html").read_text()
     assert "No promise was broken." in page
-    assert (
-        "30 virtual worlds with up to 5 hosts ran the workloads defer, keys, leader, mutex, queue and semaphore" in page
-    )
+    assert "30 virtual worlds with up to 5 hosts ran the workloads coalesce, defer, keys, leader, mutex, queue" in page
     assert re.search(r"\d+ faults struck, of \d+ kinds: ", page)
     assert "applied, reply lost" not in page  # words, no names of counters
     assert not Path("singleton-story.json").exists()
@@ -193,7 +191,10 @@ def test_a_workload_of_the_tests_is_not_in_all_and_the_message_names_the_command
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     told = complaint(capsys, "explore", "--workload", "chain")
-    assert "'chain' is unknown: give all, none, or some of: mutex, keys, queue, semaphore, leader, defer." in told
+    assert (
+        "'chain' is unknown: give all, none, or some of: mutex, keys, queue, semaphore, leader, defer, coalesce."
+        in told
+    )
     assert 'make explore ARGS="--workload NAME"' in told
 
 

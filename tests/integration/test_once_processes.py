@@ -135,7 +135,7 @@ def test_results_expire_by_the_services_clock_and_are_read_as_written(
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 0.0)  # the clock of this machine has no say
     locks = LockClient(connection_string, options=SingletonOptions(container=container_name, http=http))
-    kept = {"text": "ä\ud800", "parts": [1, 2.5, None]}
+    kept = {"text": "ä\x00", "parts": [1, 2.5, None]}
     assert once(locks, "k", keep=1).run(lambda: kept) == kept
     assert once(locks, "k").run(lambda: b"again") == kept
     time.sleep(2.3)

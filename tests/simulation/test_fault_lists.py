@@ -27,6 +27,7 @@ from simulator.virtual.faults.request_faults import (
     OneLogRequest,
     OneMessage,
     OneQueueRequest,
+    SeatDisturbed,
     Silenced,
     StateDisturbed,
 )
@@ -94,6 +95,13 @@ BY_KIND: dict[type[WorldFault], st.SearchStrategy[Any]] = {
         **NETWORK,
         call=st.sampled_from(StateDisturbed.allowed["call"]),
         fate=st.sampled_from(StateDisturbed.allowed["fate"]),
+        delay=tenths(0.1, 20),
+    ),
+    SeatDisturbed: st.builds(
+        SeatDisturbed,
+        **NETWORK,
+        call=st.sampled_from(("all", *SeatDisturbed.allowed["call"])),
+        fate=st.sampled_from(SeatDisturbed.allowed["fate"]),
         delay=tenths(0.1, 20),
     ),
     LogsDisturbed: st.builds(
