@@ -126,8 +126,17 @@ class Arrival:
                 except LockNotAcquired as error:
                     refused = error.with_traceback(None)
                 try:
-                    taken = await seat.take(self._owner, again=self._again)
+                    async with asyncio.timeout_at(None if ends == math.inf else ends):
+                        taken = await seat.take(self._owner, again=self._again)
                     trouble = math.inf
+                except TimeoutError:
+                    if refused is not None:
+                        raise refused from None
+                    raise StorageUnavailable(
+                        f"lock {self._address.name!r}: its seat {seat.name!r} gave no answer in time",
+                        lock=self._address.name,
+                        owner=self._owner,
+                    ) from None
                 except StorageUnavailable:
                     self._again = True  # the word of this invocation may stand on the seat, or come late
                     trouble = min(trouble, loop.time())

@@ -160,6 +160,8 @@ class Seat:
             StorageError: the storage refused, or gave no usable answer.
             LockClosed: the locks of the process are closed.
         """
+        if self._turn.locked():  # another caller of this process asks, or gives back: a silent seat delays one caller
+            return None
         async with self._turn:
             self.refuse_closed(owner)
             if self._taken:
