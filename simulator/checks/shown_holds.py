@@ -17,7 +17,7 @@ from simulator.history.pattern_uses import AGAIN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, History, Sight
+    from simulator.history.facts import Acquisition, History, Sight, Wait
 
 _WAITED: Final = 3.0
 """Seconds by which a wait in line may be shorter than the time from asking to the hold, on a busy machine."""
@@ -47,6 +47,9 @@ def _to_bodies(history: History) -> Iterator[tuple[str, str, str]]:
     mine: dict[tuple[str, str], list[Acquisition]] = defaultdict(list)
     for got in history.acquisitions:
         mine[got.host, outside(got.owner)].append(got)
+    waits: dict[tuple[str, str, str], list[Wait]] = defaultdict(list)
+    for wait in history.waits:
+        waits[wait.host, wait.owner, wait.lock].append(wait)
     lost = {(body.host, outside(body.owner)) for body in history.sections if body.ending == "lost" or body.told}
     further = with_further_locks(history)
     for sight in history.sights:
@@ -71,7 +74,7 @@ def _to_bodies(history: History) -> Iterator[tuple[str, str, str]]:
             yield name, "had another owner than their invocations", f"{sight.shown['owner']!r} {where}"
         if got.lease and sight.shown["lease"] != got.lease:
             yield name, "had another lease_id than the lease that was granted", where
-        asked = _wait_in_line(history, got, sight)
+        asked = _wait_in_line(history, got, sight, waits[got.host, got.owner, got.lock])
         if asked is not None and not asked - _WAITED <= sight.shown["waited"] <= asked + _SOON:
             yield (
                 name,
@@ -80,10 +83,9 @@ def _to_bodies(history: History) -> Iterator[tuple[str, str, str]]:
             )
 
 
-def _wait_in_line(history: History, got: Acquisition, sight: Sight) -> float | None:
+def _wait_in_line(history: History, got: Acquisition, sight: Sight, waits: list[Wait]) -> float | None:
     """Return for how long the caller of a hold waited; None: nobody can tell, or the machine was slow."""
     function = history.function(got.function)
-    waits = [each for each in history.waits if (each.host, each.owner, each.lock) == (got.host, got.owner, got.lock)]
     plain = function.on_contention == "wait" and function.max_waiting is None and not function.merges
     if len(waits) != 1 or not plain or got.lock in history.twofold:
         return None
