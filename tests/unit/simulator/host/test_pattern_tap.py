@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from simulator.history.facts import PatternUse
 
 _TAPPED: dict[type, tuple[str, ...]] = {
+    Hold: ("state",),
     LossSignal: ("wait", "_wait_async", "add_callback"),
     State: ("read", "write", "remove", "aread", "awrite", "aremove"),
     OnceBlock: ("__enter__",),
