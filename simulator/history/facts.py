@@ -225,7 +225,7 @@ class Sight:
     other_hold: bool = False  # whether the body could see another hold at its end
     can_be_asked: bool = False  # whether the body is a coroutine in a task, so that its host sees a request to end it
     saw_loss: bool | None = None  # whether the body could see its loss at its end; None: it could see no hold
-    shown: dict[str, Any] = field(default_factory=dict)  # what its hold told then
+    shown: dict[str, Any] = field(default_factory=dict)  # what the hold told the body at its end
     digest: str | None = None  # of its result, if `@once` keeps the result
     item: InboxItem | None = None  # the message of an inbox that it handles
 

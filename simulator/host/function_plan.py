@@ -13,7 +13,7 @@ from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration
 from simulator.history.deeds import once_of
 from simulator.host.app.app_model import HostError, SettingsError
 from simulator.host.app.function_index import check_names
-from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
+from simulator.host.app.settings import is_connection_string, is_disabled, is_set, not_set, resolve
 from simulator.host.declared import declared_around, declared_on, operation_on
 from simulator.host.triggers.delivery import Source, source_of
 from simulator.host.triggers.outputs import queue_name
@@ -21,7 +21,6 @@ from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.web.routes import Route, RouteError
 from simulator.witness.guards import GuardedFunction
 from simulator.witness.witness import invoked
-from singleton.base.words import did_you_mean, quoted
 from singleton.decorator import _guarded_by_us, declared_guards, guards_of, is_wrapper
 from singleton.dotnet.dequeueable import DequeueableLayout
 from singleton.dotnet.webjobs import WebJobsLayout
@@ -29,7 +28,6 @@ from singleton.functions.guard import ONCE_MARK
 from singleton.functions.triggers import ORDERED_MARK
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
-from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -355,7 +353,7 @@ def missing_connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> l
                 name = str(output.settings.get("connection") or "")
                 named[f"output {output.name!r} of {plan.function.name!r}"] = name
     lost = {what: name for what, name in named.items() if not is_set(settings, name)}
-    return [f"{what}: {_not_set(name, settings)}: its calls fail" for what, name in lost.items()]
+    return [f"{what}: {not_set(name, settings)}: its calls fail" for what, name in lost.items()]
 
 
 def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, allowed: frozenset[str] | None) -> Plan:
@@ -385,7 +383,7 @@ def _with_queue(plan: Plan, settings: Mapping[str, str]) -> Plan:
     trigger = plan.function.trigger
     connection = resolve(str(trigger.settings.get("connection") or ""), settings, "its connection")
     if not is_set(settings, connection):
-        raise SettingsError(_not_set(connection, settings))
+        raise SettingsError(not_set(connection, settings))
     return replace(plan, queue=queue_name(trigger, settings, "its queue"), connection=connection)
 
 
@@ -428,12 +426,6 @@ def queue_connections(function: IndexedFunction, settings: Mapping[str, str]) ->
             text = str(parameter.settings.get("connection") or "")
             is_trigger = parameter is function.trigger  # the host fills in no %NAME% of an output
             yield resolve(text, settings, f"the connection of {parameter.name!r}") if is_trigger else text
-
-
-def _not_set(connection: str, settings: Mapping[str, str]) -> str:
-    names = quoted(connection or DEFAULT_CONNECTION)
-    hint = did_you_mean(connection, settings)
-    return f"there is no setting for its connection {names}: add it to local.settings.json or to the environment{hint}"
 
 
 def _is_true(value: object) -> bool:

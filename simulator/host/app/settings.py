@@ -115,6 +115,12 @@ def is_set(settings: Mapping[str, str], connection: str) -> bool:
     return any(name in wanted or name.startswith(sections) for name in known)
 
 
+def not_set(connection: str, settings: Mapping[str, str]) -> str:
+    """Say that the host finds no settings for a connection of this name."""
+    names, hint = quoted(connection or DEFAULT_CONNECTION), did_you_mean(connection, settings)
+    return f"there is no setting for its connection {names}: add it to local.settings.json or to the environment{hint}"
+
+
 def _spellings(connection: str) -> set[str]:
     name = connection.strip() or DEFAULT_CONNECTION
     return {normalised(place + base) for place in _PLACES for base in (name, _PREFIX + name)}

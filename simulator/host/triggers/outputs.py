@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from simulator.host.app.app_model import HostError, Parameter, SettingsError
 from simulator.host.app.function_index import binding_class
-from simulator.host.app.settings import is_set, resolve
+from simulator.host.app.settings import is_set, not_set, resolve
 from simulator.host.triggers.bindings import bound, datum
 from simulator.host.triggers.jsonnet import plain, read
 from simulator.host.triggers.queue import encode, is_queue_name
-from singleton.base.words import did_you_mean, quoted
 from singleton.settings.connection import redact
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def _check_connection(parameter: Parameter, settings: Mapping[str, str]) -> None
     """Raise ``SettingsError`` where an output's connection is not set. The host fills in no ``%NAME%`` there."""
     name = str(parameter.settings.get("connection") or "")
     if not is_set(settings, name):
-        raise SettingsError(f"there is no setting for its connection {quoted(name)}{did_you_mean(name, settings)}")
+        raise SettingsError(not_set(name, settings))
 
 
 def queue_name(
