@@ -109,7 +109,7 @@ def _function_timeout(app: AppSettings) -> Iterator[Finding]:
     """Yield a value of ``functionTimeout`` with which the host does not start (H-85)."""
     given, source = given_timeout(app.folder, app.values)
     consumption = on_consumption(app.values)
-    if given is None or (str(given).strip() == "-1" and not consumption):
+    if given in (None, "", [], {}) or (str(given).strip() == "-1" and not consumption):
         return
     try:
         seconds = parse_timespan(given) if isinstance(given, str) else 0.0

@@ -69,10 +69,10 @@ def _wrong(name: str, value: object) -> str | None:
         number = whole_number(value)
         if number is None or not least <= number <= most:
             return f"give a whole number {f'from {least} to {most}' if most < 1000 else f'of at least {least}'}"
-    elif name == "messageencoding" and str(value).strip().lower() not in ("base64", "none"):
+    elif name == "messageencoding" and (as_text(value) or "").strip().lower() not in ("base64", "none", "0", "1"):
         return 'give "base64" or "none"'
-    elif name in _SPANS and _seconds(value) is None:
-        return 'give a time span "hh:mm:ss"'
+    elif name in _SPANS and ((seconds := _seconds(value)) is None or (seconds < 0.1 and name == "maxpollinginterval")):
+        return 'give a time span "hh:mm:ss"; maxPollingInterval is 0.1 seconds at least'
     return None
 
 

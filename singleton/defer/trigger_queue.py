@@ -15,7 +15,7 @@ from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json, quoted
 from singleton.settings.connection import DEFAULT_CONNECTION
-from singleton.settings.hostjson import extension_values, whole_number
+from singleton.settings.hostjson import as_text, extension_values, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,13 +77,13 @@ def trigger_queue(
 def message_encoding(app_dir: Path | None, settings: Mapping[str, str]) -> Encoding:
     """Return ``extensions.queues.messageEncoding`` of host.json, or of the app setting over it (H-31, H-33).
 
-    ``ConfigurationError``: the value is neither base64 nor none.
+    ``ConfigurationError``: the value is neither base64 nor none; .NET also takes their numbers, 1 and 0.
     """
     where, value = _queue_option("messageEncoding", "base64", app_dir, settings)
-    match value.strip().lower() if isinstance(value, str) else None:
-        case "base64":
+    match (as_text(value) or "").strip().lower():
+        case "base64" | "1":
             return "base64"
-        case "none":
+        case "none" | "0":
             return "none"
     raise ConfigurationError(f'{where} is {as_json(value)}: give "base64" or "none"')
 

@@ -75,15 +75,17 @@ def singleton_entries(path: Path) -> list[tuple[str, object]]:
 def extension_values(app: Path | None, settings: Mapping[str, str], extension: str) -> dict[str, tuple[str, object]]:
     """Return source and value of the options of an extension, such as ``extensions.queues``, by name in lower case.
 
-    An app setting stands over the host.json in the folder ``app`` (H-31), which must be readable.
+    An app setting stands over the host.json in the folder ``app`` (H-31), which must be readable. To the host null is
+    an empty text. An object or a list in place of a value leaves the default.
     """
     found: dict[str, tuple[str, object]] = {}
-    path = None if app is None else app / "host.json"
-    for name, options in [] if path is None else _section(read_object(path), path, "extensions"):
-        if name.casefold() == extension.casefold() and isinstance(options, dict):
-            given = {key: value for key, value in options.items() if value is not None}  # null leaves the default
+    roots = [] if app is None else read_object(app / "host.json").named("extensions")
+    for name, options in (entry for root in roots if isinstance(root, _Object) for entry in root.entries):
+        if name.casefold() == extension.casefold() and isinstance(options, _Object):
             found |= {
-                key.casefold(): (f"host.json: extensions.{extension}.{key}", value) for key, value in given.items()
+                key.casefold(): (f"host.json: extensions.{extension}.{key}", value)
+                for key, value in options.entries
+                if not isinstance(value, dict | list)
             }
     for spelt, key, text in section(settings, f"AzureFunctionsJobHost__extensions__{extension}"):
         found[key] = f"app setting {spelt}", text

@@ -64,8 +64,8 @@ def queue_options(app: Path, settings: Mapping[str, str]) -> QueueOptions:
         batch_size=batch_size,
         new_batch_threshold=_integer(values, "newBatchThreshold", batch_size // 2 * processors, 0, _MOST),
         max_polling_interval=_duration(values, "maxPollingInterval", longest, 0.1),
-        # The queue's client drops fractions of a second.
-        visibility_timeout=float(int(_duration(values, "visibilityTimeout", defaults.visibility_timeout, 0.0))),
+        # The queue's client drops fractions of a second. With a negative one, messages stay invisible for their time.
+        visibility_timeout=float(int(_duration(values, "visibilityTimeout", defaults.visibility_timeout, -FOREVER))),
         max_dequeue_count=max_dequeue_count(app, settings),
         message_encoding=message_encoding(app, settings),
     )
@@ -82,7 +82,7 @@ def function_timeout(app: Path, settings: Mapping[str, str]) -> float | None:
     where, value = "host.json: functionTimeout", found.get("functiontimeout")
     if (override := setting(settings, _TIMEOUT_SETTING)) is not None:
         where, value = f"app setting {_TIMEOUT_SETTING}", override
-    if value is None:
+    if value in (None, "", [], {}):
         return 300.0 if consumption else 1800.0
     if str(value).strip() == "-1" and not consumption:
         return None
@@ -108,7 +108,7 @@ def _integer(values: Mapping[str, tuple[str, object]], key: str, default: int, l
 
 def _duration(values: Mapping[str, tuple[str, object]], key: str, default: float, least: float) -> float:
     where, value = values.get(key.lower(), ("", None))
-    if value is None:
+    if not where:
         return default
     try:
         seconds = parse_timespan(as_text(value) or "", days=True)
@@ -126,8 +126,8 @@ def allowed_functions(app: Path, settings: Mapping[str, str]) -> frozenset[str] 
         ConfigurationError: host.json can't be used.
     """
     listed = next((value for key, value in read_object(app / "host.json").items() if key.lower() == "functions"), None)
-    entries = dict(enumerate(listed)) if isinstance(listed, list) else {}
-    names = {str(index): as_text(value) for index, value in entries.items()}
+    entries = dict(enumerate(listed)) if isinstance(listed, list) else listed if isinstance(listed, dict) else {}
+    names = {str(index): "" if value is None else as_text(value) for index, value in entries.items()}
     names |= {key: text for _, key, text in section(settings, "AzureFunctionsJobHost__functions")}
     return frozenset(name.lower() for name in names.values() if name is not None) if names else None
 
@@ -145,11 +145,8 @@ class BusOptions:
 
 def route_prefix(app: Path, settings: Mapping[str, str]) -> str:
     """Return the prefix of the routes of HTTP triggers: ``api`` unless host.json has another."""
-    where, value = extension_values(app, settings, "http").get("routeprefix", ("", _PREFIX))
-    text = as_text(value)
-    if text is None:
-        raise ConfigurationError(f"{where} is {as_json(value)}: give a text, such as {_PREFIX!r}, or an empty one")
-    return text.strip("/")
+    _, value = extension_values(app, settings, "http").get("routeprefix", ("", _PREFIX))
+    return (as_text(value) or "").strip("/")
 
 
 def bus_options(app: Path, settings: Mapping[str, str]) -> BusOptions:
@@ -161,11 +158,7 @@ def bus_options(app: Path, settings: Mapping[str, str]) -> BusOptions:
     values = extension_values(app, settings, "serviceBus")
     defaults = BusOptions()
     number = _integer(values, "maxConcurrentCalls", defaults.max_concurrent_calls, 1, _MOST)
-    where, span = values.get("maxautolockrenewalduration", ("", None))
-    try:
-        renewal = defaults.max_renewal if span is None else parse_timespan(span if isinstance(span, str) else "")
-    except ValueError as error:
-        raise ConfigurationError(f'{where} is {as_json(span)}: give a time span "hh:mm:ss"') from error
+    renewal = _duration(values, "maxAutoLockRenewalDuration", defaults.max_renewal, 0.0)
     return BusOptions(max_concurrent_calls=number, max_renewal=renewal)
 
 
@@ -199,7 +192,7 @@ def declared_policy(declared: Mapping[str, Any], where: str) -> RetryPolicy:
     """
     get = declared.get
 
-    def span(key: str, _: float | None) -> float:  # the worker reads both intervals, which have no default there
+    def span(key: str) -> float:
         text = get(key)
         try:
             parsed = time.strptime(text or "", "%H:%M:%S")
@@ -218,16 +211,12 @@ def host_policy(app: Path) -> RetryPolicy | None:
     """
     where = "host.json"
     found = {key.casefold(): value for key, value in read_object(app / "host.json").entries}.get("retry")
-    if found is None:
+    if not found or not isinstance(found, dict | list):  # to the host no policy
         return None
-    if not isinstance(found, dict):
-        raise AppError(f"{where}: retry is {as_json(found)}: write an object, {{ … }}")
-    values = {key.casefold(): value for key, value in found.items()}
+    values = {key.casefold(): value for key, value in found.items()} if isinstance(found, dict) else {}
 
-    def span(key: str, default: float | None) -> float:
+    def span(key: str) -> float:
         text = values.get(key.replace("_", ""))
-        if text is None and default is not None:
-            return default
         try:
             seconds = parse_timespan(text) if isinstance(text, str) else -1.0
         except ConfigurationError:
@@ -241,7 +230,7 @@ def host_policy(app: Path) -> RetryPolicy | None:
 
 
 def _policy(
-    strategy: object, most: object, known: tuple[str, str], span: Callable[[str, float | None], float], where: str
+    strategy: object, most: object, known: tuple[str, str], span: Callable[[str], float], where: str
 ) -> RetryPolicy:
     try:
         number = int(str(most))
@@ -250,8 +239,8 @@ def _policy(
     if number < _FOREVER:
         raise AppError(f"{where}: the number of retries is {number}: give a whole number, -1 or more")
     if strategy == known[0]:
-        return RetryPolicy(most=number, fixed=span("delay_interval", None))
+        return RetryPolicy(most=number, fixed=span("delay_interval"))
     if strategy == known[1]:
-        least = span("minimum_interval", 0.0)
-        return RetryPolicy(most=number, fixed=None, least=least, longest=max(least, span("maximum_interval", _LONGEST)))
+        least = span("minimum_interval")  # neither interval has a default
+        return RetryPolicy(most=number, fixed=None, least=least, longest=max(least, span("maximum_interval")))
     raise AppError(f"{where}: the strategy of its retry policy is {quoted(strategy)}: it must be {' or '.join(known)}")

@@ -154,9 +154,12 @@ def is_connection_string(text: str) -> bool:
 
 
 def is_disabled(function: str, settings: Mapping[str, str]) -> bool:
-    """Tell whether an app setting switches the function off (``AzureWebJobs.<name>.Disabled``)."""
+    """Tell whether an app setting switches the function off (``AzureWebJobs.<name>.Disabled``); blanks count."""
     for name in (f"{_PREFIX}.{function}.Disabled", f"{_PREFIX}_{function}_Disabled"):
-        if (setting(settings, name) or "").strip().lower() in {"true", "1"}:
+        if (setting(settings, name) or "").lower() in {
+            "true",
+            "1",
+        }:
             return True
     return False
 

@@ -739,6 +739,13 @@ def nightly(clock: func.TimerRequest) -> None: ...
         line='"functionTimeout"',
     ),
     Planted(
+        name="an option of queues that is null",
+        finds=("queue-option-refused",),
+        code=queue(""),
+        host={"extensions": {"queues": {"batchSize": None}}},
+        line='"batchSize": null',
+    ),
+    Planted(
         name="functionTimeout beyond Consumption",
         finds=("function-timeout-refused",),
         code=queue(""),

@@ -182,8 +182,27 @@ def test_policies_are_read_as_the_worker_and_the_host_read_them(tmp_path: Path) 
     policy = {"strategy": "exponentialBackoff", "maxRetryCount": 3, "minimumInterval": "00:00:02"}
     write(tmp_path, retry={**policy, "maximumInterval": "00:01:00"})
     assert host_policy(tmp_path) == RetryPolicy(most=3, fixed=None, least=2.0, longest=60.0)
-    write(tmp_path, retry={"strategy": "fixedDelay", "maxRetryCount": 3, "delayInterval": 5})
-    with pytest.raises(AppError, match=r"^host\.json: delay_interval"):
+    for nothing in ("null", "{}", "[]", "5", '"fixedDelay"'):
+        write(tmp_path, retry=json.loads(nothing))
+        assert host_policy(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("retry", "wrong"),
+    [
+        ({"strategy": "fixedDelay", "maxRetryCount": 3, "delayInterval": 5}, "delay_interval"),
+        ({"strategy": "fixedDelay", "maxRetryCount": 3, "delayInterval": None}, "delay_interval"),
+        ({"strategy": "fixedDelay", "maxRetryCount": None, "delayInterval": "00:00:05"}, "the number of retries"),
+        ({"strategy": "exponentialBackoff", "maxRetryCount": 3}, "minimum_interval"),
+        ({"strategy": "exponentialBackoff", "maxRetryCount": 3, "minimumInterval": "00:00:02"}, "maximum_interval"),
+        (["fixedDelay"], "the number of retries"),
+    ],
+)
+def test_a_policy_of_host_json_with_which_the_host_does_not_start_is_refused(
+    tmp_path: Path, retry: object, wrong: str
+) -> None:
+    write(tmp_path, retry=retry)
+    with pytest.raises(AppError, match=rf"^host\.json: {wrong}"):
         host_policy(tmp_path)
 
 
@@ -199,8 +218,10 @@ def test_the_time_limit_is_that_of_host_json(tmp_path: Path, value: object, seco
 
 
 def test_without_a_word_the_time_limit_is_that_of_the_plan(tmp_path: Path) -> None:
-    assert function_timeout(tmp_path, {}) == 1800.0
-    assert function_timeout(tmp_path, {"WEBSITE_SKU": "Dynamic"}) == 300.0
+    for nothing in ("null", '""', "[]", "{}"):
+        write(tmp_path, functionTimeout=json.loads(nothing))
+        assert function_timeout(tmp_path, {}) == 1800.0
+        assert function_timeout(tmp_path, {"WEBSITE_SKU": "Dynamic"}) == 300.0
 
 
 @pytest.mark.parametrize("value", ["00:00:00", "-00:00:05", "soon", 5, "5", "00:00:00.5", True])

@@ -180,6 +180,8 @@ def test_unusable_local_settings_say_what_is_wrong(tmp_path: Path, content: str,
         ("AzureWebJobs_ship_Disabled", "1", True),
         ("azurewebjobs.SHIP.disabled", "True", True),
         ("AzureWebJobs.ship.Disabled", "false", False),
+        ("AzureWebJobs.ship.Disabled", " true ", False),
+        ("AzureWebJobs_ship_Disabled", "1 ", False),
         ("AzureWebJobs.other.Disabled", "true", False),
     ],
 )
@@ -240,8 +242,17 @@ def test_host_json_and_then_the_settings_decide(tmp_path: Path) -> None:
         ("maxPollingInterval", "99999999", "is not a time span"),
         ("batchSize", "4.0", "1 to 32"),
         ("batchSize", "0x21", "1 to 32"),
-        ("visibilityTimeout", "-00:00:01", "0 seconds or more"),
+        ("maxPollingInterval", "-00:00:01", "0.1 seconds or more"),
         ("messageEncoding", "base63", '"base64" or "none"'),
+        ("messageEncoding", 2, '"base64" or "none"'),
+        ("messageEncoding", True, '"base64" or "none"'),
+        ("batchSize", None, "1 to 32"),  # null is an empty text to the host
+        ("batchSize", "", "1 to 32"),
+        ("newBatchThreshold", None, "0 or more"),
+        ("maxDequeueCount", None, "at least 1"),
+        ("maxPollingInterval", None, "is not a time span"),
+        ("visibilityTimeout", None, "is not a time span"),
+        ("messageEncoding", None, '"base64" or "none"'),
     ],
 )
 def test_an_option_out_of_range_is_refused_by_name_value_and_range(
@@ -260,7 +271,8 @@ def test_an_option_out_of_range_is_refused_by_name_value_and_range(
         ("batchSize", 4.0, "batch_size", 4),
         ("batchSize", "0x4", "batch_size", 4),
         ("batchSize", " 4 ", "batch_size", 4),
-        ("batchSize", None, "batch_size", 16),
+        ("batchSize", [5], "batch_size", 16),
+        ("maxPollingInterval", {"a": 1}, "max_polling_interval", 60.0),
         ("maxDequeueCount", 3.0, "max_dequeue_count", 3),
         ("maxDequeueCount", "#A", "max_dequeue_count", 10),
         ("maxPollingInterval", 2, "max_polling_interval", 2 * 86_400.0),
@@ -268,7 +280,11 @@ def test_an_option_out_of_range_is_refused_by_name_value_and_range(
         ("maxPollingInterval", 2.0, "max_polling_interval", 2 * 86_400.0),
         ("maxPollingInterval", "10675199", "max_polling_interval", 10_675_199 * 86_400.0),
         ("visibilityTimeout", "00:00:01.9", "visibility_timeout", 1.0),
-        ("messageEncoding", None, "message_encoding", "base64"),
+        ("visibilityTimeout", "-00:00:01.9", "visibility_timeout", -1.0),
+        ("visibilityTimeout", 0, "visibility_timeout", 0.0),
+        ("messageEncoding", [], "message_encoding", "base64"),
+        ("messageEncoding", 0, "message_encoding", "none"),
+        ("messageEncoding", " 1 ", "message_encoding", "base64"),
     ],
 )
 def test_values_are_read_as_dotnet_reads_them(
@@ -285,6 +301,12 @@ def test_on_a_developers_machine_queues_are_polled_at_least_every_two_seconds(tm
     assert queue_options(tmp_path, settings).max_polling_interval == 30.0
 
 
+@pytest.mark.parametrize("extensions", [None, [], "queues", {"queues": None}, {"queues": 5}, {"queues": []}])
+def test_a_section_that_is_no_object_has_no_options(tmp_path: Path, extensions: object) -> None:
+    write_host_json(tmp_path, {"extensions": extensions})
+    assert queue_options(tmp_path, {"WEBSITE_SKU": "Dynamic"}) == QueueOptions()
+
+
 def test_an_empty_host_json_is_none(tmp_path: Path) -> None:
     (tmp_path / "host.json").write_text("{}")
     assert queue_options(tmp_path, {"WEBSITE_SKU": "Dynamic"}) == QueueOptions()
@@ -296,6 +318,9 @@ def test_an_empty_host_json_is_none(tmp_path: Path) -> None:
         (["Ship", "tick"], {}, {"ship", "tick"}),
         ([], {}, None),
         (None, {}, None),
+        ("Ship", {}, None),
+        ({"a": "Ship"}, {}, {"ship"}),
+        ([None], {}, {""}),
         (["Ship"], {"AzureFunctionsJobHost__functions__0": "Tick"}, {"tick"}),
         (None, {"AzureFunctionsJobHost__functions__0": "Tick"}, {"tick"}),
     ],

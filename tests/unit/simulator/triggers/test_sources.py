@@ -101,8 +101,10 @@ def test_host_json_says_how_http_and_service_bus_are(tmp_path: Path) -> None:
     ("bus", "words"),
     [
         ({"maxConcurrentCalls": 0}, "extensions.serviceBus.maxConcurrentCalls is 0: give a whole number, 1 or more"),
-        ({"maxAutoLockRenewalDuration": "soon"}, "maxAutoLockRenewalDuration is 'soon': give a time span"),
-        ({"maxAutoLockRenewalDuration": 5}, "maxAutoLockRenewalDuration is 5: give a time span"),
+        ({"maxConcurrentCalls": None}, "extensions.serviceBus.maxConcurrentCalls is null: give a whole number"),
+        ({"maxAutoLockRenewalDuration": "soon"}, "maxAutoLockRenewalDuration is 'soon': 'soon' is not a time span"),
+        ({"maxAutoLockRenewalDuration": None}, "maxAutoLockRenewalDuration is null: '' is not a time span"),
+        ({"maxAutoLockRenewalDuration": "-00:00:01"}, 'give a time span "hh:mm:ss", 0 seconds or more'),
     ],
 )
 def test_what_host_json_may_not_say_is_refused(tmp_path: Path, bus: dict[str, Any], words: str) -> None:
