@@ -9,6 +9,7 @@ from simulator.appcheck.finding import Place
 from simulator.appcheck.queue_triggers import check_queue_options
 from simulator.appcheck.rules import RULES
 from simulator.appcheck.source_lines import place_in_host, place_of_setting
+from simulator.extensions import unknown_bindings
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import FOREVER, parse_timespan
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from simulator.appcheck.finding import Finding
 
 _FILE: Final = "host.json"
-_EXTENSIONS: Final = ("extensions.csproj", "bin/extensions.json")
-"""Files of an app whose extensions are installed without a bundle."""
-_BUILT_IN: Final = frozenset({"http", "httpTrigger", "timerTrigger", "warmupTrigger"})
 _LONGEST_ID: Final = 32
 _MOST_ON_CONSUMPTION: Final = 600.0
 
@@ -59,16 +57,14 @@ def check_host(app: AppSettings) -> Iterator[Finding]:
 
 def check_bundle(app: AppSettings, subjects: Sequence[Subject]) -> Iterator[Finding]:
     """Yield whether the host lacks the extensions of a trigger or a binding."""
-    folder = app.folder
-    if folder is None or any((folder / each).exists() for each in _EXTENSIONS):
+    if app.folder is None:
         return
     try:
-        found = {key.casefold() for key in read_object(folder / _FILE)}
-    except ConfigurationError:  # a finding of its own
+        kinds = unknown_bindings(app.folder, app.values, (each.type for one in subjects for each in one.bindings))
+    except ConfigurationError as error:
+        if "extensionBundle" in str(error):  # what can't be read is a finding of its own
+            yield RULES["host-json"].broken(str(error), place=place_in_host(app.folder, "extensionBundle"))
         return
-    if not found or "extensionbundle" in found:
-        return
-    kinds = {each.type for subject in subjects for each in subject.bindings} - _BUILT_IN
     if kinds:
         yield RULES["no-extension-bundle"].broken(
             f"host.json has no extensionBundle, which brings {listed(kinds)}: the host runs none of these functions",

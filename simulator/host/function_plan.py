@@ -10,6 +10,7 @@ from inspect import CO_VARKEYWORDS, isfunction
 from typing import TYPE_CHECKING, Any, Final, Never
 
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration
+from simulator.extensions import unknown_bindings
 from simulator.history.deeds import once_of
 from simulator.host.app.app_model import HostError, SettingsError
 from simulator.host.app.function_index import check_names
@@ -21,6 +22,7 @@ from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.web.routes import Route, RouteError
 from simulator.witness.guards import GuardedFunction
 from simulator.witness.witness import invoked
+from singleton.base.words import listed
 from singleton.decorator import _guarded_by_us, declared_guards, guards_of, is_wrapper
 from singleton.dotnet.dequeueable import DequeueableLayout
 from singleton.dotnet.webjobs import WebJobsLayout
@@ -31,6 +33,7 @@ from singleton.scopes.template import ScopeTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from simulator.history.journal import Write
     from simulator.host.app.app_model import IndexedFunction, Parameter
@@ -316,16 +319,25 @@ def make_plans(
     settings: Mapping[str, str],
     pace: float,
     allowed: frozenset[str] | None = None,
+    app: Path | None = None,
 ) -> list[Plan]:
     """Return the plan of each function. A function whose trigger the host refuses is idle, and the others run (H-86).
 
     ``pace`` is the longest wait for a timer's next tick in seconds; 0 keeps the schedules. ``allowed`` has the
-    functions that host.json allows, in lower case; None: all.
+    functions that host.json allows, in lower case; None: all. ``app`` is the folder of host.json, which says whether
+    the host knows the bindings; None: it does.
 
     Raises:
         AppError: two names differ by case only, and the host does not start.
+        ConfigurationError: the host does not start with its extension bundle.
     """
-    plans = [_plan(function, settings, pace, allowed) for function in functions]
+
+    def lacks(function: IndexedFunction) -> list[str]:
+        bound = (function.trigger, *function.inputs.values(), *function.outputs.values(), function.returns)
+        kinds = [each.binding for each in bound if each is not None]
+        return [] if app is None else unknown_bindings(app, settings, kinds)
+
+    plans = [_plan(function, settings, pace, allowed, lacks(function)) for function in functions]
     check_names(plan.function.name for plan in plans if plan.function.refused is None)
     return plans
 
@@ -356,12 +368,20 @@ def missing_connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> l
     return [f"{what}: {not_set(name, settings)}: its calls fail" for what, name in lost.items()]
 
 
-def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, allowed: frozenset[str] | None) -> Plan:
+def _plan(
+    function: IndexedFunction,
+    settings: Mapping[str, str],
+    pace: float,
+    allowed: frozenset[str] | None,
+    unknown: list[str],
+) -> Plan:
     idle = function.not_driven
     if allowed is not None and function.name.lower() not in allowed:
         idle = "it is not in host.json's list of functions"
     elif idle is None and is_disabled(function.name, settings):
         idle = "it is disabled by an app setting"
+    elif idle is None and unknown:
+        idle = f"host.json has no extensionBundle, without which the host knows no {listed(unknown)}"
     hidden = _hidden_guards(function)
     guards = guards_of(function.call) or hidden
     declared = declared_on(function.call) or tuple(map(_declared, guards))

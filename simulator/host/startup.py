@@ -94,7 +94,10 @@ def prepare_app(config: HostConfig) -> Prepared:
         (function.name, declared_policy(function.retry, f"function {function.name!r}") if function.retry else general)
         for function in functions
     ]
-    plans = make_plans(functions, settings, config.timer_every, allowed)
+    try:
+        plans = make_plans(functions, settings, config.timer_every, allowed, config.app)
+    except ConfigurationError as error:
+        raise SettingsError(str(error)) from error
     redirect(settings, connections(plans, settings), config.storage)
     if all(plan.idle for plan in plans):
         reasons = "; ".join(f"{plan.function.name}: {plan.idle}" for plan in plans)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+
+from tests.support.checked import BUNDLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +97,7 @@ def write_app(folder: Path, source: str) -> Path:
     """Make an app of a source, with its own way of encoding messages."""
     folder.mkdir()
     (folder / "function_app.py").write_text(source)
-    (folder / "host.json").write_text('{"version": "2.0", "extensions": {"queues": {"messageEncoding": "none"}}}')
+    host_json = {"version": "2.0", **BUNDLE, "extensions": {"queues": {"messageEncoding": "none"}}}
+    (folder / "host.json").write_text(json.dumps(host_json))
     (folder / "local.settings.json").write_text(SETTINGS)
     return folder

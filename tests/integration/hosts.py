@@ -17,6 +17,7 @@ from azure.storage.queue import QueueServiceClient
 
 from simulator.history.journal import Record, read_journal
 from simulator.program import HOST
+from tests.support.checked import BUNDLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +45,7 @@ QUICK = {"visibility": VISIBILITY, "max_polling_interval": 0.2, "timer_every": 1
 def write_app(folder: Path, code: str, **host_json: Any) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "function_app.py").write_text(HEAD + dedent(code))
-    (folder / "host.json").write_text(json.dumps({"version": "2.0", **host_json}))
+    (folder / "host.json").write_text(json.dumps({"version": "2.0", **BUNDLE, **host_json}))
     return folder
 
 

@@ -544,6 +544,19 @@ PLANTED: Final = (
         says="which brings 'queueTrigger'",
     ),
     Planted(
+        name="an empty host.json",
+        finds=("no-extension-bundle",),
+        code=queue(""),
+        host="{}",
+    ),
+    Planted(
+        name="a bundle without a version",
+        finds=("host-json",),
+        code=queue(""),
+        host={"extensionBundle": {"id": "Microsoft.Azure.Functions.ExtensionBundle", "version": None}},
+        line='"extensionBundle"',
+    ),
+    Planted(
         name="good blobs that a busy lock poisons",
         finds=("raise-poisons-blobs",),
         code=_blob('scope="name", on_contention="raise"'),
@@ -729,7 +742,7 @@ def nightly(clock: func.TimerRequest) -> None: ...
         name="host.json without a version",
         finds=("host-json",),
         code=queue(""),
-        host='{"singleton": {}, "extensionBundle": {}}',
+        host='{"singleton": {}, "extensionBundle": {"id": "Any.Bundle", "version": "4"}}',
     ),
     Planted(
         name="functionTimeout as a number",

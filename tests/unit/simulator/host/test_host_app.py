@@ -15,6 +15,7 @@ from simulator.host.app.app_model import HostError
 from simulator.host.startup import apply_time_zone, describe
 from simulator.program import HOST
 from singleton.functions.message_deferral import JITTER
+from tests.support.checked import BUNDLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,7 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
     """
     values = {"WHEN": "0 */5 * * * *", "QUEUE": "Orders-EU", "Orders": CLOUD}
     (tmp_path / "local.settings.json").write_text(json.dumps({"Values": values}))
-    host_json = {"version": "2.0", "singleton": {"lockPeriod": "00:00:30"}}
+    host_json = {"version": "2.0", **BUNDLE, "singleton": {"lockPeriod": "00:00:30"}}
     (tmp_path / "host.json").write_text(json.dumps(host_json))
     found = described(write_app(tmp_path, code))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from simulator.host.startup import describe, prepare_app
 from simulator.host.triggers.queue import QueueMessage
 from singleton.functions.guard import ONCE_MARK
 from singleton.patterns.once.keys import Key
+from tests.support.checked import BUNDLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +71,7 @@ def handle(message: InboxMessage) -> None:
 
 def prepared(folder: Path, key: str = "'Id'", *, more: str = "") -> Prepared:
     (folder / "function_app.py").write_text(APP.replace("KEY", key) + more, "utf-8")
-    (folder / "host.json").write_text('{"version": "2.0"}', "utf-8")
+    (folder / "host.json").write_text(json.dumps({"version": "2.0", **BUNDLE}), "utf-8")
     about: dict[str, Any] = {"name": "host", "host_id": "id", "lock_host_id": "id", "timer_every": 0}
     storage = "UseDevelopmentStorage=true"
     return prepare_app(HostConfig(app=folder, journal=folder / "j", storage=storage, **about))
@@ -253,6 +255,6 @@ def test_a_function_that_is_not_run_for_want_of_a_connection_tells_its_queue(tmp
         "\ndef far(msg: func.ServiceBusMessage) -> None: ...\n"
     )
     (tmp_path / "function_app.py").write_text(source, "utf-8")
-    (tmp_path / "host.json").write_text('{"version": "2.0"}', "utf-8")
+    (tmp_path / "host.json").write_text(json.dumps({"version": "2.0", **BUNDLE}), "utf-8")
     told = {each["name"]: each.get("wanted") for each in describe(tmp_path)}
     assert told == {"ship": None, "charge": None, "handle": None, "far": "Bus-Orders"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
 import pickle
 import sys
@@ -20,6 +21,7 @@ from simulator.host.app.app_model import AppError, HostConfig, HostError
 from simulator.host.app.function_index import check_names, index_function, refused
 from simulator.host.startup import describe, prepare_app
 from tests.support.app_shapes import HEAD, SHAPES, Shape, named, queue
+from tests.support.checked import BUNDLE
 
 pytestmark = pytest.mark.usefixtures("unchanged_process")
 
@@ -141,8 +143,46 @@ def test_names_that_differ_by_case_keep_the_host_from_starting(tmp_path: Path) -
     check_names(["one", "two"])
 
 
+@pytest.mark.parametrize(
+    ("bundle", "runs"),
+    [
+        (None, {"page"}),
+        ({}, {"page"}),
+        (BUNDLE["extensionBundle"], {"page", "good", "tells"}),
+        ({"ID": "Any.Bundle", "Version": 4}, {"page", "good", "tells"}),
+        ("", "has no id and no version, so the host does not start"),
+        (["id"], "has no id and no version"),
+        ({"id": "Any.Bundle", "version": None}, "has no version"),
+    ],
+)
+def test_without_a_bundle_the_host_knows_http_and_timers_only(
+    bundle: object, runs: set[str] | str, tmp_path: Path
+) -> None:
+    code = """
+    @app.route(route="page")
+    def page(req: func.HttpRequest) -> str: ...
+
+    @app.route(route="tells")
+    @app.queue_output(arg_name="out", queue_name="others", connection="AzureWebJobsStorage")
+    def tells(req: func.HttpRequest, out: func.Out[str]) -> str: ...
+    """
+    given = {} if bundle is None else {"extensionBundle": bundle}
+    (tmp_path / "host.json").write_text(json.dumps({"version": "2.0", **given}))
+    if isinstance(runs, str):
+        with pytest.raises(HostError, match=runs):
+            described(tmp_path, HEAD + dedent(code))
+        return
+    found = described(tmp_path, HEAD + dedent(code))
+    assert {name for name, told in found.items() if told["idle"] is None} == runs
+    if len(runs) == 1:
+        assert found["tells"]["idle"] == "host.json has no extensionBundle, without which the host knows no 'queue'"
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "extensions.json").write_text("{}")
+        assert {told["idle"] for told in described(tmp_path, HEAD + dedent(code)).values()} == {None}
+
+
 def test_functions_that_host_json_does_not_list_are_not_run(tmp_path: Path) -> None:
-    (tmp_path / "host.json").write_text('{"version": "2.0", "functions": ["GOOD"]}')
+    (tmp_path / "host.json").write_text(json.dumps({"version": "2.0", **BUNDLE, "functions": ["GOOD"]}))
     found = described(tmp_path, HEAD + queue())
     assert found["good"]["idle"] is None
     assert found["other"]["idle"] == "it is not in host.json's list of functions"
