@@ -21,6 +21,7 @@ import pytest
 
 from simulator.program import HOST
 from tests.integration.workers import ROOT, Worker, needs_worker
+from tests.support.checked import BUNDLE
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -99,7 +100,8 @@ def install(wheel: Path, folder: Path) -> None:
 
 
 def write_app(folder: Path, source: str = APP) -> Path:
-    for name, content in {**OWN, "function_app.py": source, "host.json": '{"version": "2.0"}'}.items():
+    host_json = json.dumps({"version": "2.0", **BUNDLE})
+    for name, content in {**OWN, "function_app.py": source, "host.json": host_json}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content + "\n")
     return folder

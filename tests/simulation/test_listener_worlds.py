@@ -12,6 +12,7 @@ import pytest
 
 from tests.simulation.listening import Watcher, refused
 from tests.simulation.scenes import Scene
+from tests.support.checked import BUNDLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,7 @@ for number in range(int(sys.argv[2])):
 @pytest.mark.timeout(600)
 def test_no_promise_is_broken_whatever_strikes(tmp_path: Path) -> None:
     (tmp_path / "function_app.py").write_text(FUNCTIONS)
-    (tmp_path / "host.json").write_text(json.dumps({"version": "2.0", "singleton": OPTIONS}))
+    (tmp_path / "host.json").write_text(json.dumps({"version": "2.0", **BUNDLE, "singleton": OPTIONS}))
     command = [sys.executable, "-W", "ignore", "-c", EXPLORE, str(tmp_path), "12"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=580)
     runs = [json.loads(line) for line in done.stdout.splitlines()]

@@ -28,6 +28,7 @@ from singleton.base.events import subscribe
 from singleton.functions.guard import Guard
 from tests.broken.locks import BROKEN
 from tests.simulation.bugs import bug
+from tests.support.checked import BUNDLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +80,7 @@ def _unchanged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 def folder(tmp_path: Path) -> Path:
     app = tmp_path / "app"
     app.mkdir()
-    (app / "host.json").write_text('{"version": "2.0"}')
+    (app / "host.json").write_text(json.dumps({"version": "2.0", **BUNDLE}))
     (app / "local.settings.json").write_text('{"Values": {"AzureWebJobsStorage": "UseDevelopmentStorage=true"}}')
     return app
 
@@ -316,7 +317,7 @@ def test_a_sync_body_that_goes_on_after_a_loss_is_remarked_on(folder: Path) -> N
 
 
 def test_an_async_body_that_the_app_wants_not_to_be_cancelled_is_remarked_on_likewise(folder: Path) -> None:
-    (folder / "host.json").write_text('{"version": "2.0", "singleton": {"cancelOnLoss": false}}')
+    (folder / "host.json").write_text(json.dumps({"version": "2.0", **BUNDLE, "singleton": {"cancelOnLoss": False}}))
     run = live(written(folder, SHIP, "await asyncio.sleep(22)"), *CUT)
     assert not run.violations
     assert run.accounts["ship"].went_on > 0
