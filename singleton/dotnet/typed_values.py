@@ -3,7 +3,8 @@
 Text and whole numbers are printed unchanged, a ``Guid`` and a ``DateTime`` in a .NET form, and any other type as
 nothing at all: the lock is the whole function's. JSON does not tell the type: a date may be a ``DateTime`` in C# or a
 ``string``. If the two print differently, the value is refused, and the placeholder has to name the type: by a format,
-or by ``{When:text}``. A value from the host has a known type, and is printed by this type.
+or by ``{When:text}``. Whole numbers in plain digits and all other text are taken unchanged, though a
+few types print them otherwise (docs/layouts.md). A value from the host has a known type, and is printed by this type.
 """
 
 from __future__ import annotations
@@ -30,13 +31,20 @@ _TIME: Final = (
 _DATES: Final = tuple(
     re.compile(rf"\s*(?:(?:Sun|Mon|Tue|Wed|Thu|Fri|Sat)[a-z]*,? +)?{day}{_TIME}\s*", re.IGNORECASE)
     for day in (
-        _YEAR + r"(?P<gap>[-/.]| +)" + _MONTH + "(?P=gap)" + _DAY,
+        _YEAR + r"(?P<gap>[-/.]| +)" + _MONTH + "(?:(?P=gap)" + _DAY + ")?",
         _MONTH + r"(?P<gap>[-/.]| +)" + _DAY + "(?P=gap)" + _YEAR,
         _DAY + "(?:" + _GAP + ")?" + _NAME + "(?:" + _GAP + ")?" + _YEAR,
         _NAME + _GAP + _DAY + _GAP + _YEAR,
         _YEAR + _GAP + _NAME + _GAP + _DAY,
     )
 )
+_TOKEN: Final = re.compile(
+    rf"(?P<time>[0-9]{{1,2}}:[0-9]{{1,2}}(?::[0-9]{{1,2}}(?:\.[0-9]+)?)?(?![0-9:]))|(?P<number>[0-9]{{1,4}})(?![0-9])"
+    rf"|(?P<month>{'|'.join(f'{month}|{month[:3]}' for month in MONTHS)})|(?P<half>[AP]M)"
+    r"|(?:Sun|Mon|Tues|Wednes|Thurs|Fri|Satur)day|Sun|Mon|Tue|Wed|Thu|Fri|Sat|GMT|Z|(?<=[0-9])T(?=[0-9]+:)|[-+/.,:\s]+",
+    re.IGNORECASE,
+)
+_OFFSET: Final = re.compile(r"[-+][0-9]{1,4}\s*\Z")
 _OF_MICROSOFT: Final = re.compile(r"/Date\((?P<ms>-?[0-9]{1,15})(?P<zone>[-+][0-9]{4})?\)/")
 
 
@@ -60,6 +68,25 @@ def read_date(text: str) -> datetime | None:
     return None
 
 
+def _may_be_date(text: str) -> bool:
+    """Tell whether .NET may read a date, or a part of one that it completes from its clock: ``1/2``, ``10:20``."""
+    tokens: list[re.Match[str]] = []
+    while (at := tokens[-1].end() if tokens else 0) < len(text):
+        if (token := _TOKEN.match(text, at)) is None:
+            return False
+        tokens.append(token)
+    found = {kind: [token[0] for token in tokens if token[kind]] for kind in ("time", "number", "month", "half")}
+    numbers = found["number"]
+    if found["month"] or found["half"]:
+        return bool(numbers or found["time"])
+    if _OFFSET.search(text) and len(numbers) > (1 if found["time"] else 3):
+        numbers.pop()
+    month, *days = [int(number) for number in numbers if len(number) <= 2] or [0]
+    if len(numbers) < 2:
+        return bool(found["time"])
+    return len(numbers) - 1 <= len(days) + 1 <= 3 and 1 <= month <= 12 and (not days or 1 <= days[0] <= 31)
+
+
 def _date(found: dict[str, str | None]) -> Moment:
     month = _month(found["name"] or "") if "name" in found else int(found["month"] or 0)
     hour = int(found["hour"] or 0)
@@ -69,7 +96,7 @@ def _date(found: dict[str, str | None]) -> Moment:
     if half := found["half"]:
         hour = hour % 12 + (12 if half in "Pp" else 0)
     when = Moment(  # without a zone, unless the text has one
-        *(int(found["year"] or 0), month, int(found["day"] or 0)),
+        *(int(found["year"] or 0), month, int(found["day"] or 1)),
         *(hour, int(found["minute"] or 0), int(found["second"] or 0), int(f"{found['part'] or ''}000000"[:6])),
     )
     if found["zone"] is None:
@@ -88,12 +115,16 @@ def _month(name: str) -> int:
 
 
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]*")
+_NUMBER: Final = re.compile(
+    r"\s*(?:[-+]?(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?[-+]?|[-+]?(?:NaN|Infinity))\s*", re.IGNORECASE
+)
+_BOOLEAN: Final = re.compile(r"\s*(?:true|false)\s*", re.IGNORECASE)
 _GUID: Final = re.compile(
     r"\s*(?:[0-9a-f]{32}|[{(]?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[)}]?|\{0x[0-9a-fx,{}\s]+\})\s*",
     re.IGNORECASE,
 )
 _AS_DOTNET_PRINTS_GUIDS: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_TIME_SPAN: Final = re.compile(r"\s*-?(?:[0-9]+\.)?[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,7})?\s*")
+_TIME_SPAN: Final = re.compile(r"\s*-?(?:[0-9]+[.:])?[0-9]{1,2}:[0-9]{1,2}(?::[0-9]{1,2}(?:\.[0-9]{1,7})?)?\s*")
 
 
 def dotnet_text(value: object, pattern: str, subject: str, name: str) -> str:
@@ -109,12 +140,10 @@ def dotnet_text(value: object, pattern: str, subject: str, name: str) -> str:
     """
     if value is None or isinstance(value, Mapping | list | tuple):
         return ""
-    if _is_whole(value):
-        return str(value)
-    if isinstance(value, bool | float | NumberText):
-        return _not_whole(value, pattern, subject, name)
     if pattern == TEXT:
-        return str(value)
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool | int | float | NumberText):
+        return _whole(value, subject, name)
     if isinstance(value, str) and not pattern:
         _refuse_what_may_be_typed(value, subject, name)
         return value
@@ -141,43 +170,44 @@ def _typed(text: str) -> object:
         return text
 
 
-def _is_whole(value: object) -> bool:
-    if isinstance(value, NumberText):
-        return _WHOLE.fullmatch(value) is not None
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _not_whole(value: object, pattern: str, subject: str, name: str) -> str:
-    """Return nothing, as for a C# bool or double; but a part of an object may be a JObject's, which is printed."""
-    what = kind_of(value) if isinstance(value, bool) else "a number that is not whole"
-    if pattern == TEXT and isinstance(value, NumberText):
-        return str(value)
-    if pattern == TEXT or "." in name:
-        raise ScopeError(
-            f"{subject} is {what}: .NET prints that by its type in C#, which is not known here. Scope by a text or a "
-            "whole number",
-            reason="kind",
-        )
-    return ""
+def _whole(value: object, subject: str, name: str) -> str:
+    """Return a whole number's digits, whatever format is asked for; refuse other numbers, and booleans."""
+    text = str(value)
+    if not isinstance(value, bool | float) and _WHOLE.fullmatch(text):
+        return text
+    what = kind_of(value) if isinstance(value, bool) else "a number that is not plainly whole"
+    raise ScopeError(
+        f"{subject} is {what}: .NET prints that by its type in C#, which is not known here. In scope_id write "
+        f"{{{name}:{TEXT}}} if it is a string there; leave it out if it is a bool, double or decimal, for "
+        "which .NET prints nothing; send a whole number if it is an int or long",
+        reason="kind",
+    )
 
 
 def _refuse_what_may_be_typed(text: str, subject: str, name: str) -> None:
+    as_text = f"{{{name}:{TEXT}}} if it is a string"
+    nothing = f"for which .NET prints nothing. Leave it out if it is one there; in scope_id write {as_text}"
     if _GUID.fullmatch(text) and not _AS_DOTNET_PRINTS_GUIDS.fullmatch(text):
-        raise ScopeError(
-            f"{subject} may be a Guid in C#, which .NET prints in another way. In scope_id write {{{name}:D}} if it is "
-            f"a Guid there, {{{name}:{TEXT}}} if it is a string",
-            reason="kind",
+        said = f"a Guid in C#, which .NET prints in another way. In scope_id write {{{name}:D}} if it is a Guid there, "
+        said += as_text
+    elif read_date(text):
+        said = (
+            "a date in C#, which .NET prints in another way. In scope_id write "
+            f"{{{name}:yyyy-MM-ddTHH-mm-ssK}} if it is a DateTime there, {as_text}; leave it out if it is a "
+            "DateTimeOffset, for which .NET prints nothing"
         )
-    if read_date(text):
-        raise ScopeError(
-            f"{subject} may be a date in C#, which .NET prints in another way. In scope_id write "
-            f"{{{name}:yyyy-MM-ddTHH-mm-ssK}} if it is a DateTime there, {{{name}:{TEXT}}} if it is a string; leave it "
-            "out if it is a DateTimeOffset, for which .NET prints nothing",
-            reason="kind",
+    elif _TIME_SPAN.fullmatch(text):
+        said = f"a TimeSpan in C#, {nothing}"
+    elif _BOOLEAN.fullmatch(text):
+        said = f"a bool in C#, {nothing}"
+    elif _NUMBER.fullmatch(text) and not _WHOLE.fullmatch(text):
+        said = (
+            "a number in C#, which .NET prints in another way. Send plain digits if it is an int or long there; leave "
         )
-    if _TIME_SPAN.fullmatch(text):
-        raise ScopeError(
-            f"{subject} may be a TimeSpan in C#, for which .NET prints nothing. Leave it out if it is one there; in "
-            f"scope_id write {{{name}:{TEXT}}} if it is a string",
-            reason="kind",
-        )
+        said += f"it out if it is a decimal or double, for which .NET prints nothing; in scope_id write {as_text}"
+    elif _may_be_date(text):
+        said = "a date in C#, which .NET completes from its clock. Send year, month and day if it is a DateTime there; "
+        said += f"in scope_id write {as_text}"
+    else:
+        return
+    raise ScopeError(f"{subject} may be {said}", reason="kind")

@@ -11,9 +11,10 @@ A function of the Functions host, Python's too, is ``Host.Functions.{name}`` to 
 type and method (facts §9, §10), which has to be given. As in WebJobs, an empty scope means the whole function's lock.
 
 Names are not escaped (W-45), so different scopes may mean one lock. A needless wait between the two scopes is the
-price of a shared blob in both runtimes. A name that would leave its folder, that no request can carry, or that is
-always taken has no counterpart in .NET: the name is made safe and ends in a hash (X-8, M-11). Only the owner is
-written, as WebJobs does (W-57). So holds have no fencing token: the .NET host would not increase a token.
+price of a shared blob in both runtimes. A scope is refused if .NET leases another blob than its own for it: with dots
+between slashes, or the primary host's (facts §11). A name that no request can carry fails in .NET; here it is made safe
+and ends in a hash (X-8, M-11). Only the owner is written, as WebJobs does (W-57). So holds have no fencing token: the
+.NET host would not increase a token.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class WebJobsLayout(Layout):
 
         Raises:
             ConfigurationError: as ``blob_name.lock_name``; or WebJobs can't have the host id.
-            ScopeError: at level "host" the scope comes to nothing.
+            ScopeError: at level "host" the scope comes to nothing; or .NET's lock of the scope is not its own.
         """
         check_parts(host_id, function, scopes, level)
         if "/" in host_id or "\\" in host_id or not host_id.strip(".") or has_unsendable(host_id):
@@ -97,32 +98,37 @@ class WebJobsLayout(Layout):
 
 
 def check_dotnet_name(name: object) -> None:
-    """Refuse all but the full name of a .NET method: ``Namespace.Type.Method``, ``+`` before nested types, `` `1 ``."""
+    """Refuse all but the full name of a .NET method: ``Namespace.Type.Method``, ``+`` before nested types.
+
+    A generic type has its type arguments behind it, in brackets, as ``Type.FullName`` has them (facts §11).
+    """
     if isinstance(name, str):
         types, _, method = name.rpartition(".")
-        parts = (_ARITY.sub("", part) for part in re.split(r"[.+]", types))
-        if method.isidentifier() and all(part.isidentifier() for part in parts):
+        types, bracket, arguments = types.partition("[[")
+        parts = re.split(r"[.+]", types)
+        generic = any(_ARITY.search(part) for part in parts)
+        closed = bool(bracket) and arguments.endswith("]]") and not has_unsendable(arguments)
+        if method.isidentifier() and all(_ARITY.sub("", part).isidentifier() for part in parts) and generic == closed:
             return
     raise ConfigurationError(
         f"dotnet_name is {quoted(name)}: give the full name of the C# method, its namespace, type and name, such "
-        "as 'Contoso.Shop.Orders.Ship' or, in a nested type, 'Contoso.Shop.Orders+Jobs.Ship'"
+        "as 'Contoso.Shop.Orders.Ship' or, in a nested type, 'Contoso.Shop.Orders+Jobs.Ship'. Of a generic type copy "
+        "the name from the container, with `1[[…]]"
     )
 
 
 def _blob_name(folder: str, lock_id: str) -> str:
     r"""Return the name as .NET's client sends it, without slashes at its end, and as the service reads ``\`` in it."""
     name = (folder + lock_id).rstrip("/").replace("\\", "/")
-    return name if _stays(name, folder) else hashed_name(folder, lock_id)
-
-
-def _stays(name: str, folder: str) -> bool:
-    """Tell whether the service keeps this name in its folder, as a lock's; dots and slashes at its end it may drop."""
     segments = name.split("/")
-    return (
-        len(name) <= _MOST_CHARACTERS
-        and len(segments) <= _MOST_SEGMENTS
-        and len(name.rstrip("/.")) > len(folder)
-        and name.rstrip("/.") != folder + _PRIMARY
-        and not any(segment and not segment.strip(".") for segment in segments)
-        and not has_unsendable(name)
-    )
+    if len(name) > _MOST_CHARACTERS or len(segments) > _MOST_SEGMENTS or has_unsendable(name):
+        return hashed_name(folder, lock_id)
+    plain = name.rstrip("/.")  # the service may drop these
+    if len(plain) <= len(folder) or plain == folder + _PRIMARY or not {".", ".."}.isdisjoint(segments):
+        raise ScopeError(
+            f"layout='webjobs': for the scope of {quoted(lock_id)} .NET leases the blob of another lock, the folder of "
+            "the locks, or that of its primary host: send a value without . and .. between slashes, that is not "
+            f"{_PRIMARY}",
+            reason="name",
+        )
+    return name

@@ -145,8 +145,8 @@ NAMES: tuple[Mutant, ...] = (
     Mutant(
         name="dates taken for text",
         file=DOTNET,
-        old="    if read_date(text):\n",
-        new="    if False:\n",
+        old="        _refuse_what_may_be_typed(value, subject, name)\n",
+        new="",
         breaks="a .NET host may name another lock for the same message, and nobody is told",
     ),
     Mutant(

@@ -99,7 +99,7 @@ def test_a_name_that_can_mean_nothing_is_refused_where_it_is_declared(arguments:
 
 def test_a_scope_that_comes_to_nothing_is_said_once_a_declaration(caplog: pytest.LogCaptureFixture) -> None:
     one, another = guard(scope="Id"), guard(scope_id="{Flag}")
-    bodies = ['{"Id": null, "Flag": true}', '{"Id": "", "Flag": false}', '{"Id": "x", "Flag": null}']
+    bodies = ['{"Id": null, "Flag": []}', '{"Id": "", "Flag": {}}', '{"Id": "x", "Flag": null}']
     locks = [each.call({"msg": body}, Context()).lock for body in bodies for each in (one, another)]
     name = "locks/app/Host.Functions.ship"
     assert locks == [name, name, name, name, f"{name}.x", name]

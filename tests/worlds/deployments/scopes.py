@@ -217,14 +217,17 @@ def _text_of_dotnet(draw: _Draw) -> Scope:
 
 def _of_no_text(draw: _Draw) -> Scope:
     """Values that are nothing to .NET, and values that .NET may print in several ways: these are refused."""
-    nothing = [
-        (f'{{"V": {value}}}', (draw.tag,)) for value in draw.rng.sample(("true", "1.5", "null", "[1]", "1.0", "{}"), 2)
-    ]
-    unclear = [
-        (f'{{"V": "{text}"}}', None) for text in draw.rng.sample(("2026-03-09", "00:10:00", _GUID, "9 Mar 2026"), 2)
-    ]
+    nothing = [(f'{{"V": {value}}}', (draw.tag,)) for value in draw.rng.sample(("null", "[1]", "{}", '""'), 2)]
+    unclear = (
+        "true",
+        "1.5",
+        "1.0",
+        "-0",
+        *(f'"{text}"' for text in ("2026-03-09", "00:10:00", _GUID, "9 Mar 2026", "007")),
+    )
+    refused = [(f'{{"V": {value}}}', None) for value in draw.rng.sample(unclear, 2)]
     clear = [(f'{{"V": "{_GUID.lower()}"}}', (draw.tag + _GUID.lower(),)), ('{"V": 42}', (f"{draw.tag}42",))]
-    return Scope(None, f"{draw.tag}{{V}}", (*nothing, *clear, *unclear))
+    return Scope(None, f"{draw.tag}{{V}}", (*nothing, *clear, *refused))
 
 
 def _whole_function(_: _Draw) -> Scope:
