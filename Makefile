@@ -49,6 +49,7 @@ lint: venv-dev
 	@$(BIN)/lint-imports --no-cache > $(VENV)/arrows.txt || { cat $(VENV)/arrows.txt; exit 1; }
 	@tail -n 2 $(VENV)/arrows.txt
 	@$(BIN)/mypy
+	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 singleton simulator
 	@$(BIN)/python -m tools.prose
 
 test-quick: venv-dev

@@ -153,7 +153,7 @@ def tail(output: IO[bytes]) -> str:
 def read(output: IO[bytes]) -> str:
     """Return what a process wrote, without moving the position at which it writes."""
     size = os.fstat(output.fileno()).st_size
-    if hasattr(os, "pread"):
+    if sys.platform != "win32":
         return os.pread(output.fileno(), size, 0).decode(errors="replace")
     output.seek(0)
     return output.read(size).decode(errors="replace")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -38,7 +39,9 @@ class JournalError(Exception):
 
 def clock() -> float:
     """Seconds on the machine-wide clock of all journals; it never goes back."""
-    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+    if sys.platform != "win32" and _CLOCK is not None:
+        return time.clock_gettime(_CLOCK)
+    return time.monotonic()
 
 
 class Write(Protocol):

@@ -88,7 +88,7 @@ def _end_with(parent: int) -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_PARENT_CHECK)
-        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():  # as under the fleet: all that the app has started
+        if sys.platform != "win32" and os.getpgrp() == os.getpid():  # as under the fleet: all that the app has started
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 

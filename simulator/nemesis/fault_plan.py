@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-NOT_ON_WINDOWS: Final = frozenset({"drain"})
-"""There a process can't be asked to end from outside."""
+NOT_ON_WINDOWS: Final = {
+    "drain": "on Windows no process can be asked to end",
+    "pause": "on Windows no process can be stopped by a signal",
+}
 JITTER: Final = 0.25
 LAST: Final = 2.0
 """Seconds before the end of the work in which nothing new strikes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -153,8 +154,10 @@ class Wires:
 
 def _allow_many_sockets() -> None:
     """Use the greatest number of open files that the system allows: a hundred hosts have thousands of connections."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
+    if sys.platform == "win32":
+        return
+    import resource
 
+    with contextlib.suppress(ValueError, OSError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

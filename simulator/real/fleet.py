@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -37,7 +38,6 @@ STOPPED_WITHIN: Final = 2.0
 TAIL: Final = 4096
 LINES: Final = 3
 TEMPORARY: Final = "temporary"
-_WINDOWS: Final = os.name == "nt"
 
 
 class Host:
@@ -107,9 +107,9 @@ class Host:
         self.suspended = True
         still = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
         try:
-            self._signal("SIGSTOP", psutil.Process.suspend)
+            self._signal("SIGSTOP")
             deadline = time.monotonic() + STOPPED_WITHIN
-            while not _WINDOWS and not all(process.status() in still for process in self._processes()):
+            while not all(process.status() in still for process in self._processes()):
                 if time.monotonic() > deadline:
                     self.resume()
                     return False
@@ -124,15 +124,12 @@ class Host:
         import psutil
 
         with contextlib.suppress(psutil.Error, OSError):
-            self._signal("SIGCONT", psutil.Process.resume)
+            self._signal("SIGCONT")
         self.suspended = False
 
-    def _signal(self, name: str, otherwise: Callable[[psutil.Process], None]) -> None:
-        """Send a signal to host and workers at one moment. Without signals, call ``otherwise`` for each in turn."""
-        if _WINDOWS:
-            for process in self._processes():
-                otherwise(process)
-        elif self.running:
+    def _signal(self, name: str) -> None:
+        """Send a signal to host and workers at one moment."""
+        if sys.platform != "win32" and self.running:
             os.killpg(self.pid, getattr(signal, name))
 
     def _processes(self) -> list[psutil.Process]:
@@ -146,14 +143,14 @@ class Host:
         if self._process is None or not self.running:
             return
         self.reaped = True
-        if _WINDOWS:
+        if sys.platform == "win32":
             self._process.kill()
         self._sweep()
         self._process.wait()
 
     def _sweep(self) -> None:
         """End all that is in the host's session, once: the host, its workers, and what the app has started."""
-        if not (_WINDOWS or self._swept):
+        if sys.platform != "win32" and not self._swept:
             self._swept = True
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)

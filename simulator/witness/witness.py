@@ -200,7 +200,7 @@ def _is_asyncios_own(coro: Any) -> bool:
 
 def _runs(process: subprocess.Popen[Any]) -> bool:
     """Tell whether a process runs, and take nothing away from its waiter."""
-    if process.returncode is not None or not hasattr(os, "waitid"):
+    if process.returncode is not None or sys.platform == "win32" or sys.platform == "darwin":
         return process.returncode is None
     try:
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None

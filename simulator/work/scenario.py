@@ -86,6 +86,8 @@ class Scenario:
             )
         if not 0 <= self.pause <= MOST_PAUSES:
             raise ScenarioError(f"--pause {self.pause}: give a number of pauses from 0 to {MOST_PAUSES}")
+        if self.pause and os.name == "nt":
+            raise ScenarioError(f"--pause {self.pause}: {NOT_ON_WINDOWS['pause']}: leave it out, or use WSL")
         if self.pause and self.hosts - self.kill < 2:
             raise ScenarioError(
                 f"--pause {self.pause} --hosts {self.hosts} --kill {self.kill}: while one is stopped another must "
@@ -181,7 +183,7 @@ class Scenario:
         """Return the kinds that can't happen in this run, and the reasons."""
         kinds = {} if self.singleton else {"break": "without locks there is no lease to break"}
         if os.name == "nt":
-            kinds |= dict.fromkeys(NOT_ON_WINDOWS, "on Windows no process can be asked to end")
+            kinds |= NOT_ON_WINDOWS
         return kinds
 
     def nemesis(self) -> list[RealFault]:

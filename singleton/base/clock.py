@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
 
 def suspend_aware_clock() -> Callable[[], float]:
     """Return a monotonic clock which counts suspended time, if the system has such a clock (B19)."""
-    for clock in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
-        if hasattr(time, clock):
-            return functools.partial(time.clock_gettime, getattr(time, clock))
+    if sys.platform != "win32":
+        for clock in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
+            if hasattr(time, clock):
+                return functools.partial(time.clock_gettime, getattr(time, clock))
     return time.monotonic
 
 

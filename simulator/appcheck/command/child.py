@@ -99,7 +99,7 @@ def _run(command: list[str | Path], app: Path, patience: float) -> int:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Make sure that the process is gone, with all that the app has started in it."""
-    if hasattr(os, "killpg"):
+    if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()

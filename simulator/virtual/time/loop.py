@@ -28,6 +28,7 @@ import gc
 import heapq
 import math
 import signal
+import sys
 import threading
 from asyncio import format_helpers
 from bisect import insort
@@ -355,7 +356,7 @@ def watched(limit: float = LIMIT) -> Iterator[None]:
 
     It works only on the main thread, and on systems with such timers; elsewhere nothing is watched.
     """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield
         return
 
