@@ -13,10 +13,7 @@ def main() -> int:
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
-        sys.stderr.write(
-            "singleton-locks: click is not installed; install the extra that brings it: "
-            'pip install "azure-functions-singleton[cli]"\n'
-        )
+        sys.stderr.write("singleton-locks: click (the extra [cli]) is not installed: pip install click\n")
         return 3
     code = run()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends what is left of it, without a traceback

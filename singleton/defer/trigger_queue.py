@@ -46,8 +46,8 @@ def check_installed(what: str, reason: str | None = None) -> None:
         found = None
     if found is None:
         raise ConfigurationError(
-            f"{what} needs the package azure-storage-queue: add azure-functions-singleton[defer] to requirements.txt "
-            "(pip install 'azure-functions-singleton[defer]')",
+            f"{what} needs the package azure-storage-queue (the extra [defer]): add azure-storage-queue[aio] to "
+            "requirements.txt",
             reason=reason,
         )
 

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 _NAME: Final = "azure-functions-singleton"
-_INSTALL: Final = (
-    "opentelemetry-api is not installed: add azure-functions-singleton[otel] to requirements.txt "
-    "(pip install 'azure-functions-singleton[otel]')"
-)
+_INSTALL: Final = "opentelemetry-api (the extra [otel]) is not installed: add opentelemetry-api to requirements.txt"
 _guard = threading.Lock()
 _under_way: tuple[Callable[[], None], ...] = ()
 """Functions that end the current observation; empty without an observation."""

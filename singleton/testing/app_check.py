@@ -54,7 +54,7 @@ def _not_found(error: ModuleNotFoundError) -> Exception:
 
     if not (error.name or "").startswith("simulator"):
         return error
-    said = 'check_app needs the extra [check]: pip install "azure-functions-singleton[check]"'
+    said = "check_app needs the package azure-functions-singleton-sim (the extra [check]): docs/install.md installs it"
     other = sys.modules.get("simulator")
     if other is not None:
         where = other.__file__ or next(iter(other.__path__), "?")

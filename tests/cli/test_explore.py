@@ -277,7 +277,7 @@ def test_a_cluster_without_dask_installed_is_refused(
 ) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     told = complaint(capsys, "explore", "--scheduler", "tcp://127.0.0.1:8786")
-    assert "--scheduler: Dask is not installed: pip install 'azure-functions-singleton[dask]'" in told
+    assert "--scheduler: Dask (the extra [dask]) is not installed: pip install distributed" in told
 
 
 UNREACHABLE = """

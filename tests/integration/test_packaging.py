@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -20,8 +21,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.program import HOST
+from tests.docs.pages import blocks
 from tests.integration.workers import ROOT, Worker, needs_worker
 from tests.support.checked import BUNDLE
+from tools import install as install_lines
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -251,7 +254,7 @@ def test_check_app_needs_no_more_than_the_extra_check(built: Path, tmp_path: Pat
     empty.mkdir()
     install(only(built, LOCK, ".whl"), site)
     assert checked_in(site, empty) == (
-        'check_app needs the extra [check]: pip install "azure-functions-singleton[check]"'
+        "check_app needs the package azure-functions-singleton-sim (the extra [check]): docs/install.md installs it"
     )
     install(only(built, SIM, ".whl"), site)
     assert checked_in(site, empty).endswith("/ship.{Id}")
@@ -259,7 +262,7 @@ def test_check_app_needs_no_more_than_the_extra_check(built: Path, tmp_path: Pat
 
 def test_check_app_beside_a_package_with_the_simulators_name_says_which_it_is(project: Path) -> None:
     said = checked_in(project / ".python_packages" / "lib" / "site-packages", project)
-    assert 'pip install "azure-functions-singleton[check]"' in said
+    assert "(the extra [check]): docs/install.md installs it" in said
     assert str(project / "simulator" / "__init__.py") in said
 
 
@@ -280,7 +283,7 @@ def test_with_the_extra_check_only_a_run_of_hosts_says_which_extra_it_needs(
     done = subprocess.run([*command, *own], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         3,
-        "singleton-sim: fake hosts need the package psutil: pip install 'azure-functions-singleton[sim]'\n",
+        "singleton-sim: fake hosts need the package psutil (the extra [hosts]): pip install psutil\n",
     )
 
 
@@ -324,6 +327,63 @@ def test_the_fake_host_runs_it_with_the_simulator_installed_in_the_same_python(
     assert Path(sample) == tmp_path / "site" / "simulator" / "sample"
     described = run(sys.executable, "-P", host, "--describe", sample, PYTHONPATH=str(tmp_path / "site"))
     assert [function["name"] for function in json.loads(described)] == ["import_eligibility", "ship_order"]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return an environment in which git finds a bare clone of this checkout at the address of the pages."""
+    bare = tmp_path_factory.mktemp("repository") / "bare.git"
+    run("git", "clone", "--quiet", "--bare", ROOT, bare)
+    run("git", "update-ref", f"refs/heads/{install_lines.ADDRESS.rpartition('@')[2]}", "HEAD", PWD=str(bare))
+    address = install_lines.ADDRESS.removeprefix("git+").rpartition("@")[0]
+    names = {"COUNT": "1", "KEY_0": f"url.{bare}.insteadOf", "VALUE_0": address}
+    return {f"GIT_CONFIG_{name}": value for name, value in names.items()}
+
+
+def page_block(page: str, part: str) -> str:
+    (found,) = (block.code for block in blocks(ROOT / "docs" / page) if part in block.code)
+    return found
+
+
+@pytest.mark.slow
+def test_the_words_of_a_page_install_both_from_the_repository_and_ask_no_index_for_them(
+    repository: dict[str, str], tmp_path: Path
+) -> None:
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    own = {"PATH": f"{tmp_path / 'venv' / 'bin'}:{os.environ['PATH']}", "PIP_LOG": str(tmp_path / "log")}
+    run("sh", "-ec", page_block("how-to/check.md", "pip install \\"), **repository, **own)
+    asked = (tmp_path / "log").read_text()
+    assert "versions of azure-functions:" in asked.replace(" to search for", "")
+    assert not [name for name in SOURCES if f"versions of {name}:" in asked]
+    app = write_app(tmp_path / "project")
+    told = run(tmp_path / "venv" / "bin" / "singleton-sim", "check", "--app", app, "--json", AzureWebJobsStorage="x")
+    assert json.loads(told)["functions"][0]["name"] == "ship"
+
+
+@pytest.mark.slow
+def test_a_requirements_file_names_the_repository_or_a_wheel_in_the_apps_folder(
+    repository: dict[str, str], tmp_path: Path
+) -> None:
+    more = {**repository, "PWD": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    run("sh", "-ec", page_block("install.md", "pip wheel"), **more)
+    for number, part in enumerate(("azure-functions-singleton[identity] @", "./wheels/")):
+        (tmp_path / "requirements.txt").write_text(page_block("install.md", part))
+        target = tmp_path / str(number)
+        run("pip", "install", "--no-deps", "--quiet", "--target", target, "-r", "requirements.txt", **more)
+        assert (target / "singleton" / "__init__.py").is_file()
+        assert not (target / "simulator").exists()
+
+
+def test_the_pages_say_how_to_install_it_today_and_one_switch_changes_that() -> None:
+    assert install_lines.main(["--check"]) == 0, "run python -m tools.install"
+    pages = {page.relative_to(ROOT).as_posix() for page in install_lines.pages()}
+    assert {"README.md", *(f"docs/{name}.md" for name in ("index", "tutorial", "locks-cli", "how-to/check"))} <= pages
+    for page in install_lines.pages():
+        text = page.read_text("utf-8")
+        assert "git+https:" in text
+        later = install_lines.made(text, "install.md", published=True)
+        assert "git+https:" not in later.replace(page_block("install.md", "pip wheel"), "")
+        assert not re.search(r"pip install[^\n]*azure-functions-singleton(?!.* @ )", text)
 
 
 def test_an_apps_module_with_the_full_name_of_one_of_the_simulators_is_refused(tmp_path: Path) -> None:

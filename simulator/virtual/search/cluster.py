@@ -68,7 +68,7 @@ def _dask() -> Any:
     try:
         return importlib.import_module("distributed")
     except ImportError:
-        raise ClusterError("Dask is not installed: pip install 'azure-functions-singleton[dask]'") from None
+        raise ClusterError("Dask (the extra [dask]) is not installed: pip install distributed") from None
 
 
 def _threads(client: Any, plan: Exploration, address: str) -> int:
@@ -88,8 +88,8 @@ def _threads(client: Any, plan: Exploration, address: str) -> int:
             continue
         if isinstance(said, BaseException):
             raise ClusterError(
-                f"the worker {worker} can't load the simulator ({_first_line(said)}): install this package, with its "
-                "extra [sim], in the environment of each worker"
+                f"the worker {worker} can't load the simulator ({_first_line(said)}): install "
+                "azure-functions-singleton-sim in the environment of each worker"
             )
         _must_be_ours(str(said), plan, f"the worker {worker}")
     threads: dict[str, int] = client.nthreads()

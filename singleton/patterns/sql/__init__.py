@@ -11,8 +11,7 @@ except ImportError as _error:
     from singleton.base.errors import ConfigurationError
 
     raise ConfigurationError(
-        "singleton.patterns.sql needs SQLAlchemy 2: add azure-functions-singleton[sql] to requirements.txt "
-        "(pip install 'azure-functions-singleton[sql]')"
+        "singleton.patterns.sql needs SQLAlchemy 2 (the extra [sql]): add sqlalchemy>=2,<3 to requirements.txt"
     ) from _error
 if int(_sqlalchemy.__version__.split(".")[0]) != 2:
     from singleton.base.errors import ConfigurationError

@@ -42,8 +42,8 @@ def open_credential(spec: CredentialSpec) -> AsyncTokenCredential:
         from azure.identity import aio
     except ImportError:
         raise ConfigurationError(
-            "this connection uses an identity, and azure-identity is not installed: "
-            "add azure-functions-singleton[identity] to requirements.txt, or give a connection string"
+            "this connection uses an identity, and azure-identity (the extra [identity]) is not installed: "
+            "add azure-identity to requirements.txt, or give a connection string"
         ) from None
     match spec.kind:
         case "managed_identity":

@@ -345,7 +345,7 @@ def test_without_the_extra_the_error_says_what_to_install(version: str) -> None:
     )
     shown = subprocess.check_output([sys.executable, "-c", code], text=True)
     assert shown.startswith("ConfigurationError singleton.patterns.sql needs SQLAlchemy 2")
-    assert ("azure-functions-singleton[sql]" in shown) == (version == "nothing")
+    assert ("add sqlalchemy>=2,<3 to requirements.txt" in shown) == (version == "nothing")
 
 
 def test_a_fence_of_the_apps_own_that_takes_no_row_is_the_databases_error(engine: Engine) -> None:

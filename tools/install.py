@@ -1,0 +1,91 @@
+"""Write the lines of the pages that install the package: `python -m tools.install`.
+
+A page names what it installs above a block: ``made: install command NAME[EXTRA] …`` is one command of a terminal,
+``made: install requirements NAME …`` the lines of a requirements.txt, and ``made: install index`` says whether an index
+has them. With `--check` nothing is written; exit code 1 tells that a page is out of date.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tools.reference import rewritten
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PUBLISHED: Final = False
+"""Whether a package index has both distributions. Until then no line may ask an index for one of their names."""
+ADDRESS: Final = "git+https://git.example.com/azure-functions-singleton@main"
+"""Stands on the pages for the address of the repository that the reader has."""
+FOLDERS: Final = {"azure-functions-singleton": "", "azure-functions-singleton-sim": "#subdirectory=distributions/sim"}
+"""Each distribution's folder in the repository."""
+_ON_INDEX: Final = "Both are on the package index."
+_NOT_ON_INDEX: Final = """\
+**They are not on a package index yet.** Neither name is reserved there: a package of that name on an index is not this
+one. So install both from the repository. Put the address from which you clone it, with a tag or a commit, in the place
+of `git.example.com`."""
+_PART: Final = re.compile(
+    r"(?P<head><!-- made: install (?P<form>command|requirements|index) ?(?P<names>[^\n]*) -->\n)"
+    r".*?(?P<end><!-- end -->)",
+    re.DOTALL,
+)
+
+
+def requirement(name: str, address: str, *, published: bool = PUBLISHED) -> str:
+    """Return the requirement for pip of ``NAME[EXTRA]``; a name that is not ours stays as it is."""
+    distribution = name.partition("[")[0]
+    if published or distribution not in FOLDERS:
+        return name
+    return f"{name} @ {address}{FOLDERS[distribution]}"
+
+
+def made(text: str, page: str, *, published: bool = PUBLISHED) -> str:
+    """Return a page with its blocks as they are made; ``page`` is the address of docs/install.md from there."""
+
+    def part(found: re.Match[str]) -> str:
+        names = found["names"].split()
+        match found["form"]:
+            case "index":
+                said = _ON_INDEX if published else _NOT_ON_INDEX
+            case "requirements":
+                lines = "\n".join(requirement(name, ADDRESS, published=published) for name in names)
+                said = f"```text\n{lines}\n```"
+            case _:
+                said = _command(names, page, published=published)
+        return f"{found['head']}\n{said}\n\n{found['end']}"
+
+    return _PART.sub(part, text)
+
+
+def _command(names: list[str], page: str, *, published: bool) -> str:
+    asked = [requirement(name, "$SINGLETON", published=published) for name in names]
+    words = [f'"{each}"' if re.search(r"[\[ ]", each) else each for each in asked]
+    if published:
+        return f"```\npip install {' '.join(words)}\n```"
+    lines = " \\\n  ".join(["pip install", *words]) if len(words) > 1 else f"pip install {words[0]}"
+    said = f"`SINGLETON` is the address of the repository: [no package index has it yet]({page})."
+    return f"```\nexport SINGLETON={ADDRESS}\n{lines}\n```\n\n{said}"
+
+
+def pages() -> list[Path]:
+    """Return the pages that install the package."""
+    every = [ROOT / "README.md", *ROOT.glob("distributions/*/README.md"), *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in every if _PART.search(page.read_text("utf-8"))]
+
+
+def address(page: Path) -> str:
+    """Return the address of docs/install.md on a page."""
+    return os.path.relpath(ROOT / "docs" / "install.md", page.parent)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with ``--check`` tell by 1 that one of them is out of date."""
+    return max(rewritten(page, partial(made, page=address(page)), arguments) for page in pages())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
