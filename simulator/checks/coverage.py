@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from simulator.checks.findings import Finding, by_function, count, label, note, unproven, violation
 from simulator.checks.messages import UNSENT, Messages, error_name
 from simulator.history.deeds import once_of, outside
+from simulator.history.outages import GRACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,7 +173,7 @@ def _hosts(history: History) -> Iterator[Finding]:
     limit = max((function.limit or 0.0 for function in history.functions.values()), default=0.0)
     ends: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
     for end in history.worker_ends:
-        slept = end.timeout and history.paused(end.host, end.t - limit, end.t)  # its calls had less time
+        slept = end.timeout and history.paused(end.host, end.t - limit - GRACE, end.t)  # its calls had less time
         ends[end.host, end.reason, slept].append(end.cut)
     for (host, reason, slept), cuts in ends.items():
         inside = count(sum(cuts), "guarded body", "guarded bodies")

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from simulator.history.journal import Record
+
+GRACE: Final = 2.0
+"""Seconds that a body gets after its ``functionTimeout``, before the Functions host kills its worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

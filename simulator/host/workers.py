@@ -1,7 +1,9 @@
 """The workers of a host, as processes: they start, get calls in turn, end if a call takes too long, and start again.
 
-As in the real host, all that runs in a worker fails when the worker ends, and its messages are delivered again at once.
-A worker that ends by itself is started again, but not without limit (H-84).
+As in the real host, all that runs in a worker fails when the worker ends by itself, and its messages are delivered
+again at once. Workers are started again, but not without limit (H-84), and one at a time: the next restart begins ten
+seconds later. A call that takes too long fails as its body ends, within two seconds; else its worker is killed, and it
+fails at the end of the restart. To the host, what else ran in that worker lasts until its own limit (H-85).
 
 A worker's process: it imports the app, tells the host what is in it, and answers calls until the host has ended.
 """
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.deeds import ONCE
 from simulator.history.journal import Journal
+from simulator.history.outages import GRACE
 from simulator.host.app.app_model import HostError
 from simulator.host.client_tap import tap_clients
 from simulator.host.expected_keys import expected_blobs, expected_keys
@@ -212,6 +215,8 @@ def _value(function: IndexedFunction, cause: QueueMessage | Tick | Delivery | Ht
 
 DEATHS_EACH: Final = 3
 """How often the workers may end by themselves, times their number, before the host gives up."""
+RESTART: Final = 10.5
+"""Seconds for a restart of a worker: the worker starts, and the host waits for ten seconds."""
 _log = logging.getLogger(__name__)
 
 
@@ -305,6 +310,7 @@ class Workers:
         self._known = asyncio.Event()  # the description of the app, or that it can't be used
         self._over = asyncio.Event()
         self._deaths = 0
+        self._restarts = asyncio.Lock()
         self._watching: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -350,14 +356,18 @@ class Workers:
         slot.calls[call.invocation] = answer
         slot.process.send(call)
         await asyncio.wait({answer}, timeout=limit)
-        if not answer.done():
-            assert limit is not None
-            error = f"FunctionTimeoutException: Timeout value of {_span(limit)} exceeded by function {call.function}"
+        if answer.done():
+            return answer.result()
+        assert limit is not None
+        error = f"FunctionTimeoutException: Timeout value of {_span(limit)} exceeded by function {call.function}"
+        await asyncio.wait({answer}, timeout=GRACE)
+        if call.invocation in slot.calls:  # it has not ended by now, nor has its worker
             _log.error("%s: its worker is ended, with all that is in it", error)
             slot.late[call.invocation] = error
             slot.ready.clear()
             slot.process.kill()
-        return await answer
+            await answer
+        return WorkerAnswer(invocation=call.invocation, error=error)
 
     async def _next(self) -> Slot:
         """Return the worker whose turn it is; a worker that is starting is skipped."""
@@ -389,11 +399,17 @@ class Workers:
             async for message in slot.process.messages():
                 self._take(slot, message)
             code = await asyncio.to_thread(slot.process.bury)
-            if not self._over.is_set():
-                self._end_of(slot, code)
+            late = {} if self._over.is_set() else self._end_of(slot, code)
             if self._over.is_set():
                 return
+            await self._restarts.acquire()
             slot.process = self._opened(slot.number)
+            asyncio.get_running_loop().call_later(RESTART, self._restarted, late)
+
+    def _restarted(self, late: Mapping[str, asyncio.Future[WorkerAnswer]]) -> None:
+        self._restarts.release()
+        for invocation, answer in late.items():
+            answer.set_result(WorkerAnswer(invocation=invocation))
 
     def _take(self, slot: Slot, message: WorkerAnswer | Prepared | HostError) -> None:
         if isinstance(message, WorkerAnswer):
@@ -407,8 +423,8 @@ class Workers:
             self._known.set()
             slot.ready.set()
 
-    def _end_of(self, slot: Slot, code: int) -> None:
-        """Record the end of a worker, and fail the worker's invocations."""
+    def _end_of(self, slot: Slot, code: int) -> Mapping[str, asyncio.Future[WorkerAnswer]]:
+        """Record the end of a worker. Fail its invocations, or return those for which it was killed."""
         slot.ready.clear()
         why = next(iter(slot.late.values()), f"it ended by itself with exit code {code}")
         self._write("worker_exited", worker=slot.number, code=code, reason=why, timeout=bool(slot.late))
@@ -416,14 +432,15 @@ class Workers:
         calls, late = dict(slot.calls), dict(slot.late)
         slot.calls.clear()
         slot.late.clear()
-        for invocation, answer in calls.items():
-            error = late.get(invocation, f"WorkerProcessExitException: the worker that ran it ended: {why}")
+        for invocation, answer in ({} if late else calls).items():
+            error = f"WorkerProcessExitException: the worker that ran it ended: {why}"
             if not answer.done():
                 answer.set_result(WorkerAnswer(invocation=invocation, error=error))
         if not self._known.is_set():
             self._give_up(f"its worker ended with exit code {code} while it read the app")
         elif self._deaths >= DEATHS_EACH * len(self._slots):
             self._give_up(f"its workers ended by themselves {self._deaths} times: it stops, as the real host does")
+        return {invocation: calls[invocation] for invocation in late}
 
     def _give_up(self, why: str) -> None:
         self._trouble = why

@@ -143,13 +143,16 @@ def _patience(history: History) -> float:
 def _progress(history: History, now: float) -> list[float]:
     """When something last happened to a message, or to a request, or will happen: a hidden message comes back.
 
-    A body that runs and does not hang counts too, and so does a put-back.
+    A body that runs and does not hang counts too, and so does a put-back. What ran in a worker that was killed for
+    another call's time ends at its own time.
     """
     works = [call for call in history.invocations if call.message or call.request]
     done = [call.end for call in works if call.ending in {"ok", "error"}]
     theirs = {(call.host, call.id) for call in works}
     inside = [body for body in history.sights if body.ending == "open" and (body.host, body.invocation) in theirs]
     done += [now for body in inside if now - body.start < HUNG]
+    killed = {end.host for end in history.worker_ends if end.timeout}
+    done += [now for call in works if call.ending == "open" and call.host in killed and now - call.start < HUNG]
     back = [call.end for call in history.invocations if call.message and call.ending == "deferred"]
     back = [t for t in back if t - max(done, default=history.start) < PUT_BACK]
     unfinished = (each for each in history.messages.values() if each.sent and not (each.completed or each.poisoned))
