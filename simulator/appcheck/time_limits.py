@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.appcheck.queue_triggers import lock_renewal
 from simulator.appcheck.rules import RULES
-from simulator.appcheck.timer_schedule import shortest_pause, unmeant_star
+from simulator.appcheck.timer_schedule import shortest_pause, skips_seconds, unmeant_star
 from singleton.base.appsettings import setting
 from singleton.functions.triggers import TIMER, is_http
 from singleton.functions.wait_limit import WaitLimit
@@ -53,6 +53,11 @@ def check_timer(subject: Subject) -> Iterator[Finding]:
         yield RULES["timer-ticks-often"].broken(
             f"the schedule {schedule!r} has * for the {unit}s: the timer ticks each {unit} of the times that the other "
             f"fields name. Write 0 for the {unit}s, for one tick at each of these times"
+        )
+    elif schedule is not None and skips_seconds(schedule):
+        yield RULES["timer-skips-seconds"].broken(
+            f"the schedule {schedule!r} has several seconds. If the host starts at second 25 of another minute, the "
+            "next tick is not at the first of them, but at one after 25. Give one second, or a time span"
         )
     if guards and str(settings.get("runOnStartup")).lower() == "true":
         yield RULES["run-on-startup"].broken(

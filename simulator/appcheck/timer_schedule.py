@@ -20,17 +20,12 @@ def shortest_pause(schedule: str) -> float | None:
     >>> shortest_pause("0 */5 * * * *"), shortest_pause("00:30:00"), shortest_pause("never")
     (300.0, 1800.0, None)
     """
-    fields = schedule.split()
-    if len(fields) == 1:
-        return _span(fields[0])
-    if len(fields) == 5:
-        fields = ["0", *fields]
-    if len(fields) != 6:
+    if len(schedule.split()) == 1:
+        return _span(schedule.strip())
+    found = _times(schedule)
+    if found is None:
         return None
-    try:
-        seconds, minutes, hours = (_values(field, most) for field, most in zip(fields, _FIELDS, strict=False))
-    except ValueError:
-        return None
+    seconds, minutes, hours = found
     ticks = [hour * 3600 + minute * 60 + second for hour in hours for minute in minutes for second in seconds]
     return float(min(later - earlier for earlier, later in pairwise([*ticks, ticks[0] + _DAY])))
 
@@ -44,22 +39,40 @@ def unmeant_star(schedule: str) -> str | None:
     >>> unmeant_star("* */15 * * * *"), unmeant_star("* */2 * * *"), unmeant_star("0 */15 * * * *")
     ('second', 'minute', None)
     """
+    found = _times(schedule)
+    if found is None:
+        return None
+    seconds, minutes, hours = map(len, found)
+    if seconds == 60 and (minutes, hours) != (60, 24):
+        return "second"
+    return "minute" if minutes == 60 and "/" in schedule.split()[-4] and hours != 24 else None
+
+
+def skips_seconds(schedule: str) -> bool:
+    """Tell whether the host leaves out the first of several seconds where a tick is not in the current minute (H-92).
+
+    >>> skips_seconds("*/20 30 * * * *"), skips_seconds("*/20 * * * * *"), skips_seconds("5 30 * * * *")
+    (True, False, False)
+    """
+    seconds, minutes, hours = map(len, _times(schedule) or ((0,), (), ()))
+    return seconds > 1 and (minutes, hours) != (60, 24)
+
+
+def _times(schedule: str) -> tuple[list[int], ...] | None:
+    """Return the seconds, minutes and hours of an NCRONTAB expression; None where it can't be read."""
     fields = schedule.split()
     fields = ["0", *fields] if len(fields) == 5 else fields
     if len(fields) != 6:
         return None
     try:
-        seconds, minutes, hours = (len(_values(field, most)) for field, most in zip(fields, _FIELDS, strict=False))
+        return tuple(_values(field, most) for field, most in zip(fields, _FIELDS, strict=False))
     except ValueError:
         return None
-    if seconds == 60 and (minutes, hours) != (60, 24):
-        return "second"
-    return "minute" if minutes == 60 and "/" in fields[2] and hours != 24 else None
 
 
 def _span(text: str) -> float | None:
     try:
-        return parse_timespan(text) or None
+        return max(parse_timespan(text), 0.0) or None
     except ValueError:
         return None
 

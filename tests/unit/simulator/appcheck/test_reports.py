@@ -14,7 +14,7 @@ from simulator.appcheck.command.sarif import sarif
 from simulator.appcheck.command.settings_file import app_settings
 from simulator.appcheck.command.text_report import WIDTH, lines
 from simulator.appcheck.rules import RULES
-from simulator.appcheck.timer_schedule import shortest_pause, unmeant_star
+from simulator.appcheck.timer_schedule import shortest_pause, skips_seconds, unmeant_star
 from simulator.host.app.app_model import SettingsError
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, checked, imported
@@ -391,6 +391,8 @@ def test_settings_of_no_form_are_refused_without_their_values(tmp_path: Path) ->
         ("*/5 * * * *", 300),
         ("0 0 8-10/2 * * *", 7200),
         ("01:30:00", 5400),
+        ("00:00:00", None),
+        ("-00:00:05", None),
         ("%WHEN%", None),
         ("0 99 * * * *", None),
         ("a b c d e f", None),
@@ -425,6 +427,24 @@ def test_the_shortest_pause_of_a_schedule(schedule: str, seconds: float | None) 
 )
 def test_a_star_that_makes_a_timer_tick_too_often_is_known(schedule: str, unit: str | None) -> None:
     assert unmeant_star(schedule) == unit
+
+
+@pytest.mark.parametrize(
+    ("schedule", "skips"),
+    [
+        ("*/20 30 * * * *", True),
+        ("0,1 * 9 * * *", True),
+        ("5-6 */2 * * * *", True),
+        ("*/20 * * * * *", False),
+        ("*/20 * * * * 1", False),
+        ("5 30 * * * *", False),
+        ("30 * * * *", False),
+        ("00:15:00", False),
+        ("a b c d e f", False),
+    ],
+)
+def test_a_schedule_with_several_seconds_in_some_minutes_is_known(schedule: str, skips: bool) -> None:
+    assert skips_seconds(schedule) is skips
 
 
 def test_no_connection_string_is_in_a_report(tmp_path: Path) -> None:
@@ -480,6 +500,9 @@ def test_notes_are_told(tmp_path: Path) -> None:
     ticks = f"@timer(schedule='0 */5 * * * *')\n{coalesce}\ndef tidy(clock: func.TimerRequest) -> None: ...\n"
     (found,) = checked(tmp_path / "d", ticks).notes
     assert (found.id, "only the next arrival brings a run" in found.message) == ("coalesce-next-arrival", True)
+    seconds = ticks.replace("0 */5", "*/20 */15").replace("coalesce", "skip")
+    (found,) = checked(tmp_path / "f", seconds).notes
+    assert (found.id, "several seconds" in found.message) == ("timer-skips-seconds", True)
     counted = f"@bus()\n{coalesce}\ndef ship(msg: func.ServiceBusMessage) -> None: ...\n"
     assert checked(tmp_path / "e", counted).findings == ()
     constant = "@queue()\n@singleton(scope_id='Id')\ndef ship(msg: func.QueueMessage) -> None: ...\n"
