@@ -46,7 +46,7 @@ class LockedListener:
     async def run(self) -> None:
         """Ask for the lock once, then at each recovery interval, and listen while it is held.
 
-        It lasts as long as the host, and the host does not release the lock (H-89).
+        It lasts as long as the host. Cancel it for a graceful stop: then the lock is free at once (H-89).
         """
         waited = 0.0
         while True:

@@ -149,7 +149,7 @@ class FakeHost:
     def run(self) -> int:
         """Run the host; return the exit code with which the process is to end at once.
 
-        Nothing is released or closed: the platform's locks stay leased (H-89).
+        Nothing is closed. After a graceful stop the platform's locks are free (H-89).
         """
         asyncio.set_event_loop(self._loop)
         code = FAILED
@@ -240,9 +240,18 @@ class FakeHost:
         if site is not None:
             await site.close()
         await asyncio.gather(runner.drain(DRAIN), *([asyncio.wait(fetching, timeout=DRAIN)] if fetching else []))
+        locked = [
+            task for listener, task in zip(listeners, running, strict=True) if isinstance(listener, LockedListener)
+        ]
+        for task in locked:
+            task.cancel()  # which releases the lock
+        if locked:
+            await asyncio.wait(locked, timeout=RELEASE)
         return STOPPED
 
 
+RELEASE: Final = 2.0
+"""Seconds for the requests that give the platform's locks back."""
 LAST_WORDS: Final = 0.2
 """Seconds for what the host does after a body's end, such as writing a timer's status."""
 

@@ -16,6 +16,7 @@ import secrets
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from operator import attrgetter
@@ -215,7 +216,8 @@ class Worker:
                 return BodyOutcome(error=describe(error), remark=_NO_STDOUT.format(describe(error)))
             return BodyOutcome(outputs=given)
         except Exception as error:  # noqa: BLE001 - whatever a function raises is its answer
-            _log.error("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
+            with suppress(Exception):  # the app may have closed the stream of the log, or have handlers that raise
+                _log.error("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
             closed = unflushed()
             remark = "" if closed is None else _NO_STDOUT.format(describe(closed))
             return BodyOutcome(error=describe(error), blames=blames(error), remark=remark)

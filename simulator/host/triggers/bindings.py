@@ -227,13 +227,12 @@ def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due
 
     ``adjusts`` tells whether the schedule follows daylight saving: cron does, a time span does not (H-92).
     """
-    info = json.dumps(
-        {
-            "Schedule": {"AdjustForDST": adjusts},
-            "ScheduleStatus": None if status is None else status.to_json(),
-            "IsPastDue": past_due,
-        }
-    )
+    told = {
+        "Schedule": {"AdjustForDST": adjusts},
+        "ScheduleStatus": None if status is None else status.to_json(),
+        "IsPastDue": past_due,
+    }
+    info = json.dumps(told, separators=(",", ":"))
     if parameter.converter == "generic":
         return info
     return binding_class(parameter.converter).decode(datum(info, "json"), trigger_metadata=None)
@@ -246,7 +245,9 @@ def datum(value: Any, kind: str | None) -> Any:
 
 
 def _iso(instant: float) -> str:
-    return datetime.fromtimestamp(instant, UTC).isoformat() if instant else _EARLIEST
+    whole, ticks = divmod(round(instant * 10_000_000), 10_000_000)  # .NET's, of which it writes no zeros at the end
+    fraction = f".{ticks:07}".rstrip("0") if ticks else ""
+    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}{fraction}+00:00" if instant else _EARLIEST
 
 
 def _epoch(text: str) -> float:

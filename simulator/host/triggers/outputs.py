@@ -83,7 +83,8 @@ class Outputs:
             try:
                 _check_connection(parameter, self._settings)
                 queue = queue_name(parameter, self._settings, "its queue", data)
-                messages += [(queue, encode(body, self._encoding)) for body in written(value)]
+                for body in written(value):
+                    messages.append((queue, encode(body, self._encoding)))  # noqa: PERF401 - those before a wrong one go
             except (ValueError, HostError) as error:
                 failure = failure or f"OutputError: output {parameter.name!r}: {redact(str(error))}"
         return tuple(messages), failure

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from singleton.defer.trigger_queue import Encoding
 
 
+_NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9](?:-?[a-z0-9])*\Z")
 _CREATE_TRIES: Final = 10
 _CREATE_PAUSE: Final = 1.0
@@ -143,8 +144,17 @@ def decode(text: str, encoding: Encoding) -> bytes:
 
 
 def encode(body: bytes, encoding: Encoding) -> str:
-    """Return the text under which a body is put into a queue."""
-    return base64.b64encode(body).decode() if encoding == "base64" else body.decode("utf-8", "replace")
+    """Return the text under which a body is put into a queue.
+
+    Raises:
+        ValueError: the queue service can't carry the text, as the request is XML.
+    """
+    if encoding == "base64":
+        return base64.b64encode(body).decode()
+    text = body.decode("utf-8", "replace")
+    if found := _NOT_IN_XML.search(text):
+        raise ValueError(f"{found[0]!r} can't be in a message with messageEncoding none: the request is XML")
+    return text
 
 
 def is_queue_name(name: str) -> bool:

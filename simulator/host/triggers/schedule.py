@@ -101,8 +101,9 @@ class CronExpression:
     def next(self, after: datetime) -> datetime | None:
         """Return the first occurrence strictly after ``after``, at a whole second (H-54); None if there is none.
 
-        On the day of ``after`` the library has a rule of its own for seconds (H-92, NCrontab before 3.3.3): it searches
-        the next second first and keeps it even if a later minute comes, so some occurrences are skipped.
+        On the day of ``after`` the library has a rule of its own for seconds (H-92, NCrontab before 3.4.0; the host
+        4.1037 has 3.3.3): it searches the next second first and keeps it even if a later minute comes, so some
+        occurrences are skipped.
         """
         for day in self._days_from(after.date()):
             today = day == after.date()
@@ -206,7 +207,8 @@ NEVER: Final = math.inf
 _LOOK_AHEAD: Final = 20
 # The host looks so many occurrences ahead to log them (H-73).
 _SHOWN: Final = 5
-_LONGEST: Final = datetime(MAXYEAR, 12, 30, tzinfo=UTC).timestamp()
+_EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC).timestamp()
+_LATEST: Final = datetime(MAXYEAR, 12, 30, tzinfo=UTC).timestamp()
 
 
 class ScheduleError(ValueError):
@@ -249,14 +251,17 @@ class Schedule:
             span = parse_timespan(text, days=True)  # a single number is one, too (H-92)
         except ValueError as error:
             raise ScheduleError(f"{text!r} is neither an NCRONTAB expression nor a time span (hh:mm:ss)") from error
-        if span <= 0:
-            raise ScheduleError(f"the time span {text!r} must be longer than nothing")
-        if span * _SHOWN > _LONGEST - time.time():
-            raise ScheduleError(f"the time span {text!r} leads past the year {MAXYEAR}, where .NET's dates end")
+        if not _EARLIEST < time.time() + span * _SHOWN < _LATEST:
+            raise ScheduleError(
+                f"the time span {text!r} leads out of the years 1 to {MAXYEAR}, which .NET's dates have"
+            )
         return cls(text=text, span=span, zone=zone, pace=pace)
 
     def next(self, after: float) -> float:
-        """Return the next time strictly after ``after`` at which the timer is due; `NEVER` if there is none."""
+        """Return the next time after ``after`` at which the timer is due; `NEVER` if there is none.
+
+        With a time span of nothing, or below, the timer is always due, as in the extension.
+        """
         natural = self._natural(after)
         if self.pace <= 0 or natural - after <= self.pace:
             return natural

@@ -175,7 +175,7 @@ class BlobStatusStore:
         """Store the status; a failure is only logged."""
         from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 
-        text = json.dumps(status.to_json())
+        text = json.dumps(status.to_json(), separators=(",", ":"))
         try:
             async with asyncio.timeout(_TIMEOUT):
                 try:

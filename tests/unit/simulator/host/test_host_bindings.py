@@ -144,3 +144,20 @@ def test_a_schedule_status_survives_its_json() -> None:
     status = ScheduleStatus(last=1_795_256_390.000_25, next=1_795_256_400.0, last_updated=1_795_256_390.000_25)
     assert ScheduleStatus.from_json(status.to_json()) == status
     assert ScheduleStatus.from_json(ScheduleStatus().to_json()) == ScheduleStatus()
+
+
+@pytest.mark.parametrize(
+    ("instant", "shown"),
+    [
+        (1.5, "1970-01-01T00:00:01.5+00:00"),
+        (60.0, "1970-01-01T00:01:00+00:00"),
+        (2.000_000_1, "1970-01-01T00:00:02.0000001+00:00"),
+        (0.0, "0001-01-01T00:00:00+00:00"),
+    ],
+)
+def test_a_timer_is_told_in_the_hosts_json(instant: float, shown: str) -> None:
+    def body(timer: str) -> None: ...
+
+    told = timer_input(timer_trigger(body), ScheduleStatus(last=instant), past_due=True)
+    assert told.startswith(f'{{"Schedule":{{"AdjustForDST":true}},"ScheduleStatus":{{"Last":"{shown}","Next":"0001-')
+    assert told.endswith('},"IsPastDue":true}')

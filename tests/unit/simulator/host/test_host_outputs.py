@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -91,6 +92,16 @@ def test_one_that_can_not_be_sent_keeps_none_of_the_others_from_being_sent() -> 
     messages, error = Given().give((output("next"), Typed("string", "{no JSON}")), (output("next"), ONE))
     assert messages == [("next", "one")]
     assert str(error).startswith("OutputError: output 'out': text that begins with { must be JSON: ")
+
+
+@pytest.mark.parametrize("character", ["\0", "\x08", "\x1f", "\ufffe", "\uffff"])
+def test_without_base64_a_character_that_xml_has_not_fails_after_those_before_it(character: str) -> None:
+    bare = Outputs(encoding="none", settings={"AzureWebJobsStorage": "set"}, write=lambda *_, **__: None)
+    three = Typed("json", json.dumps(["é\t\r\n\x7f\U0001f600", f"a{character}", "third"]))
+    messages, error = bare.messages("split", [(output("next"), three), (output("last"), ONE)])
+    assert messages == (("next", "é\t\r\n\x7f\U0001f600"), ("last", "one"))
+    assert "can't be in a message with messageEncoding none" in str(error)
+    assert Given().give((output("next"), three))[1] is None
 
 
 def given_by(body: str, data_type: int | None = None) -> Callable[[], Mapping[str, object]]:

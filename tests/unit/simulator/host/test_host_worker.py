@@ -232,6 +232,19 @@ def test_a_body_that_fails_as_its_stdout_is_closed_is_remarked_on_too(
     assert "the app has closed or replaced sys.stdout" in outcome.remark
 
 
+def test_a_failure_is_answered_though_the_log_has_nowhere_to_go(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def body(msg: str) -> None:
+        raise RuntimeError(msg)
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("I/O operation on closed file")
+
+    monkeypatch.setattr("simulator.host.worker._log.error", fail)
+    assert invoke(worker, body).error == "RuntimeError: the message"
+
+
 def test_a_sync_body_finds_its_invocation_where_the_real_worker_has_it(worker: Worker) -> None:
     seen: list[Any] = []
 
