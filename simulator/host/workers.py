@@ -367,7 +367,8 @@ class Workers:
             slot.ready.clear()
             slot.process.kill()
             await answer
-        return WorkerAnswer(invocation=call.invocation, error=error)
+        blames = answer.result().blames if answer.done() else ""  # of a body that has ended since
+        return WorkerAnswer(invocation=call.invocation, error=error, blames=blames)
 
     async def _next(self) -> Slot:
         """Return the worker whose turn it is; a worker that is starting is skipped."""

@@ -43,7 +43,9 @@ def test_a_wait_that_outlives_the_functions_time_limit_kills_the_holder_and_a_by
         (message,) = second.create().send("bystander")
         host.wait_for("worker_exited", timeout=True)
         host.wait_for("message_completed", id=message)
-        (bystander, holder), restart = host.records("invocation_ended")[:2], host.records("worker_started")[1]
+        host.wait_for("invocation_ended", function="hold")
+        bystander, holder = host.records("invocation_ended", outcome="error")[:2]
+        restart = host.records("worker_started")[1]
         error = "FunctionTimeoutException: Timeout value of 00:00:03 exceeded by function"
         assert (bystander.text("error"), holder.text("error")) == (f"{error} stand_by", f"{error} hold")
         assert holder.t - restart.t > RESTART - 0.1  # the bystander has its own time, and the holder fails after this
