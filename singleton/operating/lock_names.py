@@ -23,6 +23,7 @@ from singleton.layouts.layout import Layout
 from singleton.locking.semaphore import checked_limit, slot_name
 from singleton.operating.container import next_page
 from singleton.operating.locks import lock_info
+from singleton.operating.name_parts import MOST_SCOPES
 from singleton.settings.hostid import host_id, in_development, is_machine_bound
 from singleton.settings.options import find_app_dir, load_options
 
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from singleton.operating.locks import LockInfo, Met
     from singleton.settings.options import SingletonOptions
     from singleton.stores.lock_keeping import LockKeeping
-
-_MOST_SCOPES: Final = 2
-"""Values of a lock's scope: those of ``scope_id`` and of ``scope``."""
 
 
 def scope_values(scope: object) -> tuple[str, ...]:
@@ -94,7 +92,7 @@ def name_in(
             raise ConfigurationError(
                 f"scope has {quoted(scope)}: give the text of the value, such as '5' for the number 5"
             )
-    if len(scopes) > _MOST_SCOPES:
+    if len(scopes) > MOST_SCOPES:
         raise ConfigurationError(
             f"scope has {len(scopes)} values, and a function's lock has two at most: that of scope_id, then that of "
             "scope"

@@ -5,8 +5,8 @@ r"""The parts in the name of a lock's blob: the inverse of ``blob_name.lock_name
     >>> read_name("reports") is None
     True
 
-A name in the default layout is read exactly, or not at all: the parts would make the same name again. Only a name that
-was too long (``cut``) ends in a hash in place of the rest.
+A name in the default layout is read exactly, or not at all: the parts would make the same name again, and no function
+has more than two values in its scope. Only a name that was too long (``cut``) ends in a hash in place of the rest.
 
 WebJobs does not escape, so its names can be read in several ways. Those of the Functions host's functions have the
 type ``Host.Functions`` in front; behind it everything up to the first dot is taken for the function, the rest for the
@@ -35,6 +35,8 @@ _ENCODED: Final = re.compile(r"(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+")
 _SHORTEST_CUT: Final = LONGEST_NAME - 2
 """A name that was cut is as long as one may be, but for half an escape that was dropped."""
 _FUNCTION_OF_A_HOST: Final = "Host.Functions."
+MOST_SCOPES: Final = 2
+"""Values of a function's scope: those of ``scope_id`` and of ``scope``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,8 @@ def _read_default(name: str, shortest_cut: int = _SHORTEST_CUT) -> NameParts | N
         return None
     values = tuple(text or "" for text in texts)
     function, scopes = (values[0], values[1:]) if level == "function" else (None, values)
+    if len(scopes) > MOST_SCOPES:
+        return None  # a C# method's lock in this container, for one: locks/orders/Contoso.Shop.Orders.Ship.42
     parts = NameParts(app=app, function=function, scopes=scopes, level=level, listener=listener, cut=cut)
     if cut or shortened:
         return parts
