@@ -22,6 +22,7 @@ from singleton.base.kinds import (
     Level as Level,
     LossReason as LossReason,
     Mode as Mode,
+    Policy as Policy,
     Seconds as Seconds,
     Use as Use,
     WhenFull as WhenFull,
@@ -39,7 +40,7 @@ from singleton.clients.periodic_worker import PeriodicWorker as PeriodicWorker
 from singleton.decorator import singleton as singleton
 from singleton.defer.trigger_queue import Encoding as Encoding
 from singleton.functions.arguments import OldLock as OldLock
-from singleton.functions.contention import Contention as Contention, OnContention as OnContention, Policy as Policy
+from singleton.functions.contention import Contention as Contention, OnContention as OnContention
 from singleton.observing.observe import observe as observe
 from singleton.operating.container_pass import Lifted as Lifted
 from singleton.operating.lease_break import Broken as Broken

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LayoutName, Level, Mode, Seconds, WhenFull
     from singleton.functions.arguments import OldLock
     from singleton.functions.contention import OnContention
+    from singleton.functions.declaration import Declaration
     from singleton.functions.guard import Guard
     from singleton.functions.triggers import Trigger
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
-_declared: list[Guard] = []
+_declared: list[Declaration] = []
 _guarded_by_us: weakref.WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = weakref.WeakKeyDictionary()
 """Wrapper to guarded function."""
 
@@ -161,7 +162,7 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
         from singleton.functions.arguments import Arguments, guard_by
 
         arguments = Arguments(**{**DEFAULTS, **given}, unnamed=unnamed)
-        policies = {guard.mode: guard.on_contention for guard in guards_of(inner)}
+        policies = {each.mode: each.on_contention for each in _declared_on(inner)}
         return _guarded(inner, guard_by(arguments, inner, find, known, policies))
 
     if function is None or unnamed is not None:
@@ -189,13 +190,24 @@ _show_arguments(singleton, _with_arguments)
 
 def declared_guards() -> list[Guard]:
     """Return the guards declared in this process, in order."""
-    return list(_declared)
+    return [*map(_guard_of, _declared)]
 
 
 def guards_of(function: object) -> tuple[Guard, ...]:
     """Return the guards of a function, outermost first: a listener's guard comes first; () without guards."""
-    found: tuple[Guard, ...] = getattr(function, GUARDS_MARK, ())
+    return tuple(map(_guard_of, _declared_on(function)))
+
+
+def _declared_on(function: object) -> tuple[Declaration, ...]:
+    found: tuple[Declaration, ...] = getattr(function, GUARDS_MARK, ())
     return found
+
+
+def _guard_of(declaration: Declaration) -> Guard:
+    """Return the guard of a declaration. An invocation needs its modules, and the start of a worker does not."""
+    from singleton.functions.guard import Guard
+
+    return Guard.of(declaration)
 
 
 def is_wrapper(function: object) -> bool:
@@ -203,25 +215,26 @@ def is_wrapper(function: object) -> bool:
     return inspect.isfunction(function) and function in _guarded_by_us
 
 
-def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
-    guard.refuse_blocking(on_loop=is_under_mcp_tool(target))
-    _declared.append(guard)
-    guards = tuple(sorted((guard, *guards_of(target)), key=lambda each: each.mode, reverse=True))
+def _guarded(target: Callable[..., Any], declaration: Declaration) -> Callable[..., Any]:
+    declaration.refuse_blocking(on_loop=is_under_mcp_tool(target))
+    _declared.append(declaration)
+    declared = (declaration, *_declared_on(target))
+    declared = tuple(sorted(declared, key=lambda each: each.mode, reverse=True))
     # Of two declarations in a row, whichever comes first, the one wrapper asks who listens before it takes a lock.
     function = _guarded_by_us.get(target, target)
-    asked = guards if function is not target else (guard,)
+    asked = declared if function is not target else (declaration,)
     signature = Signature(function)
     is_async = returns_coroutine(function)
 
     def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
         named, context = signature.split(args, kwargs)
-        refuse_replayed(guard.function, named)
+        refuse_replayed(declaration.function, named)
         body: Callable[[], Any] = partial(function, *args, **kwargs)
-        for each in reversed(asked):
-            body = partial(each.run_async if is_async else each.run, each.call(named, context), body)
+        for guard in map(_guard_of, reversed(asked)):
+            body = partial(guard.run_async if is_async else guard.run, guard.call(named, context), body)
         return body
 
     wrapper = signature.wrapper(function, invocation)
-    setattr(wrapper, GUARDS_MARK, guards)
+    setattr(wrapper, GUARDS_MARK, declared)
     _guarded_by_us[wrapper] = function
     return wrapper

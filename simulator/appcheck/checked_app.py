@@ -25,9 +25,8 @@ from singleton.baseclient import BaseClient
 from singleton.client import AsyncLockClient, LockClient
 from singleton.clients import blocks
 from singleton.decorator import guards_of
-from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclaration import error_of
-from singleton.functions.triggers import ORDERED_MARK, is_builder, trigger_of_function, user_function
+from singleton.functions.triggers import ONCE_MARK, ORDERED_MARK, is_builder, trigger_of_function, user_function
 from singleton.settings.hostjson import function_timeout
 from singleton.settings.options import load_options, sources_of_options
 
@@ -349,7 +348,7 @@ def _binding(binding: Any) -> Binding:
 
 def _guards(call: object) -> tuple[Guard, ...]:
     once = getattr(call, ONCE_MARK, None)
-    return (*guards_of(call), *([] if once is None else [once]))
+    return (*guards_of(call), *([] if once is None else [once()]))
 
 
 def _carriers(call: object, depth: int = 0) -> Iterator[Callable[..., Any]]:

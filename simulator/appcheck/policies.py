@@ -12,7 +12,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
 from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.functions.coalescing import NEXT_ARRIVAL
-from singleton.functions.message_deferral import check_deferrable
+from singleton.functions.deferrable import check_deferrable
 from singleton.functions.triggers import QUEUE, TIMER, check_guardable, is_http, refuse_none, refuse_policy
 from singleton.settings.connection import DEFAULT_CONNECTION
 from singleton.settings.hostid import host_id, is_machine_bound

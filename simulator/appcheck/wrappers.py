@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.appcheck.rules import RULES
 from singleton.decorator import guards_of
 from singleton.functions.body_result import WRITTEN_ONE_BY_ONE
-from singleton.functions.guard import ONCE_MARK
+from singleton.functions.triggers import ONCE_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,8 +26,7 @@ from singleton.base.words import listed
 from singleton.decorator import _guarded_by_us, declared_guards, guards_of, is_wrapper
 from singleton.dotnet.dequeueable import DequeueableLayout
 from singleton.dotnet.webjobs import WebJobsLayout
-from singleton.functions.guard import ONCE_MARK
-from singleton.functions.triggers import ORDERED_MARK
+from singleton.functions.triggers import ONCE_MARK, ORDERED_MARK
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
 
@@ -144,7 +143,8 @@ class Plan:
     @property
     def once(self) -> Guard | None:
         """The ``@once`` that may answer in place of the body; None if there is none."""
-        return getattr(self.function.call, ONCE_MARK, None)
+        guard = getattr(self.function.call, ONCE_MARK, None)
+        return None if guard is None else guard()
 
     @property
     def operation(self) -> Declaration | None:

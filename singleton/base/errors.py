@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from singleton.base.holder_record import Holder, in_words
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from singleton.base.holder_record import Holder
 
 
 class SingletonError(Exception):
@@ -108,7 +108,11 @@ class LockNotAcquired(SingletonError, TimeoutError):
     @property
     def whose(self) -> str:
         """The holder as the end of a sentence: ``; held by 'inv-7' on vm-1, process 812``. Empty: not known."""
-        said = "" if self.holder is None else in_words(self.holder)
+        if self.holder is None:
+            return ""
+        from singleton.base.holder_record import in_words
+
+        said = in_words(self.holder)
         return said and f"; {said}"
 
     @property

@@ -27,6 +27,12 @@ LossReason = Literal["expired", "stolen", "broken", "blob gone", "closed", "too 
 OnLoss = Literal["raise", "tell"]
 """End of a block whose hold was lost: the block raises ``LockLost``, or only ``hold.lost`` tells of the loss."""
 
+Policy = Literal["wait", "skip", "raise", "defer", "conflict", "coalesce"]
+"""What to do when another invocation has the lock: wait for it, skip this one as a success, raise
+``LockNotAcquired``, put a storage queue's message back for a while, answer an HTTP request with 409, or end this one as
+a success while another invocation waits. Your function returns a policy; not ``"coalesce"``."""
+POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
+
 WhenFull = Literal["raise", "defer"]
 """Policy of an invocation which meets ``max_waiting`` waiters in its process."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import Final
 
 from singleton.base.errors import ConfigurationError
@@ -90,6 +89,8 @@ def host_json_timespan(seconds: float) -> str:
 
 
 def _parts(seconds: float) -> tuple[str, int, int, int, int, int]:
+    from fractions import Fraction
+
     span = abs(seconds)
     # A product of floats may fall between two ticks.
     ticks = _MOST_TICKS if span >= FOREVER else round(Fraction(span) * _TICKS)

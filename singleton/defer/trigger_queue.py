@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.base.appsettings import setting
@@ -36,20 +35,6 @@ class TriggerQueue:
     queue: str
     encoding: Encoding = "base64"
     max_dequeue_count: int = 5
-
-
-def check_installed(what: str, reason: str | None = None) -> None:
-    """Raise ``ConfigurationError`` if the package azure-storage-queue, which ``what`` needs, is missing."""
-    try:
-        found = find_spec("azure.storage.queue")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise ConfigurationError(
-            f"{what} needs the package azure-storage-queue (the extra [defer]): add azure-storage-queue[aio] to "
-            "requirements.txt",
-            reason=reason,
-        )
 
 
 def poison_queue(queue: str) -> str | None:

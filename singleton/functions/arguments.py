@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.json_values import check_path
-from singleton.base.kinds import LayoutName, Level, Mode, WhenFull
+from singleton.base.kinds import POLICIES, LayoutName, Level, Mode, WhenFull
 from singleton.base.words import did_you_mean, quoted
-from singleton.functions.guard import ONCE_MARK, Guard
+from singleton.functions.declaration import Declaration
 from singleton.functions.misdeclaration import concerning_the_app, options_of_app
-from singleton.functions.triggers import ORDERED_MARK, check_guardable, refuse_none, refuse_policy
+from singleton.functions.triggers import ONCE_MARK, ORDERED_MARK, check_guardable, refuse_none, refuse_policy
 from singleton.layouts.blob_name import hashed_scope
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
@@ -104,7 +104,7 @@ def _check_values(given: Arguments) -> None:
     _check_word("level", given.level, Level)
     _check_word("mode", given.mode, Mode)
     _check_word("layout", given.layout, LayoutName)
-    if given.on_contention not in ("wait", "skip", "raise"):
+    if given.on_contention not in POLICIES:
         from singleton.functions.contention import check_policy
 
         check_policy(given.on_contention)
@@ -292,8 +292,8 @@ def guard_by(
     trigger: Callable[[], Trigger | None],
     known: Trigger | None,
     policies: Mapping[Mode, object],
-) -> Guard:
-    """Return the guard of a function that is declared with these arguments, which are checked.
+) -> Declaration:
+    """Return the declaration of a function that is declared with these arguments, which are checked.
 
     ``trigger`` finds the trigger, once the app is complete; ``known`` is the trigger, if known already; ``policies``
     has the ``on_contention`` of earlier declarations, by mode.
@@ -310,7 +310,7 @@ def guard_by(
     if given.on_contention == "coalesce":
         _check_coalescing(given, target, known)
     if given.on_contention == "defer" or times["when_full"] == "defer":
-        from singleton.functions.message_deferral import check_deferrable
+        from singleton.functions.deferrable import check_deferrable
 
         if times["when_full"] == "defer":
             refuse_none(target.__name__, "when_full='defer'", known, "when_full='raise'")
@@ -333,7 +333,7 @@ def guard_by(
         raise ConfigurationError(
             "level='host' needs a scope or a scope_id: functions with the same scope share the lock"
         )
-    kept = {each.name for each in fields(Guard)}
+    kept = {each.name for each in fields(Declaration)}
     declared = {name: value for name, value in vars(given).items() if name in kept} | times
     declared |= {
         "function": target.__name__,
@@ -350,9 +350,9 @@ def guard_by(
     if given.mode == "listener":
         from singleton.functions.listener import ListenerGuard
 
-        kind: type[Guard] = ListenerGuard
+        kind: type[Declaration] = ListenerGuard
     else:
-        kind = Guard
+        kind = Declaration
     guard = kind(**declared)
     return guard if given.also is None else _with_old_lock(guard, given, target, trigger, known)
 
@@ -371,8 +371,8 @@ def _layout_named(name: LayoutName, dotnet_name: str | None) -> Layout:
 
 
 def _with_old_lock(
-    guard: Guard, given: Arguments, target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None
-) -> Guard:
+    guard: Declaration, given: Arguments, target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None
+) -> Declaration:
     """Return the guard that takes its lock under the old name, too. Refuse a wrong ``also``, and one without effect."""
     also = given.also
     if not isinstance(also, OldLock):
@@ -438,7 +438,7 @@ def _options_of(also: OldLock, layout: LayoutName) -> Mapping[str, str]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _known_name(guard: Guard) -> tuple[str, str]:
+def _known_name(guard: Declaration) -> tuple[str, str]:
     """Return container and name of a lock of this guard, as far as they are known before an invocation."""
     scopes = ["1" for given in (guard.scope, guard.scope_id) if given]
     if guard.scope_hash:

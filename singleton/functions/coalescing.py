@@ -16,7 +16,7 @@ from singleton.base.events import tell
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 from singleton.functions.contention import Contention
-from singleton.functions.declaration import has_tick
+from singleton.functions.payload import has_tick
 from singleton.functions.triggers import MCP_TOOL, TIMER, is_http
 from singleton.runtime.cancellation import unless_lost
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.base.hold import Hold
-    from singleton.functions.contention import Policy
+    from singleton.base.kinds import Policy
     from singleton.functions.triggers import Trigger
     from singleton.functions.wait_limit import Acquire, WaitLimit
     from singleton.locking.seat import Seat

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from singleton.base.callables import refuse_async
 from singleton.base.errors import ConfigurationError
+from singleton.base.kinds import POLICIES, Policy
 from singleton.base.tasks import decided
 from singleton.base.words import called, check_arity, did_you_mean, quoted
 from singleton.functions.bindings import is_message
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
 
-Policy = Literal["wait", "skip", "raise", "defer", "conflict", "coalesce"]
-"""What to do when another invocation has the lock: wait for it, skip this one as a success, raise
-``LockNotAcquired``, put a storage queue's message back for a while, answer an HTTP request with 409, or end this one as
-a success while another invocation waits. Your function returns a policy; not ``"coalesce"``."""
-POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 _ANSWERS: Final = tuple(policy for policy in POLICIES if policy != "coalesce")
 """What a function may return: all invocations of a lock must coalesce, or none."""
 

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import os
 import weakref
-from dataclasses import dataclass
+from dataclasses import fields
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.events import Call
-    from singleton.functions.contention import Policy
+    from singleton.base.kinds import Policy
     from singleton.functions.message_deferral import Deferring
     from singleton.functions.triggers import Trigger
     from singleton.functions.wait_limit import Acquire
@@ -45,17 +45,23 @@ if TYPE_CHECKING:
     from singleton.runtime.calls import Locks, Work
     from singleton.runtime.registry import Registry
 
-ONCE_MARK: Final = "__once__"
-"""The attribute of a function with ``@once``: the guard."""
 
-
-@dataclass(frozen=True, kw_only=True)
 class Guard(Declaration):
     """A declaration with mode ``function``: the lock is held around each invocation."""
 
     _report: ClassVar[Callable[..., None]] = staticmethod(tell)
     """Tells of acquisition, loss and release."""
     _conflict: ClassVar[str] = "another request has the lock: send this request again later"
+
+    @classmethod
+    def of(cls, declaration: Declaration) -> Self:
+        """Return the guard of a declaration, one for all threads. The declaration of a listener is a guard itself."""
+        if isinstance(declaration, cls):
+            return declaration
+        if (made := vars(declaration).get("_guard")) is None:
+            values = {each.name: getattr(declaration, each.name) for each in fields(declaration)}
+            made = vars(declaration).setdefault("_guard", cls(**values))
+        return cast("Self", made)
 
     @cached_property
     def wait(self) -> float | None:

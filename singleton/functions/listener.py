@@ -18,8 +18,8 @@ from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeErro
 from singleton.base.events import tell
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
-from singleton.functions.declaration import has_tick
 from singleton.functions.guard import Guard
+from singleton.functions.payload import has_tick
 from singleton.functions.triggers import QUEUE, TIMER, refuse_none
 from singleton.runtime.cancellation import unless_lost
 from singleton.settings.durations import in_words
@@ -57,7 +57,7 @@ class ListenerGuard(Guard):
             raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")
         trigger = self.find_trigger()
         if self._puts_back(trigger):
-            from singleton.functions.message_deferral import check_deferrable
+            from singleton.functions.deferrable import check_deferrable
 
             check_deferrable(self.function, self.timeout, trigger)
         if trigger is not None and trigger.type in (QUEUE, TIMER) and self.on_contention != "raise":
@@ -121,7 +121,7 @@ class ListenerGuard(Guard):
                 "to share the lock of another app's timer, set hostId in host.json's singleton section to that app's id"
             )
         if self._puts_back(self.trigger):
-            from singleton.functions.message_deferral import check_message
+            from singleton.functions.deferrable import check_message
 
             check_message(call.function, self.trigger, arguments)
         return call

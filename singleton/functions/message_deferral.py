@@ -1,8 +1,4 @@
-"""``on_contention="defer"``: the requirements for a function and a message, and how a message is put back.
-
-What can't be deferred is refused at the declaration if the trigger is known there, else at the invocation, which then
-fails: nothing is lost.
-"""
+"""``on_contention="defer"``: how a message is put back, and how its failures are counted."""
 
 from __future__ import annotations
 
@@ -13,20 +9,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from singleton.base.errors import ConfigurationError, LockNotAcquired, SingletonError, StorageError
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageError
 from singleton.base.events import tell
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
 from singleton.defer.failure_count import FailureCount, failures_of, key_of, key_of_copy, note_failures
-from singleton.defer.trigger_queue import TriggerQueue, check_installed, poison_queue, trigger_queue
+from singleton.defer.trigger_queue import TriggerQueue, poison_queue, trigger_queue
+from singleton.functions.deferrable import check_installed, check_message
 from singleton.functions.message_properties import is_damaged, is_whole, received
 from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.triggers import QUEUE
 from singleton.settings.connection import DEFAULT_CONNECTION, StorageAccount, resolve_queue_account
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from singleton.base.events import Call
@@ -37,32 +34,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-LONGEST_WAIT: Final = 240.0
-"""Seconds that an invocation may wait before the deferral: the host changes the receipt after 300 (H-35)."""
 _LONGEST_DELAY: Final = 604_800  # the service's limit, seven days
 JITTER: Final = 0.25
 """By how much of itself a delay may be longer or shorter."""
-
-
-def check_deferrable(function: str, wait: float | None, trigger: Trigger | None) -> None:
-    """Raise ``ConfigurationError`` if trigger, time-out or installation do not allow ``on_contention="defer"``."""
-    if wait is not None and wait > LONGEST_WAIT:
-        raise ConfigurationError(
-            f"timeout is {wait:g} with on_contention='defer': give at most {LONGEST_WAIT:g} seconds, because the host "
-            "changes a message's receipt soon after that. A deferred message waits in its queue"
-        )
-    if trigger is not None:
-        _check_trigger(function, trigger)
-    check_installed("on_contention='defer'", OF_THE_APP)
-
-
-def _check_trigger(function: str, trigger: Trigger) -> None:
-    if trigger.type != QUEUE:
-        raise ConfigurationError(
-            f"{function} can't use on_contention='defer': its trigger is a {trigger.type}, and only messages of a "
-            "storage queue (queueTrigger) can be put back. Use 'wait', 'skip' or 'raise'",
-            reason="defer-on-trigger",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,23 +263,6 @@ class _Unfinished:
 def may_end_as_success(trigger: Trigger | None) -> bool:
     """Tell whether an invocation whose body failed may end as a success, with None: not beside a ``$return`` output."""
     return trigger is None or trigger.may_end_as_none
-
-
-def check_message(function: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> Trigger:
-    """Refuse an invocation whose message could not be put back: at its start, rather than when the lock is busy."""
-    if trigger is None:
-        raise ConfigurationError(
-            f"{function} can't use on_contention='defer': @singleton doesn't see its trigger. Put @singleton above the "
-            "trigger's decorator"
-        )
-    _check_trigger(function, trigger)
-    message = arguments.get(trigger.parameter)
-    if not is_whole(message, trigger):
-        raise ConfigurationError(
-            f"{function} can't use on_contention='defer': its parameter {trigger.parameter} is a "
-            f"{type(message).__name__}, which has no message id. Annotate the parameter as func.QueueMessage"
-        )
-    return trigger
 
 
 def _account_named(connection: str) -> StorageAccount:

@@ -40,7 +40,9 @@ NAMED: Final = {
 NEVER_NONE: Final = frozenset({"blob", "cosmosDB", "eventGrid", "http", "kafka", "mysql", "queue", "serviceBus", "sql"})
 """Types of output bindings that the worker can't encode None for: as ``$return`` they make a function answer (H-87)."""
 GUARDS_MARK: Final = "__singleton__"
-"""The attribute of a function with ``@singleton``: the guards."""
+"""The attribute of a function with ``@singleton``: the declarations."""
+ONCE_MARK: Final = "__once__"
+"""The attribute of a function with ``@once``: a function that returns the guard."""
 ORDERED_MARK: Final = "__ordered__"
 """The attribute of a function with ``@ordered``: the inbox."""
 _HTTP = "httptrigger"

@@ -24,7 +24,6 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import ends_the_thread
 from singleton.base.words import with_article
-from singleton.runtime.reentry import leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +109,8 @@ async def settled(
         reason=LATE_RESPONSE if kind in ("stream", "task") else None,
     )
     if has_run:
+        from singleton.runtime.reentry import leave_out
+
         leave_out((of, error))
     raise error
 

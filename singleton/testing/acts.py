@@ -8,8 +8,8 @@ import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 from singleton.decorator import guards_of
-from singleton.functions.guard import ONCE_MARK, Guard
-from singleton.functions.triggers import is_builder, user_function
+from singleton.functions.guard import Guard
+from singleton.functions.triggers import ONCE_MARK, is_builder, user_function
 from singleton.locking.semaphore import slot_name
 from singleton.testing.memory import Manner, current, in_use, manners, memory_locks
 
@@ -121,7 +121,7 @@ def _locks_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
     target = user_function(function) if is_builder(function) else function
     guards = [*guards_of(target)]
     if (once := getattr(target, ONCE_MARK, None)) is not None:
-        guards.append(once)
+        guards.append(once())
     if not guards:
         raise TypeError(
             f"{function!r} has neither @singleton nor @once: give a function that has, or the name of a lock"

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Guarded
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
-    from singleton.functions.contention import Contention, Policy
+    from singleton.base.kinds import Policy
+    from singleton.functions.contention import Contention
     from singleton.functions.guard import Guard
 
 

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
-    from singleton.functions.contention import Contention, Policy
+    from singleton.base.kinds import Policy
+    from singleton.functions.contention import Contention
 
 
 _ROOT: Final = "AzureWebJobsScriptRoot"

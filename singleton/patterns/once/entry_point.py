@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overl
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclaration import declare, options_of_app
 from singleton.functions.triggers import (
+    ONCE_MARK,
     Signature,
     check_guardable,
     is_under_mcp_tool,
@@ -22,7 +22,7 @@ from singleton.functions.triggers import (
     refuse_replayed,
 )
 from singleton.patterns.once.keys import Key
-from singleton.patterns.once.once_guard import OnceGuard, OnceLayout
+from singleton.patterns.once.once_declaration import OnceDeclaration, OnceLayout
 from singleton.scopes.template import ScopeTemplate
 from singleton.settings.argument_names import explained
 from singleton.settings.durations import seconds
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
     from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
     from singleton.patterns.once.keys import GivenKey
+    from singleton.patterns.once.once_guard import OnceGuard
 
 
 def declaring(
@@ -44,7 +45,7 @@ def declaring(
     def guarded(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None) -> Callable[..., Any]:
         _check(target, on_contention, connection, known)
         app_dir, options = options_of_app(target)
-        guard = OnceGuard(
+        declaration = OnceDeclaration(
             function=target.__name__,
             scope=None,
             scope_id="",
@@ -61,19 +62,25 @@ def declaring(
             key=Key(key),
             keep=seconds(keep, "keep", above=0),
         )
-        run = guard.run_async if returns_coroutine(target) else guard.run
-        guard.refuse_blocking(on_loop=is_under_mcp_tool(target))
+        is_async = returns_coroutine(target)
+        declaration.refuse_blocking(on_loop=is_under_mcp_tool(target))
         signature = Signature(target)
 
+        def find_guard() -> OnceGuard:
+            from singleton.patterns.once.once_guard import OnceGuard  # a worker loads an app without it
+
+            return OnceGuard.of(declaration)
+
         def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+            guard = find_guard()
             named, context = signature.split(args, kwargs)
             with _said_of_once():
                 refuse_replayed(guard.function, named)
                 call = guard.call(named, context)
-            return partial(run, call, partial(target, *args, **kwargs))
+            return partial(guard.run_async if is_async else guard.run, call, partial(target, *args, **kwargs))
 
         wrapper = signature.wrapper(target, invocation)
-        setattr(wrapper, ONCE_MARK, guard)
+        setattr(wrapper, ONCE_MARK, find_guard)
         return wrapper
 
     return lambda target: declare(target, guarded)

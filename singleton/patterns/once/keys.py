@@ -68,7 +68,7 @@ class Key:
 
 
 def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
-    from singleton.functions.declaration import triggers_parameter
+    from singleton.functions.payload import triggers_parameter
 
     name = f"key {called(function)}"
     argument = arguments.get(triggers_parameter(arguments, trigger, of_any_kind=True) or "")
@@ -76,13 +76,13 @@ def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], tri
 
 
 def _filled(template: ScopeTemplate, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
-    from singleton.functions.declaration import BindingData, find_payload
+    from singleton.functions.payload import BindingData, find_payload
 
     return template.bind(os.environ, BindingData(lambda: find_payload(arguments, trigger)))
 
 
 def _at(path: str, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
-    from singleton.functions.declaration import find_payload
+    from singleton.functions.payload import find_payload
 
     payload = find_payload(arguments, trigger)
     if payload is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base.errors import LockLost
@@ -11,17 +10,15 @@ from singleton.base.hold import current_hold
 from singleton.base.invocation import log as _log
 from singleton.functions.bindings import is_output
 from singleton.functions.guard import Guard
-from singleton.layouts.layout import Layout
-from singleton.patterns.once.keys import Key, once_name
+from singleton.patterns.once.once_declaration import OnceDeclaration
 from singleton.patterns.once.results import kept_as, look
 from singleton.runtime.cancellation import cancelled_when_lost, unless_lost
 from singleton.runtime.reentry import left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from singleton.base.events import Call
-    from singleton.base.kinds import Level
     from singleton.patterns.once.results import Look, Outcome
     from singleton.runtime.calls import Locks
     from singleton.runtime.registry import Registry
@@ -31,35 +28,10 @@ _TAKEN: Final = (
 )
 
 
-class OnceLayout(Layout):
-    """Names of operations' locks."""
+class OnceGuard(Guard, OnceDeclaration):
+    """The lock is held around each invocation that finds no outcome."""
 
-    __slots__ = ()
-
-    def lock(
-        self,
-        host_id: str,
-        function: str,
-        scopes: Sequence[str],
-        level: Level = "function",  # noqa: ARG002 - a function's operations are its own
-        *,
-        listener: bool = False,  # noqa: ARG002
-    ) -> str:
-        """See ``Layout.lock``."""
-        return once_name(host_id, function, *scopes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnceGuard(Guard):
-    """A declaration of ``@once``: the lock is held around each invocation that finds no outcome. ``keep``: seconds."""
-
-    decorator: ClassVar[str] = "@once"
     _conflict: ClassVar[str] = "another request with this key is under way: send it again later"
-    key: Key = field(repr=False)
-    keep: float
-
-    def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
-        return [self.key.of(arguments, self.trigger)]
 
     async def _run(
         self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks: Locks | None, *, cancel: bool

@@ -20,7 +20,8 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.state import read_as, written_as
 from singleton.base.tasks import undisturbed
 from singleton.baseclient import BaseClient
-from singleton.defer.trigger_queue import check_installed, trigger_queue
+from singleton.defer.trigger_queue import trigger_queue
+from singleton.functions.deferrable import check_installed
 from singleton.functions.triggers import QUEUE
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, if_present

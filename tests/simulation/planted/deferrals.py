@@ -10,7 +10,6 @@ _DEFERRING = "singleton/functions/message_deferral.py"
 _MESSAGE = "singleton/functions/message_properties.py"
 _PLACE = "singleton/defer/trigger_queue.py"
 _OWN = "singleton/functions/message_properties.py"
-_PAYLOAD = "singleton/functions/declaration.py"
 
 DEFERRALS: tuple[Mutant, ...] = (
     Mutant(

@@ -9,7 +9,8 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockNotAcquired, ScopeError, singleton
-from singleton.functions.message_deferral import Deferring, check_message
+from singleton.functions.deferrable import check_message
+from singleton.functions.message_deferral import Deferring
 from singleton.functions.triggers import user_function
 from tests.support import deliveries as given
 from tests.support.lock_thread import Context, LockThread, an_app, outcome

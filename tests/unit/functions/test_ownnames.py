@@ -11,9 +11,8 @@ import pytest
 
 from singleton import ScopeError, once, singleton
 from singleton.functions.contention import Contention
-from singleton.functions.guard import ONCE_MARK
 from singleton.functions.message_properties import is_binary, own_id, replaced_names
-from singleton.functions.triggers import Trigger
+from singleton.functions.triggers import ONCE_MARK, Trigger
 from tests.support import deliveries as given
 from tests.support.lock_thread import an_app, guard_of
 
@@ -210,6 +209,6 @@ def test_each_error_about_a_scope_names_the_message(message: Any, name: str, dec
 
 def test_each_error_about_a_key_names_the_message() -> None:
     for key in ("Nope", "{Nope}"):
-        guard = getattr(once(key=key)(a_function), ONCE_MARK)
+        guard = getattr(once(key=key)(a_function), ONCE_MARK)()
         with pytest.raises(ScopeError, match="message 'm-1'"):
             guard.call({"msg": given.queue_message()}, None)

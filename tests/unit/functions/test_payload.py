@@ -16,7 +16,7 @@ from azure.functions.servicebus import ServiceBusMessage
 
 from singleton import ScopeError, singleton
 from singleton.decorator import guards_of
-from singleton.functions.declaration import BindingData, find_payload
+from singleton.functions.payload import BindingData, find_payload
 from singleton.functions.triggers import Trigger
 from tests.support.lock_thread import Context, an_app
 

@@ -11,7 +11,7 @@ import pytest
 from simulator.appcheck.command import text_report
 from simulator.checks import coverage
 from singleton import singleton
-from singleton.functions.contention import POLICIES
+from singleton.base.kinds import POLICIES
 from tools.reference import section
 
 if TYPE_CHECKING:

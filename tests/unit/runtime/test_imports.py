@@ -1,4 +1,4 @@
-"""What a process imports for its first lock: the SDK is not needed, and not imported unless it is asked for."""
+"""What a worker imports as it loads an app, and a process for its first lock: no more than is needed there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.bench_import import APPS
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer
 
 if TYPE_CHECKING:
@@ -42,6 +43,33 @@ def connection_string() -> Iterator[str]:
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
+
+
+NEEDED_LATER = (
+    *("aiohttp", "azure.identity", "azure.storage.blob", "azure.storage.queue", "fractions", "opentelemetry"),
+    *("singleton.defer", "singleton.functions.bindings", "singleton.functions.guard", "singleton.locking"),
+    *("singleton.functions.message_deferral", "singleton.observing", "singleton.runtime.registry", "singleton.stores"),
+)
+"""By invocations, and not before: a worker answers nothing while it loads an app."""
+LOAD = """
+import sys
+import azure.functions
+before = {*sys.modules}
+import function_app
+for each in function_app.app.get_functions():
+    each.get_user_function()
+print(*{*sys.modules} - before)
+"""
+
+
+@pytest.mark.parametrize("app", [name for name in APPS if "@" in name])
+def test_a_worker_that_loads_an_app_imports_nothing_of_invocations(app: str, tmp_path: Path) -> None:
+    (tmp_path / "function_app.py").write_text(APPS[app])
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-W", "ignore", "-c", LOAD]
+    loaded = subprocess.check_output(command, env=env, cwd=tmp_path, text=True, timeout=60).split()
+    assert "singleton.functions.arguments" in loaded
+    assert [name for name in loaded if any(f"{name}.".startswith(f"{each}.") for each in NEEDED_LATER)] == []
 
 
 @pytest.mark.parametrize("way", ["key", "signature"])

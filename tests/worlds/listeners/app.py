@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from simulator.virtual.hosts.jobs import Job
     from singleton.base.hold import Hold
-    from singleton.functions.contention import Contention, Policy
+    from singleton.base.kinds import Policy
+    from singleton.functions.contention import Contention
 
 QUEUE: Final = "listened-orders"
 LIMIT: Final = 20.0

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from simulator.host.triggers.queue import QueueMessage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
-    from singleton.functions.contention import Policy
+    from singleton.base.kinds import Policy
 
 _SECONDS: Final = 64.0
 """Seconds for which timers fire and calls come."""

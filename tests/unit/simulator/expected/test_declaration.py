@@ -21,8 +21,8 @@ from simulator.witness.witness import RULES
 from singleton import OldLock, SingletonOptions
 from singleton import singleton as original
 from singleton.decorator import DEFAULTS, guards_of
-from singleton.functions.guard import ONCE_MARK
 from singleton.functions.message_deferral import JITTER
+from singleton.functions.triggers import ONCE_MARK
 from singleton.layouts.blob_name import hashed_scope, lock_name, semaphore_name
 from singleton.layouts.layout import Layout
 
@@ -202,7 +202,7 @@ def test_once_is_judged_by_its_own_arguments_as_written(app: Path, given: dict[s
 
     with declarations_copied(app, os.environ):
         guarded = product.once(key="Id", **given)(charge)
-    guard = vars(guarded)[ONCE_MARK]
+    guard = vars(guarded)[ONCE_MARK]()
     found = declared_around(charge, "function", "once")
     assert found is not None
     told = told_by(guard)

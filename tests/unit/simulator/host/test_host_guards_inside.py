@@ -14,7 +14,7 @@ from simulator.host.expected_keys import expected_blobs, expected_keys
 from simulator.host.function_plan import guarded_functions, inner_guards, inner_records, tell_apart, users_functions
 from simulator.host.startup import describe, prepare_app
 from simulator.host.triggers.queue import QueueMessage
-from singleton.functions.guard import ONCE_MARK
+from singleton.functions.triggers import ONCE_MARK
 from singleton.patterns.once.keys import Key
 from tests.support.checked import BUNDLE
 

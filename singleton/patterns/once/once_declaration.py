@@ -1,0 +1,45 @@
+"""A checked declaration of ``@once``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from singleton.functions.declaration import Declaration
+from singleton.layouts.layout import Layout
+from singleton.patterns.once.keys import Key, once_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from singleton.base.kinds import Level
+
+
+class OnceLayout(Layout):
+    """Names of operations' locks."""
+
+    __slots__ = ()
+
+    def lock(
+        self,
+        host_id: str,
+        function: str,
+        scopes: Sequence[str],
+        level: Level = "function",  # noqa: ARG002 - a function's operations are its own
+        *,
+        listener: bool = False,  # noqa: ARG002
+    ) -> str:
+        """See ``Layout.lock``."""
+        return once_name(host_id, function, *scopes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnceDeclaration(Declaration):
+    """One declaration of ``@once``. ``keep``: seconds."""
+
+    decorator: ClassVar[str] = "@once"
+    key: Key = field(repr=False)
+    keep: float
+
+    def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
+        return [self.key.of(arguments, self.trigger)]
