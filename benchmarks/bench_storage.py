@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
     Cycle = Callable[[rivals.Blob], Awaitable[None]]
 
-_MEASURE: Final = "acquire and release, azure-storage-blob"
-_QUOTED: Final = (
-    ("DistributedLock, warm (.NET, quoted)", "3", "0.6"),
-    ("WebJobs `[Singleton]`, warm (.NET, quoted)", "5", "1.0 … 1.2"),
-    ("DistributedLock, a new name (.NET, quoted)", "4", "1.4 … 2.0"),
-    ("WebJobs `[Singleton]`, a new scope value (.NET, quoted)", "7", "1.9 … 2.2"),
-)
-"""Measured on 2026-11-22, beside the same SDK on one Azurite: see docs/performance.md."""
+MEASURE: Final = "acquire and release, azure-storage-blob"
 _WARM: Final[dict[str, Cycle]] = {
     "acquire and release": rivals.pair,
     "Dequeueable's three calls": rivals.dequeueable,
@@ -51,7 +44,7 @@ _LEAST: Final = frozenset({rivals.pair, rivals.made})
 
 
 @contextlib.contextmanager
-def _rivals(loop: asyncio.AbstractEventLoop, connection_string: str, port: int) -> Iterator[list[Contestant]]:
+def rivals_on(loop: asyncio.AbstractEventLoop, connection_string: str, port: int) -> Iterator[list[Contestant]]:
     """Make a contestant of each sequence and each way to the service."""
     from aiohttp import ClientSession
     from azure.storage.blob.aio import BlobServiceClient
@@ -115,7 +108,7 @@ def calls_of(loop: asyncio.AbstractEventLoop, azurite: Azurite) -> dict[str, flo
     found = {}
     with ProxyThread(azurite.blob_port) as proxy:
         through = proxy.connection_string(azurite.connection_string)
-        with _rivals(loop, through, proxy.port) as others, ours.contestants(through) as own:
+        with rivals_on(loop, through, proxy.port) as others, ours.contestants(through) as own:
             for each in [*others, *own]:
                 in_turns(loop, [each], 0, warm=2)
                 proxy.forget()
@@ -130,7 +123,7 @@ def calls_of(loop: asyncio.AbstractEventLoop, azurite: Azurite) -> dict[str, flo
 def measure(loop: asyncio.AbstractEventLoop, azurite: Azurite, rounds: int) -> dict[str, Taken]:
     """Let all of them take turns."""
     with (
-        _rivals(loop, azurite.connection_string, azurite.blob_port) as others,
+        rivals_on(loop, azurite.connection_string, azurite.blob_port) as others,
         ours.contestants(azurite.connection_string) as own,
     ):
         return in_turns(loop, [*own, *others], rounds)
@@ -147,7 +140,7 @@ def main(rounds: int = 80) -> Tables:
             taken = measure(loop, azurite, rounds)
     finally:
         loop.close()
-    sdk = taken[_MEASURE]
+    sdk = taken[MEASURE]
     rows: Rows = [("a cycle", "calls", "ms", "half of them", "to the SDK", "CPU ms", "CPU to the SDK")]
     rows += [
         (
@@ -156,7 +149,6 @@ def main(rounds: int = 80) -> Tables:
         )
         for name, each in taken.items()
     ]
-    rows += [(name, count, "", "", ratio, "", "") for name, count, ratio in _QUOTED]
     table(rows)
     return {"cycles": rows}
 

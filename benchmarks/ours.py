@@ -28,6 +28,8 @@ ASYNC: Final = "AsyncLockClient"
 SYNC: Final = "LockClient, from a thread"
 GUARDED: Final = "guarded function"
 GUARDED_ASYNC: Final = "guarded async function"
+WEBJOBS: Final = 'guarded function, `layout="webjobs"`'
+WEBJOBS_NEW: Final = 'a scope value for the first time, `layout="webjobs"`'
 NEW: Final = "a scope value for the first time"
 AFTER_OTHERS: Final = "another process had it in between"
 HANDED_OVER: Final = f"a section of {_WAITERS} that wait in one process"
@@ -108,6 +110,15 @@ async def _section(locks: AsyncLockClient, name: str) -> None:
         pass
 
 
+class _Context:
+    """An invocation of its own: WebJobs writes its id on the blob."""
+
+    function_name = "shared"
+
+    def __init__(self) -> None:
+        self.invocation_id = str(uuid.uuid4())
+
+
 def _functions() -> Iterator[Contestant]:
     @singleton(scope_id="sync", connection=_SETTING)
     def job(timer: object) -> None: ...
@@ -115,8 +126,16 @@ def _functions() -> Iterator[Contestant]:
     @singleton(scope_id="async", connection=_SETTING)
     async def async_job(timer: object) -> None: ...
 
+    @singleton(scope_id="warm", layout="webjobs", connection=_SETTING)
+    def shared(timer: object) -> None: ...
+
+    @singleton(scope="Id", layout="webjobs", connection=_SETTING)
+    def shared_new(msg: str) -> None: ...
+
     async def invoked() -> None:
         await async_job(None)
 
     yield Contestant(GUARDED, lambda: job(None))
     yield Contestant(GUARDED_ASYNC, invoked)
+    yield Contestant(WEBJOBS, lambda: shared(None, context=_Context()))  # type: ignore[call-arg]
+    yield Contestant(WEBJOBS_NEW, lambda: shared_new(f'{{"Id": "{uuid.uuid4()}"}}', context=_Context()))  # type: ignore[call-arg]

@@ -16,6 +16,8 @@ OURS = {
     ours.GUARDED: 2,
     ours.GUARDED_ASYNC: 2,
     ours.NEW: 3,
+    ours.WEBJOBS: 3,
+    ours.WEBJOBS_NEW: 4,
     ours.AFTER_OTHERS: 4,
     ours.HANDED_OVER: 2 / 50,
     ours.REFUSED: 1,
