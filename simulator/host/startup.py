@@ -167,9 +167,19 @@ def _notes(plans: list[Plan]) -> list[str]:
     return notes
 
 
+class _Log(logging.StreamHandler[Any]):
+    """Writes to the process's error stream, as long as the app leaves it open."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of its base
+        """Tell of the stream's error, if there is where to."""
+        with suppress(Exception):
+            super().handleError(record)
+
+
 def set_up_logging() -> None:
     """Log as the worker does, to the process's error stream; of the SDK only warnings."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    words = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, format=words, handlers=[_Log()])
     for noisy in ("azure", "aiohttp", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 

@@ -216,18 +216,13 @@ class Worker:
                 return BodyOutcome(error=describe(error), remark=_NO_STDOUT.format(describe(error)))
             return BodyOutcome(outputs=given)
         except Exception as error:  # noqa: BLE001 - whatever a function raises is its answer
-            with suppress(Exception):  # the app may have closed the stream of the log, or have handlers that raise
-                _log.error("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
+            _tell("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
             closed = unflushed()
             remark = "" if closed is None else _NO_STDOUT.format(describe(closed))
             return BodyOutcome(error=describe(error), blames=blames(error), remark=remark)
         except BaseException as error:
-            _log.error(
-                "function %s (invocation %s) ended with %s, which the worker never answers",
-                function.name,
-                context.invocation_id,
-                type(error).__name__,
-            )
+            what = "function %s (invocation %s) ended with %s, which the worker never answers"
+            _tell(what, function.name, context.invocation_id, type(error).__name__)
             raise
 
     def _call(self, function: IndexedFunction, context: Context, arguments: dict[str, Any]) -> Any:
@@ -239,6 +234,12 @@ class Worker:
         finally:
             _invocation_id.reset(token)
             self._storage.invocation_id = None
+
+
+def _tell(*words: str, exc_info: Exception | None = None) -> None:
+    """Log an error. A handler of the app's that raises must not change how an invocation ends."""
+    with suppress(Exception):
+        _log.error(*words, exc_info=exc_info)
 
 
 def unflushed() -> Exception | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import sys
 import threading
 from concurrent.futures import Future
@@ -14,6 +15,7 @@ import azure.functions as func
 import pytest
 
 from simulator.host.app.function_index import index_function
+from simulator.host.startup import set_up_logging
 from simulator.host.worker import BodyOutcome, RetryContext, Worker, describe, thread_count
 from simulator.witness.witness import Witness
 
@@ -236,12 +238,16 @@ def test_a_failure_is_answered_though_the_log_has_nowhere_to_go(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def body(msg: str) -> None:
+        sys.stderr.close()
         raise RuntimeError(msg)
 
-    def fail(*_: object, **__: object) -> None:
-        raise ValueError("I/O operation on closed file")
-
-    monkeypatch.setattr("simulator.host.worker._log.error", fail)
+    root, log = logging.getLogger(), logging.getLogger("simulator.host.worker")
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    set_up_logging()
+    assert invoke(worker, body).error == "RuntimeError: the message"
+    root.warning("the log itself raises nothing")
+    monkeypatch.setattr(log, "filters", [lambda _: 1 / 0])
     assert invoke(worker, body).error == "RuntimeError: the message"
 
 
