@@ -333,9 +333,7 @@ def make_plans(
     """
 
     def lacks(function: IndexedFunction) -> list[str]:
-        bound = (function.trigger, *function.inputs.values(), *function.outputs.values(), function.returns)
-        kinds = [each.binding for each in bound if each is not None]
-        return [] if app is None else unknown_bindings(app, settings, kinds)
+        return [] if app is None else unknown_bindings(app, settings, function.bindings)
 
     plans = [_plan(function, settings, pace, allowed, lacks(function)) for function in functions]
     check_names(plan.function.name for plan in plans if plan.function.refused is None)

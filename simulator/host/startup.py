@@ -19,6 +19,7 @@ from simulator.host.app.hostjson import (
     RetryPolicy,
     allowed_functions,
     bus_options,
+    check_version,
     declared_policy,
     function_timeout,
     host_policy,
@@ -78,8 +79,7 @@ def prepare_app(config: HostConfig) -> Prepared:
         raise AppError(f"{config.app} is not a folder")
     try:
         prepare(settings, config)
-        queues = queue_options(config.app, settings)
-        bus = bus_options(config.app, settings)
+        check_version(config.app)
         prefix = route_prefix(config.app, settings)
         time_limit = function_timeout(config.app, settings)
         general = host_policy(config.app)
@@ -94,8 +94,12 @@ def prepare_app(config: HostConfig) -> Prepared:
         (function.name, declared_policy(function.retry, f"function {function.name!r}") if function.retry else general)
         for function in functions
     ]
+    kinds = {each.lower().removesuffix("trigger") for function in functions for each in function.bindings}
     try:
         plans = make_plans(functions, settings, config.timer_every, allowed, config.app)
+        # The host loads, and gives its options to, only an extension that a function needs.
+        queues = queue_options(config.app, settings) if kinds & {"queue", "blob"} else QueueOptions()
+        bus = bus_options(config.app, settings) if "servicebus" in kinds else BusOptions()
     except ConfigurationError as error:
         raise SettingsError(str(error)) from error
     redirect(settings, connections(plans, settings), config.storage)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.app_loader import script_name
 from simulator.host.app.app_model import AppError, SettingsError
-from simulator.host.app.hostjson import queue_options
 from simulator.host.app.settings import local_settings
 from simulator.program import HOST
 from simulator.work.scenario import SCRIPT, ScenarioError
 from singleton.base.errors import ConfigurationError
+from singleton.defer.trigger_queue import message_encoding
 from singleton.settings.options import load_options
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def described(process: subprocess.Popen[str], folder: Path) -> App:
         raise ScenarioError(f"--app {folder}: {why}")
     try:
         settings = {**local_settings(folder), **os.environ}
-        encoding = queue_options(folder, settings).message_encoding
+        encoding = message_encoding(folder, settings) if any(each.queue for each in functions) else "base64"
         container = load_options(folder, settings).container
     except (SettingsError, ConfigurationError) as error:
         raise ScenarioError(f"--app {folder}: {error}") from error

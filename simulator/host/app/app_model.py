@@ -63,6 +63,12 @@ class IndexedFunction:
         return _KINDS.get(self.trigger.binding.lower(), "other")
 
     @property
+    def bindings(self) -> list[str]:
+        """The types of its bindings, such as ``queueTrigger`` and ``blob``."""
+        bound = (self.trigger, *self.inputs.values(), *self.outputs.values(), self.returns)
+        return [each.binding for each in bound if each is not None]
+
+    @property
     def trigger_label(self) -> str:
         """The trigger's type as journals show it, such as ``timer``, ``queue`` or ``http``."""
         return self.trigger.binding.removesuffix("Trigger")

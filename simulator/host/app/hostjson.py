@@ -45,16 +45,20 @@ class QueueOptions:
     message_encoding: Encoding = "base64"  # how the bodies are encoded in the queue
 
 
-def queue_options(app: Path, settings: Mapping[str, str]) -> QueueOptions:
-    """Return the options of ``extensions.queues``; app settings of the same names win (H-31).
-
-    Raises:
-        ConfigurationError: host.json can't be used, its version is not "2.0", or a value is out of range.
-    """
+def check_version(app: Path) -> None:
+    """Raise ``ConfigurationError`` if host.json can't be read, or its version is not "2.0"."""
     found = read_object(app / "host.json")
     version = found.get("version")
     if found and version != "2.0":  # a missing file is an empty one (H-30)
         raise ConfigurationError(f'host.json: "version" is {as_json(version)}: it must be "2.0"')
+
+
+def queue_options(app: Path, settings: Mapping[str, str]) -> QueueOptions:
+    """Return the options of ``extensions.queues``; app settings of the same names win (H-31).
+
+    Raises:
+        ConfigurationError: a value is out of range, and the host does not start.
+    """
     values = extension_values(app, settings, "queues")
     defaults = QueueOptions()
     longest = _IN_DEVELOPMENT if in_development(settings) else defaults.max_polling_interval

@@ -181,6 +181,26 @@ def test_without_a_bundle_the_host_knows_http_and_timers_only(
         assert {told["idle"] for told in described(tmp_path, HEAD + dedent(code)).values()} == {None}
 
 
+@pytest.mark.parametrize(
+    ("extensions", "wrong"),
+    [({"serviceBus": {"maxConcurrentCalls": None}}, ""), ({"queues": {"batchSize": None}}, "batchSize is null")],
+)
+def test_options_count_of_an_extension_that_a_function_needs(
+    extensions: dict[str, object], wrong: str, tmp_path: Path
+) -> None:
+    (tmp_path / "host.json").write_text(json.dumps({"version": "2.0", **BUNDLE, "extensions": extensions}))
+    if wrong:
+        with pytest.raises(HostError, match=wrong):
+            described(tmp_path, HEAD)
+    page = """
+    import azure.functions as func
+    app = func.FunctionApp()
+    @app.route(route="page")
+    def page(req: func.HttpRequest) -> str: ...
+    """
+    assert set(described(tmp_path, HEAD if not wrong else dedent(page))) == {"page" if wrong else "good"}
+
+
 def test_functions_that_host_json_does_not_list_are_not_run(tmp_path: Path) -> None:
     (tmp_path / "host.json").write_text(json.dumps({"version": "2.0", **BUNDLE, "functions": ["GOOD"]}))
     found = described(tmp_path, HEAD + queue())

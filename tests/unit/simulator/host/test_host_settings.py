@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.host.app.app_model import HostConfig, SettingsError
-from simulator.host.app.hostjson import QueueOptions, allowed_functions, queue_options
+from simulator.host.app.hostjson import QueueOptions, allowed_functions, check_version, queue_options
 from simulator.host.app.settings import is_disabled, is_set, local_settings, prepare, redirect, resolve
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json
@@ -371,7 +371,7 @@ def test_a_bad_setting_is_named_rather_than_host_json(tmp_path: Path) -> None:
 def test_host_json_needs_its_version(tmp_path: Path, content: str, named: str) -> None:
     (tmp_path / "host.json").write_text(content)
     with pytest.raises(ConfigurationError) as caught:
-        queue_options(tmp_path, {})
+        check_version(tmp_path)
     assert named in str(caught.value)
 
 
