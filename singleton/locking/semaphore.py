@@ -18,6 +18,7 @@ import asyncio
 import itertools
 import math
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.caller import serving
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from singleton.locking.line import Waiter
     from singleton.locking.lock import Lock
     from singleton.locking.phase import Timing
-    from singleton.locking.record import SectionRecord
 
 MOST: Final = 2**31 - 1
 """The highest limit (M-60)."""
@@ -120,7 +120,7 @@ class Semaphore:
         self._server: asyncio.Task[None] | None = None
         self._stand_ins: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._records: dict[int, SectionRecord] = {}
+        self._used: set[int] = set()  # slots with a hold of this process
         self._slots = Slots(limit, rng)
 
     @property
@@ -245,11 +245,7 @@ class Semaphore:
             self._line.refuse_all(error)
 
     def _is_ours(self, number: int) -> bool:
-        record = self._records.get(number)
-        if record is not None and record.settled:
-            del self._records[number]
-            record = None
-        return record is not None or number in self._stand_ins
+        return number in self._used or number in self._stand_ins
 
     def _stand_by(self, number: int) -> None:
         """Wait in the line of a slot which this process uses, on behalf of the first waiter at the grant."""
@@ -281,7 +277,8 @@ class Semaphore:
         if first is None:
             hold.record.end()
             return
-        self._records[number] = hold.record
+        self._used.add(number)
+        hold.record.when_settled(partial(self._used.discard, number))
         hold.owner, hold.lease.owner, hold.record.caller = first.owner, first.owner, first.caller
         if self.limit > 1:
             hold.fencing = None  # a semaphore keeps no state: it has several holders

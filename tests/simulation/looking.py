@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.oracle.errors_told import LockWait
-from singleton.base.errors import LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
+from simulator.virtual.oracle.holders_told import SOME
+from singleton.base.errors import LockLost, LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
+from singleton.base.holder_record import Holder
 from singleton.locking.section import Section
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Host, Scene
@@ -89,6 +92,33 @@ async def _tells_at_a_renewal(host: Host, owner: str) -> None:
     host.leave(hold)
 
 
+async def _keeps_a_timer(_: Host) -> None:
+    asyncio.get_running_loop().call_later(1000.0, print)
+
+
+async def _is_told_of_a_loss(host: Host) -> None:
+    await _held(host)
+    LockLost("told", lock=LOCK, owner="me", reason="expired")
+
+
+async def _names_another(host: Host) -> None:
+    await _held(host)
+    host.scene.world.oracle.holders.named(host.machine, Holder(lock=LOCK, owner="him", pid=1), 0.0)
+
+
+async def _says_that_nobody_has_it(host: Host) -> None:
+    await host.take()
+    await host.until(1.0)
+    host.scene.world.oracle.holders.said(host.machine, LOCK, "nobody held it just now", {}, 1.0)
+
+
+async def _lists_nothing(host: Host) -> None:
+    host.scene.world.oracle.book.taken(host.machine, await _held(host))
+    await host.until(5.0)
+    for _ in range(SOME):
+        host.scene.world.oracle.holders.listed(host.machine)
+
+
 def _by(part: Callable[[Host], Coroutine[Any, Any, None]], scene: Scene) -> None:
     scene.a.plays(part)
 
@@ -100,5 +130,10 @@ LOOKS: Final[dict[str, Callable[[Scene], None]]] = {
     "owned after its end": partial(_by, _goes_on),
     "waits for its end": partial(_by, _sleeps_on),
     "callback left": partial(_by, _keeps_a_callback),
+    "left of a hold": partial(_by, _keeps_a_timer),
+    "no loss to tell of": partial(_by, _is_told_of_a_loss),
+    "wrong holder named": partial(_by, _names_another),
+    "nobody held it": partial(_by, _says_that_nobody_has_it),
+    "wrong holds": partial(_by, _lists_nothing),
     "another named": partial(_by, partial(_tells_at_a_renewal, owner="him")),
 }

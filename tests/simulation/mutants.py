@@ -197,8 +197,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        self._stopped = True\n        self.set_timer()\n",
         new="        self._stopped = True\n",
         breaks="a timer outlives its lease",
-        by=("tests/unit/locking/test_lease_stop.py",),
-        why="it fires without effect: the lease is stopped",
+        among="mutex",
     ),
     Mutant(
         name="watchers not told",

@@ -247,7 +247,7 @@ class Conduct:
         status = failure.status if isinstance(failure, StoreFailure) and told else None
         if request.call == "renew" and request.lease_id is not None and failure is None:
             self._renewals[request.lease_id].clear()
-            if request.machine.reads(now) < self._deadline(request.lease_id):
+            if request.machine.reads(now) < self.deadline(request.lease_id):
                 self._granted[request.lease_id] = request.sent
         if request.call == "acquire" and failure is None:
             self._known.add(request.lease_id or "")
@@ -269,7 +269,7 @@ class Conduct:
                 self.evidence.blame("flood", f"{request.machine.name} asks for {request.name} {often}")
                 times.clear()
 
-    def _deadline(self, lease_id: str) -> float:
+    def deadline(self, lease_id: str) -> float:
         """Return when a lease counts as lost by its renewals, by the clock of its host; never, if it is not known."""
         return self._granted.get(lease_id, math.inf) + self._periods.get(lease_id, math.inf) * _GOOD
 
@@ -325,7 +325,7 @@ class Conduct:
             return
         if (failover := self.touched(lease_id)) is None or not self._often_bad(machine, body.lock, within=failover):
             self._ran_out(machine, body.lock, lease_id)
-        ends, has = min(map(self._deadline, ids)), self.evidence.service.tenure(body.lock)
+        ends, has = min(map(self.deadline, ids)), self.evidence.service.tenure(body.lock)
         early = min(ends, self.touch_ends(lease_id, failover)) - machine.reads(self.evidence.loop.now)
         if _ROUNDING < early < math.inf and has is not None and has.lease_id == lease_id:
             soon = f"{early:.1f} s before its deadline, 14/15 of its period after the last granted request"

@@ -106,6 +106,10 @@ class ErrorChecks(Checks):
         """Take the end of a wait, after what it ended with."""
         del self._waits[wait]
 
+    def is_waiting(self, machine: Machine) -> bool:
+        """Tell whether somebody on a machine waits for a lock."""
+        return any(wait.machine is machine for wait in self._waits)
+
     def acquired(self, wait: LockWait, hold: Hold) -> None:
         """Take the hold that a wait ended with."""
         place = wait.machine.name, hold.lock

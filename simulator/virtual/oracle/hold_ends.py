@@ -15,6 +15,7 @@ from simulator.virtual.oracle.conduct import Checks
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
+    from simulator.virtual.oracle.hold_book import HoldBook, KnownHold
     from simulator.virtual.time.machine import Machine
     from singleton.base.hold import Hold, LossSignal
 
@@ -23,15 +24,20 @@ if TYPE_CHECKING:
 class HoldEndChecks(Checks):
     """Told of each hold that a wait ended with."""
 
+    book: HoldBook
+
     def begun(self, machine: Machine, hold: Hold) -> None:
         """Take a hold; nothing here refers to the hold, which may be dropped."""
         if isinstance(hold, Section):
+            known = self.book.begun(machine, hold)
             woken: list[str] = []
             hold.own_lost._when_over(partial(woken.append, hold.owner))  # noqa: SLF001 - wakes as a waiter would
             about = f"{hold.owner}'s hold of {hold.lock}"
-            hold.record.when_settled(partial(self._settled, machine, hold.own_lost, about, woken))
+            hold.record.when_settled(partial(self._settled, known, hold.own_lost, about, woken))
 
-    def _settled(self, machine: Machine, signal: LossSignal, about: str, woken: list[str]) -> None:
+    def _settled(self, known: KnownHold, signal: LossSignal, about: str, woken: list[str]) -> None:
+        machine = known.machine
+        self.book.settled(known)
         self.evidence.reached["holds at their end"] += 1
         if not signal.ended:
             self._blame("owned after its end", f"{about} is over on {machine.name}, and says that it is owned")

@@ -19,7 +19,8 @@ in the first run; "a stale token acted" does not in thousands.
 
 ``conduct.py`` judges the requests of hosts, ``callers.py`` the waits of callers, ``listeners.py`` listeners,
 ``takeovers.py`` failover, ``blob_records.py`` the metadata of blobs, ``errors_told.py`` the errors of waits,
-``hold_ends.py`` what is left of holds.
+``hold_ends.py`` and ``census.py`` what is left of holds, ``hold_book.py`` errors of holds, and ``holders_told.py``
+the holders that are named.
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.oracle.blob_records import BlobRecordChecks
 from simulator.virtual.oracle.callers import CallerChecks
+from simulator.virtual.oracle.census import Census
 from simulator.virtual.oracle.conduct import Conduct
 from simulator.virtual.oracle.errors_told import ErrorChecks
 from simulator.virtual.oracle.evidence import AROUND, Evidence, Moments, RunningBody
+from simulator.virtual.oracle.hold_book import HoldBook
 from simulator.virtual.oracle.hold_ends import HoldEndChecks
+from simulator.virtual.oracle.holders_told import HolderChecks
 from simulator.virtual.oracle.listeners import ListenerChecks
 from simulator.virtual.oracle.takeovers import TakeoverChecks
 from simulator.virtual.time.machine import Baton, here
@@ -61,13 +65,16 @@ class Oracle(Evidence):
         self.conduct = Conduct(self)
         self.callers = CallerChecks(self, self.conduct)
         self.errors = ErrorChecks(self, self.conduct)
-        self.ends = HoldEndChecks(self, self.conduct)
+        self.book = HoldBook(self, self.conduct)
+        self.ends = HoldEndChecks(self, self.conduct, self.book)
+        self.census = Census(self, self.conduct)
         self.listening = ListenerChecks(self, self.conduct)
         self.moments = Moments(self.reached)
         self.silence = TakeoverChecks(self, self.conduct, wanting=[self.callers.want])
         self.conduct.touched = self.silence.of_lease
         self.conduct.touch_ends = self.silence.good_until
         self.signs = BlobRecordChecks(self)
+        self.holders = HolderChecks(self, self.conduct, self.book, self.signs.strangers)
         self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
         """Hears the events, too: a workload's own checks."""
         self.last_checks: list[Callable[[], None]] = []
@@ -109,6 +116,7 @@ class Oracle(Evidence):
                 body = RunningBody(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared)
                 body.failover = self.callers.failover_of(event.function)
                 self.enter(body)
+                self.holders.listed(machine)
                 AROUND.set((*AROUND.get(), body))
             case "body_ended":
                 self._must_call_back(hold := self._current_hold())
@@ -187,6 +195,11 @@ class Oracle(Evidence):
             inside = f"while {other.machine.name} is inside and running"
             self.blame("two inside", f"{body.machine.name} entered {body.lock} {inside}")
 
+    def is_at_rest(self, machine: Machine, seconds: float) -> bool:
+        """Tell whether a machine has run for so long, and has neither a lock nor somebody who waits for one."""
+        uses = self.book.open(machine) or self.errors.is_waiting(machine)
+        return not (uses or machine.leaving or machine.stopped_since(seconds))
+
     # --- what the network carries -------------------------------------------------------------------------------------
 
     def _sent(self, request: NetworkRequest, passage: Passage) -> None:
@@ -235,6 +248,7 @@ class Oracle(Evidence):
         if tenure.machine is not None and length not in self.bounds.periods:
             self.blame("wrong period", f"{tenure.machine.name} took {tenure.lock} for {length:g} s")
         self.callers.granted(tenure)
+        self.book.granted(tenure)
 
     def _ended(self, tenure: Tenure) -> None:
         match tenure.ending:
@@ -255,6 +269,7 @@ class Oracle(Evidence):
                 if (failover := self.silence.of_lease(tenure.lease_id)) is not None:
                     self.later(failover / 3 * self.bounds.drift + 0.5, self._must_have_touched, tenure)
         self.callers.tenure_ended(tenure)
+        self.book.lease_ended(tenure)
         self.moments.ended(tenure)
 
     def _released(self, tenure: Tenure) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
@@ -21,17 +22,8 @@ from simulator.report.timeline.build import build_timeline, without_secrets
 from simulator.report.timeline.timeline import BrokenPromise, Mark, MarkKind, Timeline
 from simulator.report.trace import trace_of, written
 from simulator.report.words import Line
+from simulator.virtual import oracle
 from simulator.virtual.http import virtual_wire
-from simulator.virtual.oracle import (
-    blob_records,
-    callers,
-    conduct,
-    errors_told,
-    hold_ends,
-    listeners,
-    oracle,
-    takeovers,
-)
 from simulator.virtual.search.narrative.choice import names_of_locks, read_tale
 from simulator.virtual.search.narrative.lines import tell_lines
 from simulator.virtual.search.tried import tried
@@ -111,9 +103,8 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
 def promises() -> dict[str, str]:
     """Return what each check of the workloads and of the oracle says must not be, by the name of the check."""
     modules = [module for name in names() for module in workload(name).checks]
-    judges = (conduct, callers, errors_told, hold_ends, listeners, blob_records, takeovers, oracle)
-    of_all = (logs, virtual_wire, world, *judges)
-    pages = [*map(_docstring, modules), *(module.__doc__ or "" for module in of_all)]
+    modules += [f"{oracle.__name__}.{judge.name}" for judge in iter_modules(oracle.__path__)]
+    pages = [*map(_docstring, modules), *(module.__doc__ or "" for module in (logs, virtual_wire, world))]
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", "\n".join(pages), re.MULTILINE))
 
 

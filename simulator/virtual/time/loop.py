@@ -193,6 +193,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._most_tasks = max(_FEW, 2 * len(self._tasks))
         return dict(self._tasks)
 
+    def timers(self, machine: Machine) -> list[Timer]:
+        """Return the timers of a machine that are set."""
+        far = (timer for shelf in self._far.values() for timer in shelf)
+        return [timer for timer in (*(due[2] for due in self._near), *far) if timer.call and timer.machine is machine]
+
     def close_tasks(self) -> None:
         """Close the tasks that have not ended though they were cancelled, before they are collected as others run."""
         for task in self.leftover_tasks():

@@ -2,17 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.oracle.errors_told import LockWait
-from singleton.base.errors import SingletonError
+from singleton.base.errors import LockNotAcquired, SingletonError
+from singleton.runtime.holders import WhoHas
 from singleton.runtime.registry import Registry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simulator.virtual.oracle.oracle import Oracle
     from simulator.virtual.time.machine import Machine
     from singleton.base.hold import Hold
+    from singleton.base.holder_record import Holder
     from singleton.runtime.address import Address
+
+
+_RECENT: Final = 60.0
+"""Seconds for which a holder that was read is told in errors, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeardWhoHas(WhoHas):
+    """Tells the oracle of each holder that it names."""
+
+    oracle: Oracle
+    machine: Machine
+
+    async def told(self) -> tuple[str, dict[str, Any]]:
+        """See ``WhoHas.told``."""
+        words, fields = await WhoHas.told(self)
+        self.oracle.holders.said(self.machine, self.address.name, words, fields, self._read_at)
+        if (holder := self._holder) is not None:
+            self.oracle.holders.named(self.machine, holder, self._read_at)
+        return words, fields
+
+    async def holder(self) -> Holder | None:
+        """See ``WhoHas.holder``."""
+        holder = await WhoHas.holder(self)
+        if holder is not None:
+            self.oracle.holders.must_be_recent(self.machine, holder.lock, self._read_at)
+            self.oracle.holders.named(self.machine, holder, self._read_at)
+        return holder
+
+    @property
+    def _holder(self) -> Holder | None:
+        record, reading = self.guard.inside, self.guard.reading
+        return record.holder if record is not None else None if reading is None else reading.holder
+
+    @property
+    def _read_at(self) -> float:
+        """When a holder was read that is told now, in true time."""
+        now = self.oracle.loop.now
+        if self.guard.inside is not None or self.guard.reading is None:
+            return now
+        return self.machine.when(self.guard.reading.at, 0.0)
 
 
 class HeardRegistry(Registry):
@@ -41,8 +88,13 @@ class HeardRegistry(Registry):
         errors.waits(wait)
         try:
             hold = await super().acquire(address, timeout=timeout, owner=owner, limit=limit, **more)
+        except asyncio.CancelledError:
+            self._oracle.book.cut(self._machine, lock, owner)
+            raise
         except SingletonError as error:
             errors.refused(wait, error)
+            if isinstance(error, LockNotAcquired) and error.holder is not None:
+                self._oracle.holders.named(self._machine, error.holder, min(since, self._oracle.loop.now - _RECENT))
             raise
         else:
             errors.acquired(wait, hold)
@@ -50,3 +102,38 @@ class HeardRegistry(Registry):
             return hold
         finally:
             errors.ended(wait)
+
+    def who_has(self, address: Address) -> WhoHas:
+        """See ``Registry.who_has``."""
+        found = super().who_has(address)
+        return HeardWhoHas(found.store, address, found.guard, found.accompany, self._oracle, self._machine)
+
+    def taken(self, hold: Hold) -> None:
+        """Tell that the caller of a hold has it."""
+        self._oracle.book.taken(self._machine, hold)
+
+    def kept(self, hold: Hold, at_least: float, max_hold: float | None) -> Hold:
+        """See ``Registry.kept``."""
+        if max_hold is not None:
+            self._oracle.book.limited(hold, max_hold)
+        return super().kept(hold, at_least, max_hold)
+
+    async def release(self, hold: Hold) -> None:
+        """See ``Registry.release``."""
+        self._oracle.book.given_back(self._machine, hold)
+        await super().release(hold)
+
+    def end(self, hold: Hold, then: Callable[[], object]) -> bool:
+        """See ``Registry.end``."""
+        self._oracle.book.given_back(self._machine, hold)
+        return super().end(hold, then)
+
+    async def drop(self, hold: Hold) -> None:
+        """See ``Registry.drop``."""
+        self._oracle.book.given_back(self._machine, hold)
+        await super().drop(hold)
+
+    async def aclose(self) -> None:
+        """See ``Registry.aclose``."""
+        self._oracle.book.closing(self._machine)
+        await super().aclose()

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time.machine import Baton
+from singleton.base.hold import holds_in
 from singleton.runtime.calls import Calls
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-    from singleton.runtime.registry import Registry
+    from simulator.virtual.worlds.heard_registry import HeardRegistry
     from singleton.settings.accounts import LockContainer
     from singleton.stores.message_store import MessageStore
     from singleton.stores.protocol import LeaseStore
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     OpenQueue = Callable[[Machine, str, Callable[[], None]], MessageStore]
     """The same for a queue."""
 
+_T = TypeVar("_T")
 NOWHERE: Final = "UseDevelopmentStorage=true"
 """The account of the worlds. No request is ever sent there."""
 HOST_ID: Final = "explored"
@@ -41,15 +43,22 @@ HOST_ID: Final = "explored"
 class VirtualRuntime(Calls):
     """Implements ``singleton.runtime.calls.LockRuntime`` on the virtual loop, in the part of a machine that locks."""
 
-    def __init__(self, loop: VirtualLoop, machine: Machine, registry: Registry) -> None:
+    def __init__(self, loop: VirtualLoop, machine: Machine, registry: HeardRegistry) -> None:
         super().__init__(registry, loop, wait=lambda answer: Baton.wait(answer.awaited()))
         self._machine = machine
+        self._taken = registry.taken
 
     async def close(self) -> None:
         """Do what ``Runtime.close`` does, but wait without a limit: the world judges how long it took."""
         if (closed := self.begin_closing()) is not None:
             await closed.awaited()
             self.end()
+
+    def _remember(self, answer: _T) -> _T:
+        """Tell of the holds that a caller has now."""
+        for hold in holds_in(answer):
+            self._taken(hold)
+        return super()._remember(answer)
 
     def _soon(self, callback: Callable[[], object], context: contextvars.Context | None = None) -> None:
         """Call the callback in the context, or the caller's, on the machine's lock part."""

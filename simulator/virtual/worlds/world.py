@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from simulator.virtual.http.virtual_connections import VirtualConnection, VirtualConnections
 from simulator.virtual.http.virtual_wire import VirtualWire
 from simulator.virtual.oracle.oracle import Oracle
 from simulator.virtual.storage.network import Network, NetworkRequest, Passage
@@ -39,6 +40,7 @@ from simulator.virtual.worlds.heard_registry import HeardRegistry
 from simulator.virtual.worlds.logs import RAISED, Logs
 from simulator.virtual.worlds.outcome import Chronicle, Resource, Run, broken_promises
 from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
+from simulator.virtual.worlds.told import listening
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.hold import current_hold
 from singleton.base.kinds import Mode
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 
 _TAIL = 17.0
 """Seconds of quiet at the end: a lease that nobody released expires within this time, and is noticed."""
+_AT_REST = 6.0
+"""Seconds after which nothing of a hold is left: a release may take five."""
 _CLOSING = 30.0
 """Seconds within which the locks of a live host must close."""
 _BURIAL = 2.0
@@ -152,6 +156,7 @@ class World:
             rng = _stream(self._seed, "wire")
             self.wire = VirtualWire(self.loop, self.network, self.service, self.oracle.blame, rng, self.machines)
             self.openings.open_by(self.wire.open_store)
+            self.oracle.census.connections = VirtualConnection, VirtualConnections
 
     def start(self, machine: Machine | None, coro: Coroutine[Any, Any, Any], *, seconds: float = 0.0) -> None:
         """Start a task on a machine, or outside all; ``seconds`` is its work: a bound on how long all may take."""
@@ -243,7 +248,8 @@ class World:
 
     def run(self) -> Run:
         """Run the world, and return the result."""
-        with self.surroundings, self.wire.installed() if self.wire is not None else nullcontext():
+        on_wire = self.wire.installed() if self.wire is not None else nullcontext()
+        with self.surroundings, on_wire, listening(self.loop, self.oracle):
             provide_runtime(lambda: self.runtimes[here()])
             unsubscribe = subscribe(self._hear)
             logging.disable(logging.CRITICAL)
@@ -293,9 +299,18 @@ class World:
         if not self._broken() and (unfinished := self._unfinished()):
             late = f"{self.loop.now - healed:.0f} s after the last fault"
             self.oracle.blame("starved", f"{unfinished[0] or 'the feed'} has not ended its work {late}")
+        self.later(_AT_REST, self._count_what_is_left)
         await self._sleep(_TAIL)
         if not self._broken():
+            self._count_what_is_left()
             await self._close()
+
+    def _count_what_is_left(self) -> None:
+        """Look at each host that has been at rest for a while."""
+        jobs = {job for _, job in self._jobs}
+        for machine, runtime in self.runtimes.items():
+            if self.oracle.is_at_rest(machine, _AT_REST) and not runtime.registry.keepers:
+                self.oracle.census.take(machine, vars(runtime), jobs)
 
     async def _sleep(self, seconds: float) -> None:
         """Let time pass; after a promise is broken nothing more needs to be seen."""
@@ -364,6 +379,10 @@ class World:
         for task, host in self.loop.leftover_tasks().items():
             if host is not None and not host.crashed and task not in jobs:
                 self.oracle.blame("task left behind", f"{host.name} left {task.get_name()}")
+        for machine in self.machines:
+            if not machine.crashed:
+                kept = vars(self.runtimes[machine].registry)
+                self.oracle.census.take(machine, {name: kept[name] for name in kept if name != "keepers"}, jobs)
         for machine in self.machines:
             if not machine.crashed and (left := self.openings.left(machine)):
                 self.oracle.blame("connection left open", f"{machine.name} has closed its locks, and not {left[0]}")

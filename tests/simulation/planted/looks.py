@@ -10,6 +10,15 @@ PHASE: Final = "singleton/locking/phase.py"
 LINE: Final = "singleton/locking/line.py"
 LOCK: Final = "singleton/locking/lock.py"
 HOLD: Final = "singleton/base/hold.py"
+RECORD: Final = "singleton/locking/record.py"
+HOLDER: Final = "singleton/locking/holder.py"
+HOLDERS: Final = "singleton/runtime/holders.py"
+HOLDS: Final = "singleton/base/holds.py"
+EVENTS: Final = "singleton/base/events.py"
+HOLD_END: Final = "singleton/runtime/hold_end.py"
+REGISTRY: Final = "singleton/runtime/registry.py"
+CALLS: Final = "singleton/runtime/calls.py"
+COUNT: Final = "singleton/runtime/waiter_count.py"
 SEMAPHORE: Final = "singleton/locking/semaphore.py"
 _BEGUN: Final = (
     "        lease.whose, lease.owner, lease.began = waiter.invocation, waiter.owner, self._phases.loop.time()\n"
@@ -79,6 +88,142 @@ LOOKS: tuple[Mutant, ...] = (
         old="            if not kept:\n                self._callbacks",
         new="            if kept:\n                self._callbacks",
         breaks="what a callback refers to is kept until the hold is collected",
+        among="mutex",
+    ),
+    Mutant(
+        name="an error of a hold comes two seconds early",
+        file=HOLD,
+        old="lease.loop.time() >= lease.deadline:\n            return",
+        new="lease.loop.time() >= lease.deadline - 2.0:\n            return",
+        breaks="a body that asks before a side effect is told of a loss that has not come",
+        among="mutex",
+    ),
+    Mutant(
+        name="the holder in this process is named by its function",
+        file=RECORD,
+        old="owner=owner or None,",
+        new="owner=function or None,",
+        breaks="who waits looks for an invocation that there is not",
+        among="chain",
+    ),
+    Mutant(
+        name="a hold of this process began just now",
+        file=RECORD,
+        old="since=zero + timedelta(seconds=self._began)",
+        new="since=zero + timedelta(seconds=self.lock_loop.time())",
+        breaks="a body that hangs seems to have begun just now",
+        among="chain",
+    ),
+    Mutant(
+        name="a hold began at its last record",
+        file=HOLDER,
+        old="else written - timedelta(seconds=int(held or 0.0))",
+        new="else written",
+        breaks="a hold of another process seems to be younger than it is",
+        among="skip",
+    ),
+    Mutant(
+        name="a reading of long ago names the holder",
+        file=RECORD,
+        old="None if self.reading is None or self.reading.at < oldest else",
+        new="None if self.reading is None else",
+        breaks="an error names who left the lock long ago",
+        among="skip",
+    ),
+    Mutant(
+        name="the holder is read once in ten minutes",
+        file=HOLDERS,
+        old="loop.time() - guard.reading.at >= _AGAIN",
+        new="loop.time() - guard.reading.at >= 10 * _AGAIN",
+        breaks="the line of a long wait tells who had the lock minutes ago",
+        among="skip",
+    ),
+    Mutant(
+        name="a lock that is held counts as free for those who ask",
+        file=HOLDER,
+        old="if state.held else None",
+        new="if state.held and state.endless else None",
+        breaks="the line of a long wait says that nobody held the lock",
+        among="mutex",
+    ),
+    Mutant(
+        name="holds() counts from the request",
+        file=HOLDS,
+        old="begun = times.asked if got is None else times.acquired",
+        new="begun = times.asked",
+        breaks="a hold seems to be as old as its wait",
+        among="chain",
+    ),
+    Mutant(
+        name="holds() lists what was released",
+        file=EVENTS,
+        old='        case "released":\n            _going.pop(id(call), None)\n',
+        new='        case "released":\n            pass\n',
+        breaks="a process that drains seems to hold locks",
+        among="chain",
+    ),
+    Mutant(
+        name="holds() leaves out bodies that have begun",
+        file=EVENTS,
+        old='        case "body_started":\n            times.began = at',
+        new='        case "body_started":\n            _going.pop(id(call), None)',
+        breaks="a process that drains seems to hold nothing",
+        among="keys",
+    ),
+    Mutant(
+        name="the timer of max_hold outlives its hold",
+        file=HOLD_END,
+        old="    hold.record.when_settled(timer.cancel)\n",
+        new="",
+        breaks="each hold leaves a timer and its lease for the length of max_hold",
+        among="arguments",
+    ),
+    Mutant(
+        name="the look-up of a holder outlives its wait",
+        file=HOLDERS,
+        old="            self._telling.cancel()\n",
+        new="            pass\n",
+        breaks="a wait that has ended is told of for ever",
+        among="mutex",
+    ),
+    Mutant(
+        name="what at_least has kept is kept for ever",
+        file=REGISTRY,
+        old="        await self.drop(hold)\n        del self._tails[hold]",
+        new="        await self.drop(hold)",
+        breaks="each hold with at_least stays in memory",
+        among="arguments",
+    ),
+    Mutant(
+        name="the answer of a release is kept",
+        file=CALLS,
+        old="await given_back.awaited()\n            finally:\n                self._waits.discard(given_back)",
+        new="await given_back.awaited()\n            finally:\n                pass",
+        breaks="each release stays in memory",
+        among="mutex",
+    ),
+    Mutant(
+        name="the record of the last section is kept",
+        file=LOCK,
+        old="                self._record = None\n\n    def _begin",
+        new="\n    def _begin",
+        breaks="a lock at rest keeps its last section, and what waits for it",
+        among="mutex",
+    ),
+    Mutant(
+        name="who has waited still counts",
+        file=COUNT,
+        old="            waiting.discard(who)\n",
+        new="            pass\n",
+        breaks="max_waiting is reached by those who wait no longer",
+        among="mutex",
+    ),
+    Mutant(
+        name="ended tasks are kept",
+        file=REGISTRY,
+        old="        task.add_done_callback(self._companions.pop)\n",
+        new="",
+        breaks="each look-up of a holder stays in memory",
         among="mutex",
     ),
 )
