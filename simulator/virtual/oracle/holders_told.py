@@ -79,7 +79,7 @@ class HolderChecks(Checks):
         now = self.evidence.loop.now
         told -= EPOCH if told > EPOCH / 2 else 0.0
         late = (now - known.since) * (self.evidence.bounds.drift - 1.0)
-        return abs(told - known.since) <= 2 * _SOON + late or self.conduct.troubled(known.machine, now - known.since)
+        return abs(told - known.since) <= 2 * _SOON + late or not self.conduct.well(known.machine, now - known.since)
 
     def said(self, machine: Machine, lock: str, words: str, fields: dict[str, Any], read: float) -> None:
         """Judge the words of a long wait."""

@@ -19,8 +19,8 @@ in the first run; "a stale token acted" does not in thousands.
 
 ``conduct.py`` judges the requests of hosts, ``callers.py`` the waits of callers, ``listeners.py`` listeners,
 ``takeovers.py`` failover, ``blob_records.py`` the metadata of blobs, ``errors_told.py`` the errors of waits,
-``hold_ends.py`` and ``census.py`` what is left of holds, ``hold_book.py`` errors of holds, and ``holders_told.py``
-the holders that are named.
+``hold_ends.py`` and ``hosts_at_rest.py`` what is left of holds, ``hold_book.py`` the errors of holds, and
+``holders_told.py`` the holders that are named.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.oracle.blob_records import BlobRecordChecks
 from simulator.virtual.oracle.callers import CallerChecks
-from simulator.virtual.oracle.census import Census
 from simulator.virtual.oracle.conduct import Conduct
 from simulator.virtual.oracle.errors_told import ErrorChecks
 from simulator.virtual.oracle.evidence import AROUND, Evidence, Moments, RunningBody
 from simulator.virtual.oracle.hold_book import HoldBook
 from simulator.virtual.oracle.hold_ends import HoldEndChecks
 from simulator.virtual.oracle.holders_told import HolderChecks
+from simulator.virtual.oracle.hosts_at_rest import RestChecks
 from simulator.virtual.oracle.listeners import ListenerChecks
 from simulator.virtual.oracle.takeovers import TakeoverChecks
 from simulator.virtual.time.machine import Baton, here
@@ -67,7 +67,7 @@ class Oracle(Evidence):
         self.errors = ErrorChecks(self, self.conduct)
         self.book = HoldBook(self, self.conduct)
         self.ends = HoldEndChecks(self, self.conduct, self.book)
-        self.census = Census(self, self.conduct)
+        self.rest = RestChecks(self, self.conduct)
         self.listening = ListenerChecks(self, self.conduct)
         self.moments = Moments(self.reached)
         self.silence = TakeoverChecks(self, self.conduct, wanting=[self.callers.want])

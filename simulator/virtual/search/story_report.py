@@ -103,7 +103,7 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
 def promises() -> dict[str, str]:
     """Return what each check of the workloads and of the oracle says must not be, by the name of the check."""
     modules = [module for name in names() for module in workload(name).checks]
-    modules += [f"{oracle.__name__}.{judge.name}" for judge in iter_modules(oracle.__path__)]
+    modules += [f"{oracle.__name__}.{each.name}" for each in iter_modules(oracle.__path__) if each.name != "evidence"]
     pages = [*map(_docstring, modules), *(module.__doc__ or "" for module in (logs, virtual_wire, world))]
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", "\n".join(pages), re.MULTILINE))
 

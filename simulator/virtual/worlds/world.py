@@ -156,7 +156,7 @@ class World:
             rng = _stream(self._seed, "wire")
             self.wire = VirtualWire(self.loop, self.network, self.service, self.oracle.blame, rng, self.machines)
             self.openings.open_by(self.wire.open_store)
-            self.oracle.census.connections = VirtualConnection, VirtualConnections
+            self.oracle.rest.connections = VirtualConnection, VirtualConnections
 
     def start(self, machine: Machine | None, coro: Coroutine[Any, Any, Any], *, seconds: float = 0.0) -> None:
         """Start a task on a machine, or outside all; ``seconds`` is its work: a bound on how long all may take."""
@@ -310,7 +310,7 @@ class World:
         jobs = {job for _, job in self._jobs}
         for machine, runtime in self.runtimes.items():
             if self.oracle.is_at_rest(machine, _AT_REST) and not runtime.registry.keepers:
-                self.oracle.census.take(machine, vars(runtime), jobs)
+                self.oracle.rest.take(machine, vars(runtime), jobs)
 
     async def _sleep(self, seconds: float) -> None:
         """Let time pass; after a promise is broken nothing more needs to be seen."""
@@ -382,7 +382,7 @@ class World:
         for machine in self.machines:
             if not machine.crashed:
                 kept = vars(self.runtimes[machine].registry)
-                self.oracle.census.take(machine, {name: kept[name] for name in kept if name != "keepers"}, jobs)
+                self.oracle.rest.take(machine, {name: kept[name] for name in kept if name != "keepers"}, jobs)
         for machine in self.machines:
             if not machine.crashed and (left := self.openings.left(machine)):
                 self.oracle.blame("connection left open", f"{machine.name} has closed its locks, and not {left[0]}")

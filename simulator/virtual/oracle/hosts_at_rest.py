@@ -28,7 +28,7 @@ _OF_A_HOLD: Final = (Hold, SectionRecord, Renewable, Waiter, CallResult, asyncio
 _MANY: Final = (list, tuple, set, frozenset, deque)
 
 
-class Census(Checks):
+class RestChecks(Checks):
     """Counts, at a time of quiet, what is left on a machine at rest."""
 
     connections: tuple[type, ...] = ()
@@ -48,9 +48,9 @@ class Census(Checks):
 
     def _name(self, timer: Timer) -> str:
         """Name what a timer calls; empty: a connection is kept for the next request."""
-        call = timer.call[0]
+        call = timer.call[0].func if isinstance(timer.call[0], partial) else timer.call[0]
         kept = isinstance(getattr(call, "__self__", None), self.connections)
-        return "" if kept else getattr(call, "__qualname__", repr(type(call)))
+        return "" if kept else getattr(call, "__qualname__", repr(call))
 
 
 def entries(roots: Mapping[str, object]) -> Iterator[str]:
