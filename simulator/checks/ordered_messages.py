@@ -143,7 +143,8 @@ def _inboxes(history: History) -> dict[tuple[str, str], list[MessageRuns]]:
         several = [
             MessageRuns(send, known or [], place[0] in stopping and UNSEEN not in history.notes)
             for digest in {**sends[place], **runs[place]}
-            for send, known in zip_longest(sends[place][digest], runs[place][digest].values())
+            # Of two sends of the same, the one that returned first is handled first: the other may still be under way.
+            for send, known in zip_longest(sorted(sends[place][digest], key=_returned), runs[place][digest].values())
         ]
         found[place] = sorted(several, key=lambda each: each.send.start if each.send else math.inf)
     return found
@@ -222,6 +223,10 @@ def _wrongly_told(history: History) -> Iterator[tuple[str, str, Sight]]:
             yield item.inbox, "had the id of another one", run
         if name in ours and item.digest != UNREADABLE and not {(name, *content), (name, item.key, UNREADABLE)} & sent:
             yield item.inbox, "was handled that nobody had sent with this key and body", run
+
+
+def _returned(send: PatternUse) -> float:
+    return send.end if send.ok else math.inf
 
 
 def _queue(inbox: str) -> str:

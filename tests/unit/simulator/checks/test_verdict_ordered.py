@@ -112,6 +112,18 @@ def test_of_two_that_are_sent_at_the_same_time_either_may_be_first() -> None:
     assert told(story) == ()
 
 
+def test_of_two_that_are_the_same_the_one_whose_send_returned_is_handled() -> None:
+    story = story_of()
+    story.add(2.5, "host-2", "pause")
+    use(story, "host-2", 2, 20, of="inbox", what="send", name="orders", key="c1", digest="one", queue="orders")
+    send(story, 10, "one")
+    handle(story, "host-1", 11, 12, "one")
+    send(story, 13, "two")
+    handle(story, "host-1", 14, 15, "two")
+    story.add(19, "host-2", "resume")
+    assert not any("before an earlier one" in text for text in told(story))
+
+
 def test_the_last_message_is_lost_if_nothing_is_left_in_the_queue_and_nothing_went_wrong() -> None:
     story = two_sent()
     handle(story, "host-2", 4, 5, "one")
