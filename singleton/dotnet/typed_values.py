@@ -39,12 +39,12 @@ _DATES: Final = tuple(
     )
 )
 _TOKEN: Final = re.compile(
-    rf"(?P<time>[0-9]{{1,2}}:[0-9]{{1,2}}(?::[0-9]{{1,2}}(?:\.[0-9]+)?)?(?![0-9:]))|(?P<number>[0-9]{{1,4}})(?![0-9])"
+    rf"(?P<time>[0-9]{{1,2}}:[0-9]{{1,2}}(?::[0-9]{{1,2}}(?:\.[0-9]+)?)?(?![0-9:]))|(?P<number>0*[0-9]{{1,4}})(?![0-9])"
     rf"|(?P<month>{'|'.join(f'{month}|{month[:3]}' for month in MONTHS)})|(?P<half>[AP]M)"
     r"|(?:Sun|Mon|Tues|Wednes|Thurs|Fri|Satur)day|Sun|Mon|Tue|Wed|Thu|Fri|Sat|GMT|Z|(?<=[0-9])T(?=[0-9]+:)|[-+/.,:\s]+",
     re.IGNORECASE,
 )
-_OFFSET: Final = re.compile(r"[-+][0-9]{1,4}\s*\Z")
+_OFFSET: Final = re.compile(r"([-+])[0-9]{1,4}\s*\Z")
 _OF_MICROSOFT: Final = re.compile(r"/Date\((?P<ms>-?[0-9]{1,15})(?P<zone>[-+][0-9]{4})?\)/")
 
 
@@ -79,7 +79,7 @@ def _may_be_date(text: str) -> bool:
     numbers = found["number"]
     if found["month"] or found["half"]:
         return bool(numbers or found["time"])
-    if _OFFSET.search(text) and len(numbers) > (1 if found["time"] else 3):
+    if (offset := _OFFSET.search(text)) and (offset[1] == "+" or len(numbers) > (1 if found["time"] else 3)):
         numbers.pop()
     month, *days = [int(number) for number in numbers if len(number) <= 2] or [0]
     if len(numbers) < 2:
@@ -116,7 +116,7 @@ def _month(name: str) -> int:
 
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]*")
 _NUMBER: Final = re.compile(
-    r"\s*(?:[-+]?(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?[-+]?|[-+]?(?:NaN|Infinity))\s*", re.IGNORECASE
+    r"\s*(?:[-+]?(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?\s*[-+]?|[-+]?(?:NaN|Infinity))\s*", re.IGNORECASE
 )
 _BOOLEAN: Final = re.compile(r"\s*(?:true|false)\s*", re.IGNORECASE)
 _GUID: Final = re.compile(
@@ -124,7 +124,7 @@ _GUID: Final = re.compile(
     re.IGNORECASE,
 )
 _AS_DOTNET_PRINTS_GUIDS: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_TIME_SPAN: Final = re.compile(r"\s*-?(?:[0-9]+[.:])?[0-9]{1,2}:[0-9]{1,2}(?::[0-9]{1,2}(?:\.[0-9]{1,7})?)?\s*")
+_TIME_SPAN: Final = re.compile(r"\s*-?(?:[0-9]+[.:])?[0-9]+:[0-9]{1,2}(?::[0-9]{1,2}(?:\.[0-9]{1,7})?)?\s*")
 
 
 def dotnet_text(value: object, pattern: str, subject: str, name: str) -> str:
