@@ -57,6 +57,7 @@ _COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 
 def check_data(subject: Subject) -> Iterator[Finding]:
     """Yield the bindings of a guarded function whose data the lock does not cover, with what may be lost."""
+    yield from _sent_again(subject)
     guards = [each.decorator for each in subject.guards] + ["@ordered"] * (subject.inbox is not None)
     guards += ["the lock client's decorator"] * subject.is_locked
     if not guards:
@@ -92,6 +93,17 @@ def check_data(subject: Subject) -> Iterator[Finding]:
                 "released: the value of an earlier invocation may replace that of a later one. If the order counts, "
                 "write it in the body, with a client of its SDK"
             )
+
+
+def _sent_again(subject: Subject) -> Iterator[Finding]:
+    """Yield the outputs that each repeat under ``@once`` sends again. Who replaces a value has another finding."""
+    once = next((each for each in subject.guards if each.decorator == "@once"), None)
+    sent = [each for each in subject.bindings if each.is_output and _kind(each) != "http" and not _overwrites(each)]
+    if once is not None and sent and getattr(once, "outputs", "") == "always":
+        yield RULES["repeat-sends-again"].broken(
+            f"a repeat of a key sends {', '.join(f'the output {each.name!r}' for each in sent)} again. Where that "
+            "harms, give @once outputs='first'"
+        )
 
 
 def _kind(binding: Binding) -> str:

@@ -13,7 +13,15 @@ from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
 from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.functions.coalescing import NEXT_ARRIVAL
 from singleton.functions.deferrable import check_deferrable
-from singleton.functions.triggers import QUEUE, TIMER, check_guardable, is_http, refuse_none, refuse_policy
+from singleton.functions.triggers import (
+    QUEUE,
+    TIMER,
+    check_guardable,
+    is_http,
+    refuse_none,
+    refuse_policy,
+    refuse_returned,
+)
 from singleton.settings.connection import DEFAULT_CONNECTION
 from singleton.settings.hostid import host_id, is_machine_bound
 
@@ -70,6 +78,8 @@ def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:
         lambda: refuse_policy(name, guard.on_contention, trigger, {trigger.parameter: None}),
         lambda: guard.refuse_blocking(on_loop=trigger.on_loop),
     ]
+    if guard.decorator == "@once":
+        asked.append(lambda: refuse_returned(name, getattr(guard, "outputs", None), trigger))
     if guard.when_full == "defer":
         asked.append(lambda: refuse_none(name, "when_full='defer'", trigger, "when_full='raise'"))
     if _may_defer(guard):

@@ -172,7 +172,7 @@ def _declared(guard: Guard) -> Declaration:
     given["layout"] = _LAYOUTS.get(type(guard.layout), "of another decorator")
     given["dotnet_name"] = getattr(guard.layout, "dotnet_name", None)
     if guard.decorator == "@once":
-        given |= {"keep": vars(guard)["keep"], "key": vars(guard)["key"].given}
+        given |= {name: vars(guard)[name] for name in ("keep", "outputs")} | {"key": vars(guard)["key"].given}
     return Declaration(given=given, options={name: getattr(guard.options, name) for name in OPTIONS})
 
 
@@ -307,7 +307,9 @@ def guarded_functions(plans: Iterable[Plan]) -> Iterator[GuardedFunction]:
             names.setdefault(function, plan.function.name)
             below = getattr(function, "__wrapped__", None)
             if hasattr(function, ONCE_MARK) and below and not hasattr(below, ONCE_MARK) and not is_wrapper(function):
-                yield GuardedFunction(name=plan.function.name, guard=function, below=below, keeps=True)
+                again = plan.operation is None or plan.operation.given.get("outputs") != "first"
+                names_it = {"name": plan.function.name, "guard": function, "below": below}
+                yield GuardedFunction(**names_it, keeps=True, sends_again=again)
             function = below
     for guard, below in [*_guarded_by_us.items()]:
         if isfunction(guard) and isfunction(below):

@@ -35,12 +35,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedFunction:
-    """A guard and the function below the guard. ``keeps``: the guard may answer with a kept result, as `@once` does."""
+    """A guard and the function below the guard. ``keeps``: the guard may answer with a kept result, as `@once` does.
+
+    ``sends_again``: such an answer sets the outputs as the first invocation did.
+    """
 
     name: str
     guard: Any
     below: Any
     keeps: bool = False
+    sends_again: bool = True
 
 
 @dataclass(eq=False)
@@ -245,7 +249,7 @@ class GuardWatcher:
     def _tell_kept(self, run: _GuardRun, event: str, value: object, error: BaseException | None) -> None:
         """Tell what a guard is given to keep, and what it answers: a result, and the outputs that are set meanwhile."""
         if run.guarded.keeps and error is None:
-            set_to = {name: each.get() for name, each in run.unset.items()}
+            set_to = {name: each.get() for name, each in run.unset.items() if run.guarded.sends_again}
             outputs = {name: NOTHING if given is None else digest(given) for name, given in set_to.items()}
             self._write(event, invocation=run.invocation, digest=kept_digest(value), outputs=outputs)
 

@@ -293,6 +293,16 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
         )
 
 
+def refuse_returned(function: str, outputs: object, trigger: Trigger | None) -> None:
+    """Refuse ``outputs="first"`` of ``@once`` where the result is an output: a repeat returns it, too."""
+    if outputs == "first" and trigger is not None and trigger.returns not in (None, "http"):
+        raise ConfigurationError(
+            f"@once on {function}: outputs='first' sends outputs once, and each repeat would send the result to the "
+            f'{trigger.returns!r} output. Give the output its own parameter, such as arg_name="out" with '
+            "out: func.Out[str], and set that instead of returning"
+        )
+
+
 def _decorators(function: Callable[..., Any]) -> list[str]:
     """Return the first lines of the function's decorators, as far as there is a source."""
     code = users_code(function)

@@ -20,6 +20,7 @@ from singleton.functions.triggers import (
     refuse_coalescing,
     refuse_policy,
     refuse_replayed,
+    refuse_returned,
 )
 from singleton.patterns.once.keys import Key
 from singleton.patterns.once.once_declaration import OnceDeclaration, OnceLayout
@@ -38,12 +39,18 @@ if TYPE_CHECKING:
 
 
 def declaring(
-    key: Any, keep: float | timedelta, on_contention: Any, timeout: float | timedelta | None, connection: str
+    key: Any,
+    keep: float | timedelta,
+    on_contention: Any,
+    timeout: float | timedelta | None,
+    connection: str,
+    outputs: Any,
 ) -> Callable[[Any], Any]:
     """Return the decorator for these arguments of ``once``."""
 
     def guarded(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None) -> Callable[..., Any]:
         _check(target, on_contention, connection, known)
+        _check_outputs(target, outputs, known)
         app_dir, options = options_of_app(target)
         declaration = OnceDeclaration(
             function=target.__name__,
@@ -61,6 +68,7 @@ def declaring(
             written=inspect.unwrap(target),
             key=Key(key),
             keep=seconds(keep, "keep", above=0),
+            outputs=outputs,
         )
         is_async = returns_coroutine(target)
         declaration.refuse_blocking(on_loop=is_under_mcp_tool(target))
@@ -102,6 +110,14 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
 
 
+def _check_outputs(target: Any, outputs: object, trigger: Trigger | None) -> None:
+    if outputs not in ("always", "first"):
+        raise ConfigurationError(
+            f"outputs is {quoted(outputs)}: give 'always' or 'first'. With 'first' a repeat sends no output again"
+        )
+    refuse_returned(target.__name__, outputs, trigger)
+
+
 @contextlib.contextmanager
 def _said_of_once() -> Iterator[None]:
     """Have errors of the code that both decorators share name ``@once``."""
@@ -127,6 +143,7 @@ def once(
     on_contention: OnRepeat = "wait",
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
+    outputs: Literal["always", "first"] = "always",
 ) -> Callable[[_F], _F]: ...
 
 
@@ -167,6 +184,7 @@ def once(
     on_contention: OnRepeat = "wait",
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
+    outputs: Literal["always", "first"] = "always",
     owner: str = "",
 ) -> Any:
     """Do an operation once for an idempotency key: the first call does the work, a repeat gets the kept result.
@@ -191,6 +209,8 @@ def once(
             ``"conflict"``: an HTTP function answers 409. In the decorator only: a block with ``timeout=0`` asks once.
         timeout: seconds to wait. Default: as for ``@singleton``; with a client, no limit.
         connection: see ``@singleton``. In the decorator only.
+        outputs: ``"always"``: a repeat sets the ``func.Out`` parameters again. ``"first"``: it leaves them unset, and
+            they are lost if the host dies after the first invocation, before it sends them. In the decorator only.
         owner: as for ``lock``. With a client only.
 
     Raises:
@@ -211,19 +231,16 @@ def once(
                     f"{given}={quoted(value)} can only be used with a lock client: once(locks, key, …)"
                 )
 
-        return declaring(key, keep, on_contention, timeout, connection)
-    if key is not None and on_contention == "wait" and connection == "AzureWebJobsStorage":
+        return declaring(key, keep, on_contention, timeout, connection, outputs)
+    if key is not None and (on_contention, connection, outputs) == ("wait", "AzureWebJobsStorage", "always"):
         from singleton.client import AsyncLockClient, LockClient
         from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
 
-        block: type[OnceBlock | AsyncOnceBlock] | None = None
-        if isinstance(client, LockClient):
-            block = OnceBlock
-        elif isinstance(client, AsyncLockClient):
-            block = AsyncOnceBlock
-        if block is not None:
-            return block(client, key, name=name, keep=keep, timeout=timeout, owner=owner)
+        blocks: Any = ((LockClient, OnceBlock), (AsyncLockClient, AsyncOnceBlock))
+        for kind, block in blocks:
+            if isinstance(client, kind):
+                return block(client, key, name=name, keep=keep, timeout=timeout, owner=owner)
     raise ConfigurationError(
         f"once({type(client).__name__}) with the key {quoted(key)}: give once(locks, key, timeout=…) with a lock "
-        "client, or @once with a key and on_contention on a function"
+        "client, or @once with a key, on_contention and outputs on a function"
     )

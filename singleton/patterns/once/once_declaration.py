@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.functions.declaration import Declaration
+from singleton.functions.triggers import refuse_returned
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from singleton.base.events import Call
     from singleton.base.kinds import Level
 
 
@@ -40,6 +42,13 @@ class OnceDeclaration(Declaration):
     decorator: ClassVar[str] = "@once"
     key: Key = field(repr=False)
     keep: float
+    outputs: Literal["always", "first"]
+
+    def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
+        """See ``Declaration.call``."""
+        call = super().call(arguments, context)
+        refuse_returned(call.function, self.outputs, self.trigger)
+        return call
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         return [self.key.of(arguments, self.trigger)]

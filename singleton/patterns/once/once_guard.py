@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base.errors import LockLost
@@ -45,7 +46,7 @@ class OnceGuard(Guard, OnceDeclaration):
 
         found = await locks.call_async(unless_lost(looked))
         if found.outcome is not None:
-            return _replayed(call, found.outcome)
+            return _replayed(call, self._repeated(found.outcome))
 
         results: list[Any] = []
 
@@ -59,6 +60,10 @@ class OnceGuard(Guard, OnceDeclaration):
             if not results:
                 raise
             return results[0]  # the operation is done: a loss after that changes nothing
+
+    def _repeated(self, outcome: Outcome) -> Outcome:
+        """Return what a repeat gets: no outputs, if only the first invocation sends them."""
+        return replace(outcome, outputs={}) if self.outputs == "first" else outcome
 
     async def _unless_done(
         self,
@@ -78,7 +83,7 @@ class OnceGuard(Guard, OnceDeclaration):
         keeper = hold.keeper()
         outcome = found.outcome_in(call.lock, await locks.call_async(unless_lost(lambda _: keeper.glance())))
         if outcome is not None:
-            return _replayed(call, outcome)
+            return _replayed(call, self._repeated(outcome))
         hold.raise_if_lost()  # the look may have taken long
         undone: list[object] = []
         refused: Exception | None = None
@@ -96,7 +101,8 @@ class OnceGuard(Guard, OnceDeclaration):
         if refused is None and self.written in undone:  # a lock below skipped the call, or put its message back
             return result
         outputs = {name: output.get() for name, output in _outputs(call.arguments) if output.get() is not None}
-        kept, outcome = kept_as(result, outputs, found.service_time + self.keep)
+        sent_again = outputs if self.outputs == "always" else {}
+        kept, outcome = kept_as(result, sent_again, found.service_time + self.keep)
         await locks.call_async(lambda _: keeper.write(kept))
         if outcome.unkept is None:
             return outcome.result  # what a repeat will get

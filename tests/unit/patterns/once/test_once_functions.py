@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import azure.functions as func
 import pytest
@@ -33,7 +33,7 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.base.invocation import warn_once
 from singleton.base.state import MOST_STATE
 from singleton.decorator import guards_of
-from singleton.functions.triggers import Trigger
+from singleton.functions.triggers import Trigger, refuse_returned
 from singleton.patterns.once.keys import Key
 from singleton.testing import held_elsewhere, memory_locks
 from tests.support.empty_values import EMPTY
@@ -325,6 +325,31 @@ def test_what_was_put_into_outputs_is_put_there_again(thread: LockThread) -> Non
         assert invoked(ship, msg='{"Id": 7}', out=out, other=other) == "done"
         assert (out.value, other.value) == (["message-1", {"a": 1}], None)
     assert len(ran) == 1
+
+
+@both
+def test_outputs_of_the_first_are_sent_once_whoever_kept_them(thread: LockThread, kind: str) -> None:
+    def ship(msg: str, out: Any) -> str:
+        out.set(object() if "8" in msg else msg)
+        return "done"
+
+    async def ship_async(msg: str, out: Any) -> str:
+        return ship(msg, out)
+
+    ship_async.__name__ = "ship"
+    written: Any = ship_async if kind == "async" else ship
+    always, first = once(key="Id")(written), once(key="Id", outputs="first")(written)
+    sent = []
+    for function, number in ((always, 7), (first, 7), (first, 9), (first, 9), (always, 9), (first, 8), (first, 8)):
+        out = Out()
+        assert invoked(function, msg=json.dumps({"Id": number}), out=out) == "done"
+        sent.append(out.value is not None)
+    assert sent == [True, False, True, False, False, True, False]  # of 8 nothing is kept that JSON lacks
+    trigger = Trigger("queueTrigger", "msg", {}, returns="queue")
+    with pytest.raises(ConfigurationError, match="each repeat would send the result to the 'queue' output"):
+        refuse_returned("ship", "first", trigger)
+    with pytest.raises(ConfigurationError, match="outputs is 'last'"):
+        once(key="Id", outputs=cast("Any", "last"))(written)
 
 
 @both

@@ -234,6 +234,17 @@ PLANTED: Final = (
         says="'queue' output",
     ),
     Planted(
+        name="an output that is sent once, and is a return value",
+        finds=("declaration-refused",),
+        code="""
+        @queue()
+        @app.queue_output(arg_name="$return", queue_name="done", connection="AzureWebJobsStorage")
+        @once(key="Id", outputs="first")
+        def ship(msg: func.QueueMessage) -> str: return "done"
+        """,
+        says="each repeat would send the result to the 'queue' output",
+    ),
+    Planted(
         name="a listener with a return value that is an output",
         finds=("none-for-output",),
         code="""

@@ -505,6 +505,11 @@ def test_notes_are_told(tmp_path: Path) -> None:
     assert (found.id, "several seconds" in found.message) == ("timer-skips-seconds", True)
     counted = f"@bus()\n{coalesce}\ndef ship(msg: func.ServiceBusMessage) -> None: ...\n"
     assert checked(tmp_path / "e", counted).findings == ()
+    output = "@queue()\n@app.queue_output(arg_name='out', queue_name='o', connection='AzureWebJobsStorage')\n"
+    sends = "def ship(msg: func.QueueMessage, out: func.Out[str]) -> None: ...\n"
+    (found,) = checked(tmp_path / "f", f"{output}@once(key='Id')\n{sends}").notes
+    assert (found.id, "sends the output 'out' again" in found.message) == ("repeat-sends-again", True)
+    assert checked(tmp_path / "g", f"{output}@once(key='Id', outputs='first')\n{sends}").findings == ()
     constant = "@queue()\n@singleton(scope_id='Id')\ndef ship(msg: func.QueueMessage) -> None: ...\n"
     (found,) = checked(tmp_path / "c", constant).notes
     assert (found.id, "write scope_id='{Id}' or scope='Id'" in found.message) == ("scope-is-constant", True)
