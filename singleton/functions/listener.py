@@ -190,14 +190,21 @@ class ListenerGuard(Guard):
         return None
 
     def _notices(self) -> Iterator[str]:
-        """Say that several worker processes are several candidates: a tick may reach one that is not the listener."""
+        """Say that several worker processes are several candidates: the host may choose one that does not listen."""
         count = filled(os.environ, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
         if count.isdecimal() and int(count) > 1:
             yield (
                 f"it has mode='listener', and FUNCTIONS_WORKER_PROCESS_COUNT is {count}: one worker process is the "
-                "listener, and a timer's run that the host gives to another one is skipped. Set it to 1, or leave mode "
-                "out"
+                f"listener, and {self._elsewhere()}. Set it to 1, or leave mode out"
             )
+
+    def _elsewhere(self) -> str:
+        """Say what becomes of an invocation which the host gives to a process that is not the listener."""
+        if self._puts_back(self.trigger):
+            return "a message that the host gives to another one is put back for a while"
+        if self.on_contention == "raise" or (self.trigger is not None and self.trigger.type != TIMER):
+            return "an invocation that the host gives to another one fails"
+        return "a timer's run that the host gives to another one is skipped"
 
     def _way(self, call: Call) -> Literal["skip", "defer", "raise"]:
         """Say what becomes of an invocation while another process listens."""

@@ -5,8 +5,9 @@ the scope's value, so the name is an attribute only with ``scopes=True``.
 
 The gauge of the current holds of this process shows a body that hangs before the end of its hold. The gauge is read
 when metrics are collected. ``Spans`` makes two spans for each use of a lock, wait and hold: children of the current
-span at the request for the lock. The span of a hold has a link to the span of the hold before in this process. Locks
-for the life of a process (listeners, leaderships) are not in the gauge and have no spans, which would last for days.
+span at the request for the lock; without a current span, the hold is the wait's child. The span of a hold has a link to
+the span of the hold before in this process. Locks for the life of a process (listeners, leaderships) are not in the
+gauge and have no spans, which would last for days.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from opentelemetry.metrics import Observation
-from opentelemetry.trace import Link, Status, StatusCode
+from opentelemetry.trace import Link, Status, StatusCode, get_current_span, set_span_in_context
 
 from singleton.base import clock
 
@@ -262,8 +263,7 @@ class Spans:
             case "waiting":
                 self._waits[event.use] = self._start("singleton wait", event)
             case "acquired":
-                self._end_wait(event, "acquired")
-                self._begin_hold(event)
+                self._begin_hold(event, self._end_wait(event, "acquired"))
             case "contended":
                 self._end_wait(event, "contended", {"singleton.policy": policy_of(event)})
             case "coalesced":
@@ -276,31 +276,35 @@ class Spans:
             case "released" if (hold := self._holds.pop(event.use, None)) is not None:
                 hold.end()
 
-    def _begin_hold(self, event: LockEvent) -> None:
+    def _begin_hold(self, event: LockEvent, wait: Span | None) -> None:
         """Begin the span of a hold, and remember the span for the next hold. Takes no lock, which a fork might keep."""
         before = self._before.pop(event.lock, None)
         links = [] if before is None else [Link(before)]
-        hold = self._holds[event.use] = self._start("singleton hold", event, links)
+        hold = self._holds[event.use] = self._start("singleton hold", event, links, wait)
         if hold.get_span_context().is_valid:
             self._before[event.lock] = hold.get_span_context()
         if len(self._before) > _REMEMBERED:
             with suppress(KeyError, RuntimeError):  # another thread has just done so
                 del self._before[next(iter(self._before))]
 
-    def _end_wait(self, event: LockEvent, outcome: str, more: dict[str, str] | None = None) -> None:
+    def _end_wait(self, event: LockEvent, outcome: str, more: dict[str, str] | None = None) -> Span | None:
         wait = self._waits.pop(event.use, None)
         if wait is None:
-            return
+            return None
         wait.set_attributes({"singleton.outcome": outcome, **(more or {})})
         if outcome == "failed":
             wait.set_status(Status(StatusCode.ERROR, event.reason))
         wait.end()
+        return wait
 
-    def _start(self, what: str, event: LockEvent, links: list[Link] | None = None) -> Span:
+    def _start(self, what: str, event: LockEvent, links: list[Link] | None = None, wait: Span | None = None) -> Span:
+        """Begin a child of the current span; without a current span, of the wait: both are one trace."""
+        current = get_current_span().get_span_context().is_valid
+        around = None if wait is None or current else set_span_in_context(wait)
         attributes = about(event, scopes=self._scopes)
         if event.owner:
             attributes["singleton.owner"] = event.owner
         if event.token is not None:
             attributes["singleton.token"] = event.token
         name = f"{what} {event.function}" if event.function else what
-        return self._tracer.start_span(name, attributes=attributes, links=links or ())
+        return self._tracer.start_span(name, around, attributes=attributes, links=links or ())

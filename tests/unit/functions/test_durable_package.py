@@ -70,6 +70,21 @@ def test_an_entity_is_refused_above_its_trigger(app: Any) -> None:
         singleton(app.entity_trigger(context_name="context")(plain))
 
 
+def test_either_is_refused_below_its_trigger_as_its_error_would_be_an_answer_of_the_entity(app: Any) -> None:
+    with pytest.raises(ConfigurationError, match=REFUSED):
+
+        @app.entity_trigger(context_name="context")  # type: ignore[untyped-decorator]
+        @singleton(scope_id="counter")
+        def counter(context: Any) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=REFUSED):
+
+        @app.orchestration_trigger(context_name="context")  # type: ignore[untyped-decorator]
+        @singleton
+        def steps(context: Any) -> Any:
+            yield context.call_activity("ship", "x")
+
+
 @pytest.mark.parametrize("kind", ["Orchestrator", "Entity"])
 def test_what_the_package_makes_of_either_is_refused_below_a_trigger(kind: str) -> None:
     with pytest.raises(ConfigurationError, match=REFUSED):

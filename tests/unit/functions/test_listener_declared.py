@@ -11,6 +11,7 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockLost, LockNotAcquired, current_hold, singleton
+from singleton.functions.triggers import QUEUE, TIMER, Trigger
 from singleton.runtime.calls import Lifetime
 from tests.support.deferrals import Queue
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call, guard_of, outcome
@@ -97,6 +98,25 @@ def test_several_processes_of_a_host_are_several_candidates_and_that_is_said(
     said = [record.getMessage() for record in caplog.records if "FUNCTIONS_WORKER_PROCESS_COUNT" in record.getMessage()]
     assert len(said) == warned
     assert all(text.startswith("@singleton on job: it has mode='listener'") for text in said)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "given", "said"),
+    [
+        (TIMER, {}, "and a timer's run that the host gives to another one is skipped"),
+        (TIMER, {"on_contention": "raise"}, "and an invocation that the host gives to another one fails"),
+        (QUEUE, {}, "and a message that the host gives to another one is put back"),
+        ("serviceBusTrigger", {}, "and an invocation that the host gives to another one fails"),
+    ],
+)
+def test_the_warning_says_what_becomes_of_the_invocations_of_this_trigger(
+    trigger: str, given: Any, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FUNCTIONS_WORKER_PROCESS_COUNT", "2")
+    guard = guard_of(a_job("sync", mode="listener", **given))
+    vars(guard)["trigger"] = Trigger(trigger, "x", {})
+    (notice,) = guard._notices()
+    assert said in notice
 
 
 # --- the lock's name --------------------------------------------------------------------------------------------------

@@ -92,6 +92,18 @@ def test_an_invocation_has_a_wait_and_a_hold_as_children(kind: str, traces: Trac
     assert (wait.end_time or 0) <= (hold.start_time or 0) + 1_000_000
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_where_the_worker_attaches_no_span_wait_and_hold_are_one_trace(kind: str, traces: Traces) -> None:
+    job = a_job(kind)
+    with LockThread():
+        for _ in range(2):
+            call(job, owner="inv-1")
+    waits, holds = traces.named("singleton wait"), traces.named("singleton hold")
+    assert [parent(wait) for wait in waits] == [None, None]
+    assert [parent(hold) for hold in holds] == [wait.context.span_id for wait in waits]
+    assert len({span.context.trace_id for span in (*waits, *holds)}) == 2
+
+
 @pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
 def test_a_client_has_them_too_though_its_locks_live_on_another_thread(kind: Any, traces: Traces) -> None:
     async def held() -> None:
