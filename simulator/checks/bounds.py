@@ -373,6 +373,29 @@ def _overtaken(history: History) -> Iterator[Measured]:
             latest = wait if latest is None or wait.start > latest.start else latest
 
 
+def _quiet(history: History) -> Iterator[Measured]:
+    """A worker or a candidate of a lock client asks for its lock at each tick, until somebody ends it.
+
+    In between its process may have the lease, which it renews or gives back. A worker may be refused by what another
+    caller of its process has heard, a poll ago at most. With ``failover`` it reads the lock first, and need not ask.
+    """
+    for asker in history.askers:
+        function, who = history.function(asker.function), (asker.host, asker.worker)
+        theirs = [each for each in history.requests if (each.host, each.worker) == who]
+        mine = [each for each in theirs if each.blob.endswith(f"/{function.blob}") and each.t >= asker.start]
+        if not theirs or function.failover:
+            continue
+        every = function.tick + (function.poll if function.trigger == "periodic" else 0.0)
+        keeps = max(every, function.lease, function.at_least)
+        had = [
+            (asker.start, every),
+            *((each.t, keeps if each.granted and each.action != "release" else every) for each in mine),
+        ]
+        stops = min(asker.end, history.stopping.get(asker.host, math.inf), history.end)
+        for (start, bound), end in zip(had, [*(each.sent for each in mine), stops], strict=True):
+            yield Measured(deed=asker, start=start, end=min(end, stops), bound=bound)
+
+
 _MORE: Final = 3
 """Renewals of a hold beyond twice those of its interval: about its beginning, its end and a wake-up."""
 _LATE_RENEWAL: Final = 2.0
@@ -393,6 +416,11 @@ _ROWS: Final = (
         says="an invocation of {function!r} on {host} got its lock {seconds:.1f} s after another that had asked {what} "
         "later",
         rule="among the waiters of one process the first to come is the first to get the lock",
+    ),
+    Row(
+        clocks=_quiet,
+        says="{function!r} on {host} sent no request for its lock for {seconds:.1f} s, and nobody had ended it",
+        rule="it asks at each tick",
     ),
     *RELEASES,
     Row(

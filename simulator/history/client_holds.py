@@ -23,9 +23,22 @@ _MEANS: Final = {
     "lost": ("lost",),
     "leaving": ("body_ended",),
     "left": ("body_ended", "released"),
+    "begun": ("begun",),
+    "over": ("over",),
 }
 """What a guard would have told in the place of a ``client_lock`` record."""
-_OPTIONS: Final = ("limit", "timeout", "at_least", "max_hold", "lease", "poll", "failover", "renewal", "window")
+_OPTIONS: Final = (
+    "limit",
+    "timeout",
+    "every",
+    "at_least",
+    "max_hold",
+    "lease",
+    "poll",
+    "failover",
+    "renewal",
+    "window",
+)
 _USUAL: Final = {"lease": 15.0, "poll": 5.0, "window": 30.0}
 
 
@@ -45,7 +58,7 @@ class ClientLocks:
     def translated(self, record: Record) -> Iterator[Record]:
         """Yield what a guard would have told."""
         whose, kind = (record.host, record.text("number")), record.text("kind")
-        if kind in {"asked", "entered", "looked"} and (entry := self._entry(record, whose[1])) is not None:
+        if kind in {"asked", "entered", "looked", "begun"} and (entry := self._entry(record, whose[1])) is not None:
             self._entries[whose] = entry
             if entry["function"] not in self._known:
                 self._known.add(entry["function"])
@@ -88,6 +101,9 @@ def _facts(record: Record, entry: dict[str, Any]) -> dict[str, Any]:
     """Return what the journal tells of a guard."""
     name, limit, timeout = record.text("name"), record.get("limit"), record.get("timeout")
     told = {**record.fields, "name": entry["function"], "blob": entry["blob"], "guarded": True, "async": False}
-    told |= {"trigger": "once" if name.startswith(OF_PATTERNS) else record.get("how") or "lock"}
+    told |= {
+        "tick": record.get("every"),
+        "trigger": "once" if name.startswith(OF_PATTERNS) else record.get("how") or "lock",
+    }
     told |= {"on_contention": entry["on_contention"], "timeout": timeout, "limit": None}
     return told | {"at_once": limit or 1, "several": bool(limit), "tokens": record.get("tokens") and not limit}

@@ -40,7 +40,7 @@ class Function:
     listener_lease: float = 60.0  # how long the lease of its listener lasts
     renewal: float | None = None  # how long after each renewal of a lease the next; None: half the lease
     recovery: float = 60.0  # how long a candidate for the listener leaves the listener's lock alone
-    tick: float = 0.0  # the longest pause between two ticks of its timer
+    tick: float = 0.0  # the longest pause between two ticks of its timer, or of who asks for a client's lock
     away: float = 0.0  # how long a message that is put back stays away at most
     hides: float = 0.0  # how long its queue hides a message that has failed
     tries: float = math.inf  # how often it may fail for a message: the maxDequeueCount
@@ -382,6 +382,7 @@ class History:
     inner: dict[str, Function] = field(default_factory=dict)  # guards that no function of the host carries, by name
     sections: list[Section] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
+    askers: list[Wait] = field(default_factory=list)  # workers and candidates of lock clients, which ask at each tick
     acquisitions: list[Acquisition] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     struck: set[tuple[str, str]] = field(default_factory=set)  # moved the message to the poison queue, and succeeded

@@ -88,6 +88,7 @@ class Historian:
         self.held: dict[Key, Acquisition] = {}
         self.bodies: dict[Key, list[Section]] = defaultdict(list)
         self.waits: dict[Key, list[Wait]] = defaultdict(list)
+        self._askers: dict[Key, list[Wait]] = defaultdict(list)
         self._calls: dict[Key, list[Invocation]] = defaultdict(list)
         self._sights: dict[Key, list[Sight]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
@@ -109,7 +110,7 @@ class Historian:
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
         """Yield what has not ended: its end is infinity."""
-        for things in (self.bodies, self.waits, self._calls, self._sights):
+        for things in (self.bodies, self.waits, self._askers, self._calls, self._sights):
             for several in things.values():
                 yield from several
 
@@ -225,7 +226,12 @@ class Historian:
                 cut = sum((body.host, body.worker) == (host, worker) for each in self.bodies.values() for body in each)
                 about: dict[str, Any] = {"worker": worker, "cut": cut, "timeout": timeout}
                 history.worker_ends.append(WorkerEnd(t=record.t, host=host, reason=record.text("reason"), **about))
-                whole = (self.bodies, self.waits, self._sights)  # what was called in it is ended by its host
+                whole = (
+                    self.bodies,
+                    self.waits,
+                    self._askers,
+                    self._sights,
+                )  # what was called in it is ended by its host
                 self._end_of(record, "crashed", whole, lambda thing: thing.worker == worker)
 
     def _take_message(self, record: Record) -> None:
@@ -397,6 +403,11 @@ class Historian:
                 self._tell_bodies(key, record, about["worker"] if led else None)
             case "released":
                 self._let_go(key, record, "ok")
+            case "begun":
+                self._askers[key].append(Wait(start=record.t, **about))
+                self.history.askers += self._askers[key]
+            case "over":
+                end(self._askers.pop(key, ()), record, "ok")
 
     def _inside(self, about: Mapping[str, Any]) -> dict[str, str]:
         """Return the names of guard and owner of a deed under another guard than that of the invocation's function."""
@@ -426,7 +437,8 @@ class Historian:
         self._end_all(record, ending)
 
     def _end_all(self, record: Record, ending: Ending) -> None:
-        self._end_of(record, ending, [self.bodies, self.waits, self._calls, self._sights], lambda _: True)
+        whole = (self.bodies, self.waits, self._askers, self._calls, self._sights)
+        self._end_of(record, ending, whole, lambda _: True)
 
     def _end_of(
         self, record: Record, ending: Ending, whole: Iterable[dict[Key, Any]], of: Callable[[Any], bool]

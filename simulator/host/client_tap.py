@@ -2,27 +2,27 @@
 
 A ``client_lock`` record tells ``asked``, before the product is called; ``entered``, with what user code got, or
 ``refused``, or ``failed`` by an error; ``leaving``, before the product gives the lock back, and ``left`` afterwards;
-``lost``, as ``hold.lost`` tells user code. A dropped hold has ended, too. A block that ends otherwise than ``on_loss``
-says, after a loss, is told as ``altered``. A name that is made of a text is told as ``named``. A break by user code is
-told as an operator's deed. `tap_clients` must run before the app is imported.
+``lost``, as ``hold.lost`` tells user code. A dropped hold has ended, too. ``begun`` and ``over`` tell from when to when
+a periodic worker or a candidate asks again and again. A name that is made of a text is told as ``named``. A break by
+user code is told as an operator's deed. `tap_clients` must run before the app is imported.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import itertools
 import os
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from simulator.history.value_digest import digest
+from simulator.host.block_losses import BlockLosses, call_at_loss
 from simulator.witness.witness import invoked
-from singleton.base.errors import LockLost, LockNotAcquired
-from singleton.base.hold import LossSignal, holds_in
+from singleton.base.errors import LockNotAcquired
+from singleton.base.hold import holds_in
 from singleton.baseclient import BaseClient
 from singleton.client import AsyncLockClient, LockClient
 from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
@@ -33,20 +33,17 @@ from singleton.runtime.reentry import REENTRY
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from simulator.history.journal import Write
-    from singleton.base.hold import Hold
+    from singleton.base.hold import Hold, LossSignal
 
-_SPANS: Final = ("timeout", "at_least", "max_hold")
-_CANCELLED: Final = 1.0
-"""Seconds in which a task is cancelled, at the latest, once its loop turns after the loss of a block's hold."""
-_call_at_loss: Final = LossSignal.add_callback  # before anybody sees the calls of user code
+_SPANS: Final = ("timeout", "at_least", "max_hold", "every")
 
 
 def tap_clients(write: Write) -> None:
     """Write a record of each request, entry, exit and loss from now on."""
-    tap, leads = _ClientTap(write), cast("Any", Leadership)
+    tap, leads = _ClientTap(write, BlockLosses(write)), cast("Any", Leadership)
     for client in (LockClient, AsyncLockClient):
         for how in ("lock", "semaphore", "try_lock", "lock_all", "leadership", "periodic"):
             setattr(client, how, tap.making(getattr(client, how), how))
@@ -59,10 +56,15 @@ def tap_clients(write: Write) -> None:
     watch(Block, tap.entering, "__enter__")
     watch(AsyncBlock, tap.entering, "__aenter__")
     watch(_BaseBlock, tap.leaving, "_left")
-    watch(leads, tap.entering, "wait", "_wait_async")
+    watch(leads, tap.beginning, "start", "__enter__", "__aenter__")
+    watch(leads, tap.awaiting, "wait", "_wait_async")
     leads.hold = property(around(leads.hold.fget, tap.seeing))
-    watch(leads, tap.leaving, "stop", "__aexit__")
+    watch(leads, tap.resigning, "stop", "__aexit__")
+    watch(PeriodicWorker, tap.beginning, "start", "__aenter__")
+    watch(PeriodicWorker, tap.running, "run")
+    watch(PeriodicWorker, tap.stopping, "stop")
     watch(PeriodicWorker, tap.working, "_do")
+    watch(BaseClient, tap.closing, "close")
 
 
 def around(real: Callable[..., Any], watching: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,9 +97,15 @@ def watch(owner: type, watching: Callable[..., Any], *names: str) -> None:
 class _Request(NamedTuple):
     """Which client was asked, by which method, and for what."""
 
-    client: Any
-    how: str
-    given: dict[str, Any]
+    client: Any = None
+    how: str = ""
+    given: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
+    called: bool = False  # for one call of a decorated function
+
+    @property
+    def recurs(self) -> bool:
+        """Whether it is asked again and again, until somebody ends that."""
+        return self.how == "periodic" or (self.how == "leadership" and self.client._options.recovery is not None)  # noqa: SLF001
 
     @property
     def raises(self) -> bool:
@@ -112,22 +120,22 @@ class _Request(NamedTuple):
         told |= {"name": name, "how": self.how, "where": _container(self.client), "limit": given.get("limit")}
         told |= {"lease": options.listener_lock_period if leads else options.lock_period}
         told |= {"poll": options.recovery if leads else options.lock_acquisition_polling_interval}
+        told |= {"every": options.recovery} if leads else {}
         told |= {"failover": options.failover, "renewal": options.renewal_interval, "window": options.handoff_window}
         return {**told, "tokens": options.fencing_tokens, "invocation": invoked.get()}
 
 
 class _ClientTap:
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, losses: BlockLosses) -> None:
         self._write = write
+        self._losses = losses
         self._numbers = itertools.count(1)
         self._open: dict[tuple[int, str], str] = {}  # by the id of a hold, and the invocation that uses the hold
         self._lost: set[str] = set()
         self._signals: dict[str, LossSignal] = {}
         self._made: weakref.WeakKeyDictionary[Any, _Request] = weakref.WeakKeyDictionary()
-        self._turned: weakref.WeakKeyDictionary[Any, tuple[asyncio.Task[Any], list[float]]] = (
-            weakref.WeakKeyDictionary()
-        )
         self._inside: weakref.WeakKeyDictionary[Any, list[tuple[int, str]]] = weakref.WeakKeyDictionary()
+        self._begun: dict[int, tuple[Any, str]] = {}  # by the ids of workers and candidates: client, and number
 
     def making(self, real: Callable[..., Any], how: str) -> Callable[..., Any]:
         """Return a method that notes of what it makes which client was asked, and for what."""
@@ -162,66 +170,76 @@ class _ClientTap:
         answer: list[Any] = []
         yield answer
         if block in self._made:
-            self._made[answer[0]] = self._made[block]
+            self._made[answer[0]] = self._made[block]._replace(called=True)
 
     @contextmanager
     def entering(self, block: Any, *_: Any, **__: Any) -> Iterator[list[Any]]:
-        """Tell that a block, or who waits to lead, asks, and what it gets, unless it has ended."""
-        with self.seeing(block, asks=block in self._made and not self._inside.get(block)) as answer:
+        """Tell that a block asks, and what it gets, unless it has ended."""
+        with self._getting(block, asks=True) as answer:
             yield answer
-
-    @contextmanager
-    def seeing(self, block: Any, *, asks: bool = False) -> Iterator[list[Any]]:
-        """Tell of the holds that a block or a candidacy has got."""
-        request = self._made.get(block, _Request(None, "", {}))
-        names = request.given.get("names", (request.given.get("name"),))
-        lost = {whose for whose in self._inside.get(block, []) if self._open.get(whose, "") in self._lost}
-        with self._asking(request, request.given.get("name", ""), asks=asks) as (answer, number):
-            yield answer
-        if request.how == "leadership" and not lost.isdisjoint((id(hold), "") for hold in holds_in(answer[0])):
-            self._write("altered", kind="led", function=block.name, invocation=invoked.get())
-        for place, hold in enumerate(holds_in(answer[0]) if block in self._made else ()):
-            name = str(names[place]) if isinstance(names, list | tuple) else hold.lock
-            self._inside.setdefault(block, []).extend(self._enter(hold, request, name, number))
-        if isinstance(block, AsyncBlock) and request.client and request.raises:
-            self._await_cancellation(block, holds_in(answer[0]))
-
-    def _await_cancellation(self, block: AsyncBlock[Any], holds: Iterable[Hold]) -> None:
-        """Note when the loop of a block next turns after a loss: the task of the block is cancelled then."""
-        if (task := asyncio.current_task()) is not None:
-            loop, turned = task.get_loop(), list[float]()
-
-            def told(_: str) -> None:
-                with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(lambda: turned.append(loop.time()))
-
-            self._turned[block] = task, turned
-            for hold in holds:
-                _call_at_loss(hold.own_lost, told)
+        if block in self._made:
+            self._losses.entered(block, holds_in(answer[0]), raises=self._made[block].raises)
 
     @contextmanager
     def leaving(self, block: Any, error: Any = None, *_: Any) -> Iterator[list[Any]]:
-        """Tell that a block or a candidacy ends; a candidacy may still show its hold, which is on its way back."""
-        request, inside = self._made.pop(block, None), self._inside.pop(block, [])
-        numbers = [self._open[whose] for whose in inside if whose in self._open]
-        for number in numbers:
-            self._write("client_lock", kind="leaving", number=number, lost=self._is_lost(number))
-        task, turned = self._turned.pop(block, (None, []))
-        late = task is not None and turned and task.get_loop().time() - turned[0] > _CANCELLED
-        if task and late and error is None and task is asyncio.current_task() and not task.cancelling():
-            self._write("altered", kind="uncancelled", function=block.name, invocation=invoked.get())
-        judged = isinstance(block, _BaseBlock) and error is None and not self._lost.isdisjoint(numbers)
-        wrong = "hushed" if request and request.raises else ""
+        """Tell that a block ends."""
+        request, numbers = self._made.get(block), self._numbers_of(block)
+        with self._ending(block):
+            lost = request is not None and not self._lost.isdisjoint(numbers)
+            with self._losses.leaving(block, error, lost=lost, raises=request is not None and request.raises):
+                yield []
+
+    @contextmanager
+    def awaiting(self, candidate: Any, *_: Any, **__: Any) -> Iterator[list[Any]]:
+        """Tell that user code waits to lead, and what it gets."""
+        with self.seeing(candidate, asks=True) as answer:
+            yield answer
+
+    @contextmanager
+    def seeing(self, candidate: Any, *, asks: bool = False) -> Iterator[list[Any]]:
+        """Tell of the hold that user code is shown."""
+        lost = {whose for whose in self._inside.get(candidate, []) if self._open.get(whose, "") in self._lost}
+        with self._getting(candidate, asks=asks) as answer:
+            yield answer
+        if not lost.isdisjoint((id(hold), "") for hold in holds_in(answer[0])):
+            self._write("altered", kind="led", function=candidate.name, invocation=invoked.get())
+
+    @contextmanager
+    def resigning(self, candidate: Any, *_: Any) -> Iterator[list[Any]]:
+        """Tell that a candidacy ends; it may still show its hold, which is on its way back."""
+        self._over(id(candidate))
+        with self._ending(candidate):
+            yield []
+
+    @contextmanager
+    def beginning(self, asker: Any) -> Iterator[list[Any]]:
+        """Tell that a worker or a candidate has begun to ask."""
+        answer: list[Any] = []
+        yield answer
+        self._begin(asker)
+
+    @contextmanager
+    def running(self, worker: Any) -> Iterator[list[Any]]:
+        """Tell from when to when a worker runs on the event loop of its caller."""
+        self._begin(worker)
         try:
             yield []
-        except BaseException as raised:
-            wrong = "raised" if request and not request.raises and isinstance(raised, LockLost) else ""
-            raise
         finally:
-            if judged and wrong:
-                self._write("altered", kind=wrong, function=block.name, invocation=invoked.get())
-            for whose in inside:
-                self._leave(whose)
+            self._over(id(worker))
+
+    @contextmanager
+    def stopping(self, worker: Any, *_: Any, **__: Any) -> Iterator[list[Any]]:
+        """Tell that somebody ends a worker."""
+        self._over(id(worker))
+        yield []
+
+    @contextmanager
+    def closing(self, client: Any) -> Iterator[list[Any]]:
+        """Tell that the end of a client ends its workers and candidates."""
+        for asker, (whose, _) in [*self._begun.items()]:
+            if whose is client:
+                self._over(asker)
+        yield []
 
     @contextmanager
     def working(self, worker: Any, hold: Hold) -> Iterator[list[Any]]:
@@ -274,8 +292,7 @@ class _ClientTap:
 
         A set asks for its locks one after the other: when for which, only the product knows.
         """
-        asks &= request.how != "lock_all"
-        asks &= request.how != "leadership" or request.client._options.recovery is not None  # noqa: SLF001
+        asks &= request.how != "lock_all" and (request.how != "leadership" or request.recurs)
         number, answer = f"{os.getpid()}-{next(self._numbers)}" * asks, list[Any]()
         if asks:
             self._write("client_lock", kind="asked", number=number, **request.facts(name))
@@ -288,6 +305,48 @@ class _ClientTap:
             raise
         if asks and answer[0] is None:
             self._write("client_lock", kind="refused" if request.how == "try_lock" else "failed", number=number)
+
+    @contextmanager
+    def _getting(self, thing: Any, *, asks: bool) -> Iterator[list[Any]]:
+        """Tell of the holds that user code gets of a block or a candidate, and of the request if it ``asks``."""
+        request = self._made.get(thing, _Request())
+        name = request.given.get("name", "")
+        asks &= bool(request.how) and not self._inside.get(thing)
+        with self._asking(request, name, asks=asks) as (answer, number):
+            yield answer
+        names = request.given.get("names", (name,))
+        for place, hold in enumerate(holds_in(answer[0]) if request.how else ()):
+            what = str(names[place]) if isinstance(names, list | tuple) else hold.lock
+            self._inside.setdefault(thing, []).extend(self._enter(hold, request, what, number))
+
+    @contextmanager
+    def _ending(self, thing: Any) -> Iterator[None]:
+        """Tell that a block or a candidacy ends with its holds."""
+        for number in self._numbers_of(thing):
+            self._write("client_lock", kind="leaving", number=number, lost=self._is_lost(number))
+        self._made.pop(thing, None)
+        inside = self._inside.pop(thing, [])
+        try:
+            yield
+        finally:
+            for whose in inside:
+                self._leave(whose)
+
+    def _numbers_of(self, thing: Any) -> list[str]:
+        return [self._open[whose] for whose in self._inside.get(thing, ()) if whose in self._open]
+
+    def _begin(self, asker: Any) -> None:
+        request = self._made.get(asker)
+        if request is not None and request.recurs and id(asker) not in self._begun:
+            number = f"{os.getpid()}-{next(self._numbers)}"
+            self._begun[id(asker)] = request.client, number
+            weakref.finalize(asker, self._over, id(asker)).atexit = False
+            self._write("client_lock", kind="begun", number=number, **request.facts(asker.name))
+
+    def _over(self, asker: int) -> None:
+        _, number = self._begun.pop(asker, (None, ""))
+        if number:
+            self._write("client_lock", kind="over", number=number)
 
     def _enter(self, hold: Hold, request: _Request, name: str, asked: str = "") -> list[tuple[int, str]]:
         number = asked or f"{os.getpid()}-{next(self._numbers)}"
@@ -305,7 +364,7 @@ class _ClientTap:
             self._write("client_lock", kind="lost", number=number, reason=reason)
 
         self._signals[number] = hold.own_lost
-        _call_at_loss(hold.own_lost, lost)
+        call_at_loss(hold.own_lost, lost)
         return [whose]
 
     def _is_lost(self, number: str) -> bool:

@@ -12,6 +12,7 @@ from singleton.baseclient import BaseClient
 from singleton.clients import blocks, request_events
 from singleton.clients.blocks import _BaseBlock
 from singleton.clients.leadership import Leadership
+from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.patterns.sql import rowstates
 from singleton.runtime.cancellation import LossWatch
 from tests.broken.breaking import around, broken
@@ -82,6 +83,20 @@ class _Answered:
 
     def result(self, _: float | None = None) -> Hold:
         return self._hold
+
+
+@broken("sent no request for its lock for", app="sections", options="--duration 8")
+def a_worker_ends_at_its_first_error(patch: Patch) -> None:
+    def report(_: object, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+
+    patch.setattr(PeriodicWorker, "_report", report)
+
+
+@broken("'watcher (lock client, every=15, lease=60, poll=15)' on", app="sections", options="--duration 24")
+def a_candidate_asks_seldom(patch: Patch) -> None:
+    around(patch, Leadership, "_pause", lambda real: lambda self, seconds: real(self, 30 * seconds))
 
 
 @broken("fencing tokens out of order", app="sections", options="--duration 8")

@@ -51,6 +51,13 @@ def count() -> None:
 
 def clean_up(hold: object) -> None:
     time.sleep(0.3)
+    raise OSError("there is nothing to clean up")
+
+
+def watch() -> None:
+    with slow.leadership("watcher") as leadership:
+        while leadership.hold is None or not leadership.hold.lost.is_set():
+            time.sleep(0.5)
 
 
 def lead() -> None:
@@ -68,5 +75,6 @@ def look(timer: func.TimerRequest) -> None:
             workers.append(locks.periodic("cleanup", clean_up, every=1))
             workers[0].start()
             threading.Thread(target=lead, daemon=True).start()
+            threading.Thread(target=watch, daemon=True).start()
     with locks.lock("long"):
         time.sleep(9)

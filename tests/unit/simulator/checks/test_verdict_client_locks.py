@@ -318,3 +318,29 @@ def test_a_stale_claim_that_is_refused_is_right() -> None:
     _use(run, "host-2", 11, "claim", 2)
     _use(run, "host-1", 12, "done", 1, error="StaleClaim")
     assert judge(run.records).violations == ()
+
+
+@pytest.mark.parametrize(
+    ("asks", "over", "quiet"),
+    [
+        ([6, 11, 16, 21, 26, 31, 36, 41], None, ""),  # at each tick
+        ([6, 11, 16], 20, ""),  # somebody ends it
+        ([6, 11, 16], None, "'cleanup (lock client, every=5)' on host-1 sent no request for its lock for 24.0 s"),
+        ([], None, "sent no request for its lock for 39.0 s"),
+    ],
+)
+def test_who_asks_again_and_again_does_so_until_somebody_ends_it(
+    asks: list[float], over: float | None, quiet: str
+) -> None:
+    run = Sections()
+    told = {"number": "begun", "worker": 1}
+    facts = {"name": "cleanup", "how": "periodic", "every": 5, "lease": 15, "poll": 5, "where": "account/locks"}
+    run.add(1, "host-1", "client_lock", kind="begun", **told, **facts)
+    run.stay("host-1", 1, 1.5)
+    for t in asks:
+        refused = {"status": 409, "code": "LeaseAlreadyPresent", "lease": "x", "took": 0.0, "worker": 1}
+        run.add(t, "host-1", "lease_request", action="acquire", blob="/account/locks/cleanup", period=15, **refused)
+    if over:
+        run.add(over, "host-1", "client_lock", kind="over", **told)
+    found = [text for text in judge(run.end(40)).violations if "sent no request" in text]
+    assert [quiet in text for text in found] == [True] * bool(quiet)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.history.journal import Record
-from simulator.host import client_tap
+from simulator.host import block_losses
 from simulator.host.client_tap import tap_clients
 from singleton import AsyncLockClient, LockClient
 from singleton.base.errors import LockLost
@@ -45,10 +45,10 @@ _TAPPED: dict[Any, tuple[str, ...]] = {
     AsyncLockClient: _OF_CLIENTS,
     Block: ("__enter__",),
     AsyncBlock: ("__aenter__",),
-    BaseClient: ("safe_name",),
+    BaseClient: ("safe_name", "close"),
     _BaseBlock: ("_left", "another"),
-    Leadership: ("wait", "_wait_async", "stop", "__aexit__", "hold"),
-    PeriodicWorker: ("_do",),
+    Leadership: ("start", "__enter__", "__aenter__", "wait", "_wait_async", "stop", "__aexit__", "hold"),
+    PeriodicWorker: ("start", "__aenter__", "run", "stop", "_do"),
 }
 
 
@@ -155,7 +155,7 @@ async def test_so_are_blocks_of_coroutines(told: Told) -> None:
 async def test_an_async_block_whose_task_nobody_cancels_at_its_loss_is_told(
     told: Told, monkeypatch: pytest.MonkeyPatch, *, cancels: bool
 ) -> None:
-    monkeypatch.setattr(client_tap, "_CANCELLED", -1.0)
+    monkeypatch.setattr(block_losses, "_CANCELLED", -1.0)
     if not cancels:
         monkeypatch.setattr(LossWatch, "cancel_soon", lambda _: None)
     with suppress(LockLost):
@@ -187,6 +187,22 @@ def test_the_work_of_a_periodic_worker_is_a_stay(told: Told, locks: LockClient) 
     assert told.events == ["in cleanup", "out of cleanup"]
 
 
+@pytest.mark.parametrize("closes", [True, False])
+async def test_a_worker_asks_from_its_start_to_its_stop_or_the_close_of_its_client(told: Told, *, closes: bool) -> None:
+    def kinds() -> list[Any]:
+        return [each.get("kind") for each in told if each.get("kind") in {"begun", "over"}]
+
+    locks, other = AsyncLockClient("AzureWebJobsStorage"), LockClient("AzureWebJobsStorage")
+    with other.leadership("poller"):
+        assert [told[0].get("every"), *kinds()] == [60, "begun"]
+        async with locks.periodic("cleanup", print, every=5):
+            assert kinds() == ["begun"] * 2
+            if closes:
+                locks.close()
+                assert kinds() == ["begun"] * 2 + ["over"]
+    assert kinds() == ["begun"] * 2 + ["over"] * 2
+
+
 def test_a_leader_leads_from_its_first_look_to_its_stop(told: Told, locks: LockClient) -> None:
     with locks.leadership("poller") as leadership:
         hold = leadership.wait()
@@ -204,7 +220,7 @@ def test_a_leadership_that_shows_a_hold_which_it_has_lost_is_told(
     with locks.leadership("poller") as leadership:
         hold = leadership.wait()
         assert hold is not None
-        hold.own_lost.fire("expired")
+        hold.own_lost.fire("stolen")  # then the candidate asks again after its interval, and not at once
         assert leadership.hold is None
         assert "altered" not in [record.event for record in told]
         with monkeypatch.context() as patch:

@@ -1,0 +1,69 @@
+"""See what a block of a lock client does when its hold is lost: it fails or it only tells, as ``on_loss`` says.
+
+What it does otherwise is told as ``altered``: ``hushed``, ``raised``, or ``uncancelled`` for an async block's task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.witness.witness import invoked
+from singleton.base.errors import LockLost
+from singleton.base.hold import LossSignal
+from singleton.clients.blocks import AsyncBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from simulator.history.journal import Write
+    from singleton.base.hold import Hold
+
+_CANCELLED: Final = 1.0
+"""Seconds in which a task is cancelled, at the latest, once its loop turns after the loss of a block's hold."""
+call_at_loss: Final = LossSignal.add_callback  # before anybody sees the calls of user code
+
+
+class BlockLosses:
+    """Writes what blocks do. ``raises``: whether a block fails at its end if its hold was lost."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._turned: weakref.WeakKeyDictionary[Any, tuple[asyncio.Task[Any], list[float]]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def entered(self, block: Any, holds: Iterable[Hold], *, raises: bool) -> None:
+        """Note when the loop of an async block next turns after a loss: the task of the block is cancelled then."""
+        if raises and isinstance(block, AsyncBlock) and (task := asyncio.current_task()) is not None:
+            loop, turned = task.get_loop(), list[float]()
+
+            def told(_: str) -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(lambda: turned.append(loop.time()))
+
+            self._turned[block] = task, turned
+            for hold in holds:
+                call_at_loss(hold.own_lost, told)
+
+    @contextmanager
+    def leaving(self, block: Any, error: object, *, lost: bool, raises: bool) -> Iterator[None]:
+        """Compare how a block ends with what was asked for. ``error``: of its body. ``lost``: whether its hold was."""
+        task, turned = self._turned.pop(block, (None, []))
+        late = task is not None and turned and task.get_loop().time() - turned[0] > _CANCELLED
+        if task and late and error is None and task is asyncio.current_task() and not task.cancelling():
+            self._tell(block, "uncancelled")
+        judged = lost and error is None
+        try:
+            yield
+        except LockLost:
+            if judged and not raises:
+                self._tell(block, "raised")
+            raise
+        if judged and raises:
+            self._tell(block, "hushed")
+
+    def _tell(self, block: Any, kind: str) -> None:
+        self._write("altered", kind=kind, function=block.name, invocation=invoked.get())
