@@ -25,8 +25,8 @@ from simulator.checks.excuses import (
     is_of,
     is_slowed,
     leased_until,
+    overslept_call,
     sections_of,
-    troubled_since,
     uncaused,
 )
 from simulator.checks.findings import Finding, by_function, count, note, unproven, violation
@@ -286,10 +286,11 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
     operated = not history.faults and any(call.start <= t <= call.end for t, _ in history.operated)
     end = min(history.exits.get(call.host, math.inf), history.deaths.get(call.host, math.inf))
     ended = call.blames == "LockClosed" and end - call.end <= _ENDING
-    since = troubled_since(history, call) if call.blames == "StorageUnavailable" else call.start
-    slept = history.rough or call.blames != "LockLost" or not told
-    slept |= any(is_long(history, each, each.told or each.end, slow=False) for each in told)
-    slept &= history.paused(call.host, since, call.end)
+    if told and call.blames == "LockLost":
+        slept = any(is_long(history, each, each.told or each.end, slow=False) for each in told)
+        slept &= history.paused(call.host, call.start, call.end)
+    else:
+        slept = overslept_call(history, call)
     return own or operated or ended or slept or bool(behind_failure(history, call))
 
 

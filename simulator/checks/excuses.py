@@ -184,18 +184,30 @@ def _costs(lease: float) -> float:
 
 def is_slowed(history: History, call: Invocation) -> bool:
     """Tell whether the machine kept the host of an invocation waiting for as long as fails an invocation so."""
+    since, costs = failing(history, call)
+    return history.slowness.late(call.host, STORAGE, start=since, end=call.end) >= costs
+
+
+def overslept_call(history: History, call: Invocation) -> bool:
+    """Tell whether the host of an invocation was stopped for as long as fails an invocation so, and just then."""
+    since, costs = failing(history, call)
+    slept = [(pause.start, pause.end) for pause in history.pauses if pause.host == call.host]
+    struck = [span(fault) for fault in hindering(history, call.host, since, call.end)]
+    return covered(slept, since, call.end) > 0 and covered([*slept, *struck], since, call.end) >= costs - SPARE
+
+
+def failing(history: History, call: Invocation) -> tuple[float, float]:
+    """Return for how many seconds, and since when, nothing must have been done for an invocation to fail as it did."""
     function = history.function(call.function)
     if call.blames == "StorageUnavailable":
         timeout = function.timeout or math.inf  # a shorter one leaves less time for an answer
         if (answer := patience_told(history).get((call.host, call.id))) is not None:
             timeout = answer.get("patience") or math.inf
-        since, costs = troubled_since(history, call) - CALL, min(CALL, max(timeout - SPARE, timeout / 2))
-    elif call.blames == "LockLost":
+        return troubled_since(history, call) - CALL, min(CALL, max(timeout - SPARE, timeout / 2))
+    if call.blames == "LockLost":
         lease = function.silence_in(function.mode)
-        since, costs = call.end - lease, _costs(lease)
-    else:
-        return False
-    return history.slowness.late(call.host, STORAGE, start=since, end=call.end) >= costs
+        return call.end - lease, _costs(lease)
+    return call.end, math.inf
 
 
 def _renewing(history: History, body: Section | Acquisition, until: float) -> tuple[float, float, bool]:

@@ -220,14 +220,14 @@ def test_an_invocation_that_fails_without_need_is_a_violation(
     assert "1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused" in said
 
 
-def troubled_candidate(*faults: tuple[float, float, str, str], paused: bool = False) -> Verdict:
+def troubled_candidate(*faults: tuple[float, float, str, str], paused: float = 0.0) -> Verdict:
     """Judge a tick that was told what became of its candidate's last attempt to lead, half a minute ago."""
     story = fleet(mode="listener", listener={"lease": 15, "poll": 15})
     for start, end, kind, host in faults:
         story.fault(start, end, kind, host)
     if paused:
         story.add(8.0, "host-1", "pause")
-        story.add(9.0, "host-1", "resume")
+        story.add(8.0 + paused, "host-1", "resume")
     story.lock(1.0, "host-1", "waiting", TIMER, "", mode="listener")
     story.lock(1.0, "host-2", "acquired", TIMER, "", mode="listener", token=1)
     story.add(25.0, "host-1", "invocation_started", function="import_eligibility", invocation="call-1")
@@ -241,7 +241,8 @@ def test_a_candidate_tells_of_its_last_attempt_until_the_next() -> None:
         return any("which nothing in this run caused" in text for text in verdict.violations)
 
     assert not accused(troubled_candidate((7.0, 9.0, "throttle", "host-1")))
-    assert not accused(troubled_candidate(paused=True))
+    assert not accused(troubled_candidate(paused=6.0))
+    assert accused(troubled_candidate(paused=2.0))  # a request has more time
     for faults in ((), ((7.0, 9.0, "throttle", "host-2"),), ((40.0, 42.0, "throttle", "host-1"),)):
         assert accused(troubled_candidate(*faults))
     assert accused(troubled_candidate((-10.0, -9.0, "throttle", "host-1")))
