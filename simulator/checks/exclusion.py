@@ -222,11 +222,13 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
     woke = [each for each in caught if id(each.first) not in outlived and _slept(history, each)]
     if late := len({(each.first.host, each.first.owner) for each in woke}):
         yield note(f"{count(late, 'body', 'bodies')} woke after a pause without the lock, and ended as lost")
-    if behind := [each for each in caught if id(each.first) not in outlived and each not in woke]:
+    behind = [each for each in caught if id(each.first) not in outlived and each not in woke]
+    ended_late = [each for each in behind if each.first.told is not None and each.first.told <= each.second.start]
+    if broken := len(behind) - len(ended_late):
         yield note(
-            f"{count(len(behind), 'overlap')} that a fault explains: "
-            "who lost the lock is told, and has the smaller token"
+            f"{count(broken, 'overlap')} that a fault explains: who lost the lock is told, and has the smaller token"
         )
+    yield from _late_ends(history, ended_late)
     pairs = [(each.first, each.second) for each in caught if each.refused]
     stale = [min(pair, key=lambda body: body.token or 0) for pair in pairs]
     refused = {(body.host, body.owner): body.error for body in stale}
@@ -243,6 +245,19 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
             f"{count(len(overlaps), 'overlap')}: {many} ran at the same time; the longest for "
             f"{worst.seconds:.2f} s, of {label(worst.lock)}, on {worst.first.host} and {worst.second.host}"
         )
+
+
+def _late_ends(history: History, overlaps: list[Overlap]) -> Iterator[Finding]:
+    """Say which bodies, or leaderships, went on beside the next holder after they were told of their loss."""
+    for led in (False, True):
+        mine = [each for each in overlaps if (history.function(each.first.function).trigger == "leadership") == led]
+        for worst in mine[:1]:
+            number, told = len({id(each.first) for each in mine}), (worst.first.told or 0.0) - history.start
+            late = count(number, "lost leadership", "lost leaderships") if led else count(number, "body", "bodies")
+            yield note(
+                f"{late} ended late: {worst.first.host} was told at {told:.1f} s that {label(worst.lock)} was lost, "
+                f"and went on for {worst.seconds:.1f} s beside {worst.second.host}, the next holder"
+            )
 
 
 def judge_leaders(history: History) -> Iterator[Finding]:

@@ -216,6 +216,15 @@ def test_a_set_gives_its_locks_back_one_after_the_other_while_the_storage_does_n
     assert sum("after its body had ended" in text for text in judge(run.end(70)).violations) == found
 
 
+def test_the_report_says_which_leader_ended_late() -> None:
+    run = Sections()
+    run.fault(3.0, 18.0, "partition", "host-1")
+    run.stay("host-1", 1, 25, "poller", token=1, how="leadership", lease=(1, 99), lost=(15, "expired"), seen=True)
+    run.stay("host-2", 17, 30, "poller", token=2, how="leadership")
+    said = "1 lost leadership ended late: host-1 was told at 15.0 s that poller was lost, and went on for 8.0 s beside"
+    assert f"{said} host-2, the next holder" in judge(run.records).notes
+
+
 def test_a_body_that_has_lost_its_lock_may_clean_up_under_another() -> None:
     run = Sections()
     run.add(0.9, "host-1", "invocation_started", function="ship", invocation="call")

@@ -78,8 +78,8 @@ def cut_off_thread(*faults: tuple[float, float, str, str]) -> Verdict:
 def test_a_thread_that_was_told_may_overlap_if_its_host_was_cut_off_for_long_enough(kind: str) -> None:
     verdict = cut_off_thread((3.0, 18.0, kind, "host-1"))
     assert (verdict.violations, verdict.overlaps, len(verdict.caught)) == ((), (), 1)
-    said = "1 overlap that a fault explains: who lost the lock is told, and has the smaller token"
-    assert said in verdict.notes
+    said = "1 body ended late: host-1 was told at 15.0 s that ship.a was lost, and went on for 4.0 s beside host-2"
+    assert f"{said}, the next holder" in verdict.notes
     assert verdict.faults[0].excused == "1 overlap, 1 lost hold, 1 failed invocation"
 
 
