@@ -163,7 +163,7 @@ def _under_a_lost_lock(history: History) -> Iterator[Finding]:
     """After the loss of the lock around an invocation, no body begins inside it, and no wait goes on.
 
     Which locks of an invocation are around one another is known of the guard of its function only. A block of a lock
-    client in a body answers for its own lock only.
+    client in a body answers for its own lock only, unless it is the one around a decorated function.
     """
     around = {(each.host, each.owner): each for each in history.sections if each.told is not None and each.owner}
     worst: dict[tuple[str, str], tuple[float, str, str]] = {}
@@ -173,7 +173,7 @@ def _under_a_lost_lock(history: History) -> Iterator[Finding]:
         outer = around.get((inner.host, outside(inner.owner)))
         if outer is None or outer.told is None or outer.mode != "function" or inner.owner == outer.owner:
             continue
-        if history.function(inner.function).blob:
+        if history.function(inner.function).blob and not history.function(inner.function).direct:
             continue
         if outer.start < start < outer.end and outer.told < end:
             stop = min(end, outer.end, history.end)

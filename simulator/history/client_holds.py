@@ -80,7 +80,8 @@ class ClientLocks:
         lock = name if container == self.container else f"{account}/{container}/{name}"
         policy = "wait" if record.get("timeout") != 0 else "skip" if record.get("how") == "try_lock" else "raise"
         options = [f"{option}={record.get(option):g}" for option in _OPTIONS if _is_told(record, option)]
-        about = ", ".join(["lock client", *[policy] * (policy != "wait"), *options])
+        called = ["decorator"] * bool(record.get("called"))
+        about = ", ".join(["lock client", *called, *[policy] * (policy != "wait"), *options])
         return {
             "function": f"{name if lock == name else f'{container}/{name}'} ({about})",
             "lock": lock + got.removeprefix(semaphore_of(got)) * bool(limit),
@@ -105,5 +106,5 @@ def _facts(record: Record, entry: dict[str, Any]) -> dict[str, Any]:
         "tick": record.get("every"),
         "trigger": "once" if name.startswith(OF_PATTERNS) else record.get("how") or "lock",
     }
-    told |= {"on_contention": entry["on_contention"], "timeout": timeout, "limit": None}
+    told |= {"direct": record.get("called"), "on_contention": entry["on_contention"], "timeout": timeout, "limit": None}
     return told | {"at_once": limit or 1, "several": bool(limit), "tokens": record.get("tokens") and not limit}

@@ -59,7 +59,7 @@ class Function:
     when_full: str = "raise"  # the policy for an invocation beyond ``max_waiting``
     decorated: bool = False  # also by the app itself, whose decorator may run the body again or not, and change errors
     narrow: str = ""  # its decorator that takes no ``context``, though the guard below asks for it
-    direct: bool = False  # whether nothing is between its guard and its body
+    direct: bool = False  # whether nothing is between its guard, or the lock of a decorator, and its body
     declared: tuple[str, ...] = ()  # the names of its guards, if the worker calls the function by another name
     once: bool = False  # whether `@once` may answer in place of its body
     keep: float = math.inf  # seconds for which `@once` keeps a result

@@ -122,7 +122,7 @@ class _Request(NamedTuple):
         told |= {"poll": options.recovery if leads else options.lock_acquisition_polling_interval}
         told |= {"every": options.recovery} if leads else {}
         told |= {"failover": options.failover, "renewal": options.renewal_interval, "window": options.handoff_window}
-        return {**told, "tokens": options.fencing_tokens, "invocation": invoked.get()}
+        return {**told, "tokens": options.fencing_tokens, "called": self.called, "invocation": invoked.get()}
 
 
 class _ClientTap:

@@ -40,6 +40,8 @@ _UNTIL: Final = "x-ms-meta-SingletonUntil"
 """The header of the end of a kept result, in seconds since 1970. A write of metadata alone, as with a renewal, passes
 the end of an earlier result on."""
 _MADE: Final = 201
+_FAILED: Final = 300
+_OURS: Final = frozenset({"x-ms-lease-id", "If-None-Match", "If-Match"})
 _REPLACES: Final = {"PUT": "replaced", "DELETE": "deleted"}
 _ANEW: Final = re.compile(r"\A&(?!.*\b(comp|restype)=(?!blocklist|metadata))")
 """Queries of requests that replace a blob's content or metadata, or delete the blob."""
@@ -125,8 +127,18 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
 
     request = ClientSession._request  # noqa: SLF001 - the one place that all requests of aiohttp go through
 
+    async def replacing(url: str, action: str, answering: Awaitable[Any]) -> Any:
+        response = await answering
+        if response.status < _FAILED:
+            write("blob_replaced", blob=unquote(urlsplit(url).path), action=action)
+        return response
+
     def requesting(session: Any, method: str, url: Any, **more: Any) -> Awaitable[Any]:
-        return seen(method, str(url), more.get("headers") or {}, request(session, method, url, **more))
+        headers = more.get("headers") or {}
+        answering = seen(method, str(url), headers, request(session, method, url, **more))
+        # The product has a lease of what it replaces, or sets a condition.
+        action = "" if _OURS & {*headers} else _replaces(method, str(url), headers)
+        return replacing(str(url), action, answering) if action else answering
 
     ClientSession._request = requesting  # type: ignore[method-assign,assignment]  # noqa: SLF001
     for client in clients:
@@ -136,7 +148,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
 def tap_user_code(write: Write) -> None:
     """Write ``blob_replaced`` for each blob that a client on ``requests`` overwrites or deletes: only apps have one.
 
-    Call after the import of the app, which imports ``requests`` if it needs that.
+    `tap_leases` writes it of clients on aiohttp, which replace a blob without a lease. Call after the import of the
+    app, which imports ``requests`` if it needs that.
     """
     if (requests := sys.modules.get("requests")) is None:
         return
@@ -144,13 +157,18 @@ def tap_user_code(write: Write) -> None:
 
     def sending(session: Any, request: Any, **more: Any) -> Any:
         answer = send(session, request, **more)
-        path, _, query = str(request.url).partition("?")
-        done = _REPLACES.get(request.method) if answer.ok and "x-ms-version" in request.headers else None
-        if done and "/messages" not in path and _ANEW.search(f"&{query}"):
-            write("blob_replaced", blob=unquote(urlsplit(path).path), action=done)
+        if answer.ok and (action := _replaces(request.method, str(request.url), request.headers)):
+            write("blob_replaced", blob=unquote(urlsplit(str(request.url)).path), action=action)
         return answer
 
     requests.Session.send = sending
+
+
+def _replaces(method: str, url: str, headers: Mapping[str, str]) -> str:
+    """Say what a request does to the blob that it replaces; the empty text if it replaces none."""
+    path, _, query = url.partition("?")
+    anew = "x-ms-version" in headers and "/messages" not in path and _ANEW.search(f"&{query}")
+    return _REPLACES.get(method, "") if anew else ""
 
 
 class _Calls:

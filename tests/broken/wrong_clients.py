@@ -169,6 +169,11 @@ def an_async_block_goes_on_after_its_loss(patch: Patch) -> None:
     patch.setattr(LossWatch, "cancel_soon", lambda _: None)
 
 
+@broken("'bill (lock client, decorator)' began inside 'bill' on", app="blocks_lost", options="--duration 10")
+def a_decorated_function_begins_after_a_loss_around_it(patch: Patch) -> None:
+    patch.setattr(blocks, "unless_lost", lambda work: work)
+
+
 @broken("left a block with LockLost, though on_loss='tell'", app="blocks_lost")
 def a_block_that_only_tells_fails(patch: Patch) -> None:
     around(patch, BaseClient, "_on_loss_of", lambda _: lambda *_: "raise")

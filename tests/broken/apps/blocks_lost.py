@@ -1,11 +1,15 @@
-"""Blocks of lock clients that lose their locks: one fails then, one is cancelled, and one only hears of the loss."""
+"""Blocks of lock clients that lose their locks: one fails then, one is cancelled, and one only hears of the loss.
+
+Another body has a lost guard around it, and cleans up under a lock; the call of a decorated function is refused then.
+"""
 
 import asyncio
+import contextlib
 import time
 
 import azure.functions as func
 
-from singleton import AsyncLockClient, LockClient
+from singleton import AsyncLockClient, LockClient, LockLost, current_hold, singleton
 
 app = func.FunctionApp()
 locks = LockClient("AzureWebJobsStorage")
@@ -28,3 +32,19 @@ def look(timer: func.TimerRequest) -> None:
 async def count(timer: func.TimerRequest) -> None:
     async with async_locks.lock("stock", max_hold=2):
         await asyncio.sleep(6)
+
+
+@locks.lock("bill")
+def send_bill() -> None:
+    time.sleep(0.5)
+
+
+@app.timer_trigger(arg_name="timer", schedule="*/5 * * * * *")
+@singleton(max_hold=2, on_contention="skip")
+def bill(timer: func.TimerRequest) -> None:
+    current_hold().lost.wait(4)
+    time.sleep(2)
+    with locks.lock("bin"):
+        time.sleep(0.1)
+    with contextlib.suppress(LockLost):
+        send_bill()

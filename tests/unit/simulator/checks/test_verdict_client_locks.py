@@ -225,13 +225,15 @@ def test_the_report_says_which_leader_ended_late() -> None:
     assert f"{said} host-2, the next holder" in judge(run.records).notes
 
 
-def test_a_body_that_has_lost_its_lock_may_clean_up_under_another() -> None:
+@pytest.mark.parametrize("called", [True, False])
+def test_a_body_that_has_lost_its_lock_may_clean_up_under_another_in_a_block(*, called: bool) -> None:
     run = Sections()
     run.add(0.9, "host-1", "invocation_started", function="ship", invocation="call")
     for t, kind in ((1, "waiting"), (1, "acquired"), (1, "body_started"), (5, "lost"), (20, "body_ended")):
         run.lock(t, "host-1", kind, key_lock("a"), "call", reason="lost")
-    run.stay("host-1", 15, 18, invocation="call")
-    assert not any("inside 'ship'" in text for text in run.says())
+    run.stay("host-1", 15, 18, invocation="call", called=called)
+    said = "'stock (lock client, decorator)' began inside 'ship' on host-1, 10.0 s after the lock of 'ship' was lost"
+    assert [said in text for text in run.says() if "inside 'ship'" in text] == [True] * called
 
 
 def test_options_of_one_block_are_not_those_of_another() -> None:

@@ -143,7 +143,9 @@ async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_secon
         await request(method, url, headers=headers)
     assert [(each["event"], each["action"]) for each in told] == [
         ("lease_request", "break"),
+        *[("blob_replaced", "replaced")] * 2,
         ("lease_request", "delete"),
+        ("blob_replaced", "deleted"),
     ]
     await asyncio.sleep(0.05)
     record = told[-1]
@@ -195,6 +197,27 @@ async def test_a_request_to_make_a_blob_is_told_with_its_answer(monkeypatch: pyt
         headers = {"x-ms-version": "1", **condition}
         await request(SimpleNamespace(), "PUT", "http://h/account/locks/name", headers=headers)
     assert [each for each in told if each[0] != "storage_calls"] == [("blob_made", "/account/locks/name", 201)]
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "headers", "told"),
+    [
+        ("PUT", "", {}, ["replaced"]),
+        ("PUT", "?comp=metadata", {}, ["replaced"]),
+        ("DELETE", "", {}, ["deleted"]),
+        ("PUT", "", {"x-ms-lease-id": "x"}, []),  # as the product does
+        ("PUT", "", {"If-None-Match": "*"}, []),
+        ("PUT", "?restype=container", {}, []),
+        ("GET", "", {}, []),
+    ],
+)
+async def test_a_blob_that_an_async_client_of_the_app_replaces_is_told(
+    monkeypatch: pytest.MonkeyPatch, method: str, query: str, headers: dict[str, str], told: list[str]
+) -> None:
+    seen: list[dict[str, Any]] = []
+    request = _answered(monkeypatch, partial(_noted, seen, "blob_replaced"), status=201)
+    await request(method, f"http://host/account/locks/ship{query}", headers={"x-ms-version": "1", **headers})
+    assert [each["action"] for each in seen] == told
 
 
 async def test_a_message_that_a_queue_took_is_told_with_its_delay_and_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
