@@ -44,10 +44,8 @@ def judge_answers(history: History) -> Iterator[Finding]:
     called = {(call.host, call.id): call.function for call in history.invocations}
     busy = {(each.host, outside(each.owner)) for each in history.refusals if each.reason == "conflict"}
     found: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
-    names: dict[str, set[str]] = defaultdict(set)
     for record in history.altered:
-        if record.event == "named":
-            names[record.text("name")].add(record.text("text"))
+        if record.event not in {"altered", "result_replaced"}:
             continue
         whose = record.host, record.text("invocation")
         name, kind = record.text("function") or called.get(whose, ""), record.text("kind") or "result"
@@ -58,9 +56,6 @@ def judge_answers(history: History) -> Iterator[Finding]:
             skipped = function.decorated or not function.guarded
         if not skipped and not (kind == "swallowed" and whose in history.struck):
             found[name, kind, record.text("what")].append(record)
-    for name, texts in sorted(names.items()):
-        if len(texts) > 1:
-            yield violation(f"safe_name gave {count(len(texts), 'text')} one name, {name!r}: they share a lock")
     for (name, kind, what), records in sorted(found.items()):
         text = f"{count(len(records), 'invocation')} of {name!r} {_WRONG[kind].format(what)}"
         sure = [record for record in records if record.get("sure", True)]

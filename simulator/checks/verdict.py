@@ -53,6 +53,7 @@ from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.kept_values import judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
 from simulator.checks.messages import Messages, check_messages, judge_copies
+from simulator.checks.names import judge_names
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.checks.rows import judge_rows
@@ -210,7 +211,10 @@ def judge(records: Sequence[Record]) -> Verdict:
             "overlaps": judge_overlaps(history, overlaps, caught),
             "sites": judge_sites(history) if locked else (),
             "spans": judge_spans(history) if locked else (),
-            "guards": (*judge_guards(history), *judge_leaders(history), *judge_given_back(history)),
+            "guards": (
+                *(*judge_guards(history), *judge_leaders(history)),
+                *(*judge_given_back(history), *(judge_names(history) if locked else ())),
+            ),
             "witnessed": judge_witnessed(history),
             "accounts": judge_accounts(history) if locked else (),
             "bounds": judge_bounds(history) if locked else (),

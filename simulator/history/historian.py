@@ -73,7 +73,7 @@ def read_history(records: Iterable[Record]) -> History:
         thing.end = historian.history.end
     historian.history.outside.extend([*broken_outside(historian.history), *deleted_outside(historian.history)])
     historian.history.outside.extend(replaced_by_user_code(historian.history))
-    altered = {"altered", "result_replaced", "named"}
+    altered = {"altered", "result_replaced", "named", "lock_named"}
     historian.history.altered = [record for record in ordered if record.event in altered]
     historian.history.answers = [record for record in ordered if record.event == "policy_answered"]
     bear_witness(historian.history)

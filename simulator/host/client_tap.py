@@ -12,12 +12,14 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import json
 import os
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from simulator.expected.blob import expected_blob
 from simulator.history.value_digest import digest
 from simulator.host.block_losses import BlockLosses, call_at_loss
 from simulator.witness.witness import invoked
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
 _SPANS: Final = ("timeout", "at_least", "max_hold", "every")
 
 
-def tap_clients(write: Write) -> None:
-    """Write a record of each request, entry, exit and loss from now on."""
+def tap_clients(write: Write, host_id: str = "") -> None:
+    """Write a record of each request, entry, exit and loss from now on. ``host_id``: of the locks of guards."""
     tap, leads = _ClientTap(write, BlockLosses(write)), cast("Any", Leadership)
     for client in (LockClient, AsyncLockClient):
         for how in ("lock", "semaphore", "try_lock", "lock_all", "leadership", "periodic"):
@@ -52,6 +54,7 @@ def tap_clients(write: Write) -> None:
         watch(client, tap.breaking, "break_")
         watch(client, tap.looking, "holder", "locked")
     cast("Any", BaseClient).safe_name = staticmethod(tap.naming(BaseClient.safe_name))
+    cast("Any", BaseClient).lock_name = tap.naming_guards(BaseClient.lock_name, host_id)
     watch(_BaseBlock, tap.copying, "another")
     watch(Block, tap.entering, "__enter__")
     watch(AsyncBlock, tap.entering, "__aenter__")
@@ -160,6 +163,33 @@ class _ClientTap:
         def named(text: str) -> str:
             name = real(text)
             told(text, name)
+            return name
+
+        return named
+
+    def naming_guards(self, real: Callable[..., str], host_id: str) -> Callable[..., str]:
+        """Return a method that tells which name the lock of a guard got, and which it has by docs/layouts.md."""
+        arguments = inspect.signature(real)
+
+        @functools.cache
+        def told(name: str, function: str, expected: str | None) -> None:
+            self._write("lock_named", name=name, function=function, expected=expected)
+
+        @functools.wraps(real)
+        def named(client: Any, *args: Any, **kwargs: Any) -> str:
+            asked = arguments.bind(client, *args, **kwargs)
+            asked.apply_defaults()
+            given = asked.arguments
+            scopes = given["scope"] = [given["scope"]] if isinstance(given["scope"], str) else [*given["scope"]]
+            name = real(*asked.args, **asked.kwargs)
+            host = client._options.host_id or host_id  # noqa: SLF001 - which no user asks for
+            kind = "listener" if given["listener"] else given["level"]
+            parts = [*(["semaphore"] if given["limit"] else []), kind]
+            key = ["default", host, *parts, *([given["function"]] if kind != "host" else []), *scopes]
+            judged = kind != "host" and client._options.container != "azure-webjobs-hosts"  # noqa: SLF001
+            told(
+                name, given["function"], expected_blob(json.dumps(key), hashed=given["scope_hash"]) if judged else None
+            )
             return name
 
         return named

@@ -93,7 +93,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     tap_leases(seen, Connections)
     witness = Witness(seen, current_hold)
     tap_patterns(seen, witness)
-    tap_clients(seen)
+    tap_clients(seen, config.lock_host_id)
     tell_process_standstills(seen)
     try:
         prepared = prepare_app(config)

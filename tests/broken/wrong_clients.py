@@ -13,6 +13,7 @@ from singleton.clients import blocks, request_events
 from singleton.clients.blocks import _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.operating import lock_names
 from singleton.patterns.sql import rowstates
 from singleton.runtime.cancellation import LossWatch
 from tests.broken.breaking import around, broken
@@ -157,6 +158,14 @@ def a_client_gets_in_beside_a_guard(patch: Patch) -> None:
         return acquired
 
     around(patch, BaseClient, "_acquire", made)
+
+
+@broken("lock_name gave", app="byname", options="--duration 8")
+def lock_name_forgets_the_function(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda container, app, _, *args, **more: real(container, app, "function", *args, **more)
+
+    around(patch, lock_names, "name_in", made)
 
 
 @broken("left a block without LockLost", app="blocks_lost")

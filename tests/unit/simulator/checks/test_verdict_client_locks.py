@@ -355,3 +355,23 @@ def test_who_asks_again_and_again_does_so_until_somebody_ends_it(
         run.add(over, "host-1", "client_lock", kind="over", **told)
     found = [text for text in judge(run.end(40)).violations if "sent no request" in text]
     assert [quiet in text for text in found] == [True] * bool(quiet)
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "expected", "kind", "said"),
+    [
+        ("ship", "locks/shared/ship.a", "locks/shared/ship.a", "note", ""),
+        ("ship", "locks/shared/ship.b", "locks/shared/ship.a", "violation", "and the guard's lock is 'locks/shared/sh"),
+        ("shp", "locks/shared/shp", "locks/shared/shp", "note", "lock_name was asked for 'shp', and no function of th"),
+        ("ship", "locks/shared/ship", "locks/shared/ship", "note", "a lock client had ship by lock_name, and no invoc"),
+    ],
+)
+def test_a_name_that_excludes_no_guard_is_told(function: str, name: str, expected: str, kind: str, said: str) -> None:
+    run = Sections()
+    run.body("host-1", 1, 2, key_lock("a"), owner="call")
+    run.add(1, "host-1", "expected", invocation="call", keys={}, blobs={"function": "locks/locks/shared/ship.a"})
+    run.add(3, "host-1", "lock_named", function=function, name=name, expected=expected)
+    run.stay("host-1", 4, 5, name)
+    told = judge(run.records)
+    found = [text for text in (told.violations if kind == "violation" else told.notes) if "lock_name" in text]
+    assert [said in text for text in found] == [True] * bool(said)

@@ -13,7 +13,7 @@ import pytest
 from simulator.history.journal import Record
 from simulator.host import block_losses
 from simulator.host.client_tap import tap_clients
-from singleton import AsyncLockClient, LockClient
+from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold, LossSignal
 from singleton.baseclient import BaseClient
@@ -45,7 +45,7 @@ _TAPPED: dict[Any, tuple[str, ...]] = {
     AsyncLockClient: _OF_CLIENTS,
     Block: ("__enter__",),
     AsyncBlock: ("__aenter__",),
-    BaseClient: ("safe_name", "close"),
+    BaseClient: ("safe_name", "lock_name", "close"),
     _BaseBlock: ("_left", "another"),
     Leadership: ("start", "__enter__", "__aenter__", "wait", "_wait_async", "stop", "__aexit__", "hold"),
     PeriodicWorker: ("start", "__aenter__", "run", "stop", "_do"),
@@ -117,6 +117,17 @@ def test_which_text_got_which_name_is_told_once(told: Told, locks: LockClient) -
     names = [locks.safe_name(text) for text in ("north", "north/", "north")]
     assert [record.text("name") for record in told] == names[:2]
     assert len({record.text("text") for record in told}) == 2
+
+
+def test_the_name_of_a_guards_lock_is_told_once_with_the_one_that_it_has(told: Told) -> None:
+    locks = LockClient("AzureWebJobsStorage", options=SingletonOptions(host_id="app"))
+    names = [
+        *(locks.lock_name("ship") for _ in range(2)),
+        locks.lock_name("ship", ["a/b", "c"], scope_hash=True),
+        locks.lock_name("ship", "a/b", listener=True),
+        locks.lock_name("ship", "a/b", limit=3),
+    ]
+    assert [(each.text("name"), each.text("expected")) for each in told] == [(name, name) for name in names[1:]]
 
 
 def test_a_try_in_vain_is_no_stay(told: Told, locks: LockClient) -> None:
