@@ -17,6 +17,7 @@ workers: list[PeriodicWorker] = []
 
 @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
 def reserve(msg: func.QueueMessage) -> None:
+    begin()
     with locks.lock(f"stock/{msg.get_json()['Id']}", reentrant=True) as hold:
         time.sleep(0.05)
         with locks.lock(f"stock/{msg.get_json()['Id']}", reentrant=True):
@@ -49,6 +50,15 @@ def count() -> None:
     time.sleep(0.05)
 
 
+def begin() -> None:
+    with begun:
+        if not workers:
+            workers.append(locks.periodic("cleanup", clean_up, every=1))
+            workers[0].start()
+            threading.Thread(target=lead, daemon=True).start()
+            threading.Thread(target=watch, daemon=True).start()
+
+
 def clean_up(hold: object) -> None:
     time.sleep(0.3)
     raise OSError("there is nothing to clean up")
@@ -70,11 +80,5 @@ def lead() -> None:
 @app.timer_trigger(arg_name="timer", schedule="*/2 * * * * *")
 @singleton(on_contention="skip")
 def look(timer: func.TimerRequest) -> None:
-    with begun:
-        if not workers:
-            workers.append(locks.periodic("cleanup", clean_up, every=1))
-            workers[0].start()
-            threading.Thread(target=lead, daemon=True).start()
-            threading.Thread(target=watch, daemon=True).start()
     with locks.lock("long"):
         time.sleep(9)
