@@ -103,7 +103,7 @@ def judge_ordered(history: History) -> Iterator[Finding]:
             for what, shown in _tries_of(history, each):
                 wrong[f"inbox {inbox!r}", what].append(shown)
     for name, uses in _outboxes(history).items():
-        for what, shown in _wrong_of(uses):
+        for what, shown in (*_wrong_of(uses), *_wrongly_numbered(history, uses)):
             wrong[f"outbox {name!r}", what].append(shown)
     for (name, what), examples in sorted(wrong.items()):
         first = min(examples, key=lambda each: each.start)
@@ -316,6 +316,27 @@ def _wrong_of(uses: list[PatternUse]) -> Iterator[Wrong]:
         earlier = (id_ for id_, (key, place) in places.items() if key == use.key and place < use.place)
         if any(over.get(id_, math.inf) > use.start for id_ in earlier):
             yield "was sent before an earlier one of its key", use
+
+
+def _wrongly_numbered(history: History, uses: list[PatternUse]) -> Iterator[Wrong]:
+    """Yield sends whose message tells a wrong number of its attempt, or no token of a hold that its process had.
+
+    A process may end between the count of an attempt and the send. Who is put back after the last attempt begins anew.
+    """
+    added, last = {use.id for use in uses if use.what == "add"}, dict[str, int]()
+    whole = not (history.faults or history.pauses or history.deaths or history.worker_ends or history.losses)
+    ends = min(history.stopping.values(), default=history.end)
+    for use in sorted((each for each in uses if each.id in added), key=lambda each: each.start):
+        if use.what == "send" and use.attempt:
+            before = last.get(use.id, 0)
+            if use.attempt <= before or (whole and use.start < ends and use.attempt > before + 1):
+                yield "was told another number of its attempt than its own", use
+            last[use.id] = use.attempt
+            theirs = {got.token for got in history.acquisitions if got.host == use.host and got.t <= use.start}
+            if use.token and use.token not in theirs:
+                yield "was told another token than its relay's hold has", use
+        elif use.what == "failed":
+            last.pop(use.id, None)
 
 
 def _same_message(sent: PatternUse, added: PatternUse) -> bool:

@@ -256,6 +256,8 @@ class PatternUse:
     id: str = ""
     place: int = 0
     left: int = 0  # how many more tries its relay has for an outbox's message
+    attempt: int = 0  # the number of such a try, as the message tells; 0: not told
+    token: int = 0  # the message's fencing token; 0: not told, or locking is switched off
     queue: str = ""
     where: str = ""  # the container of a block of ``once``; that of ``hold.state`` is the key; a destination
     digest: str = ""

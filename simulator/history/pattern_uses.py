@@ -35,7 +35,7 @@ class PatternUses:
         if record.event == "pattern_asked":
             texts = ("invocation", "of", "what", "name", "key", "id", "queue", "digest", "where")
             told: dict[str, Any] = {name: record.text(name) for name in texts}
-            told |= {name: int(record.get(name) or 0) for name in ("place", "left")}
+            told |= {name: int(record.get(name) or 0) for name in ("place", "left", "attempt", "token")}
             told |= {"keep": float(record.get("keep") or math.inf)}
             hold = _hold(record, f"/{told['name']}", holds)
             caller = next((call.function for call in calls), "")

@@ -195,6 +195,7 @@ def _tap_relays(tap: _Tap) -> None:
                 does = "again" if how.get("again_in") is not None else what
                 about = {"what": does, "name": name, "id": message.id, **_content(message.body, message.key)}
                 about |= {"where": message.destination, "place": message.position}
+                about |= {"attempt": message.attempt, "token": message.token}
                 return {**about, "left": attempts - message.attempt}, None
 
             return told

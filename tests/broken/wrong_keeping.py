@@ -226,6 +226,27 @@ def a_relay_gives_a_message_up_at_its_second_attempt(patch: Patch) -> None:
     around(patch, OutboxRelay, "_failed", made)
 
 
+def _tells(patch: Patch, **what: int) -> None:
+    def made(real: Any) -> Any:
+        async def call(self: OutboxRelay, function: Any, *given: Any, **named: Any) -> Any:
+            given = (replace(given[0], **what),) if function is self._send else given
+            return await real(self, function, *given, **named)
+
+        return call
+
+    around(patch, OutboxRelay, "_call", made)
+
+
+@broken("outbox.db': a message was told another number of its attempt than its own", app="attempts")
+def a_message_of_an_outbox_tells_its_first_attempt_always(patch: Patch) -> None:
+    _tells(patch, attempt=1)
+
+
+@broken("a message was told another token than its relay's hold has", app="outboxes", options="--duration 8")
+def a_message_of_an_outbox_tells_another_token(patch: Patch) -> None:
+    _tells(patch, token=1)
+
+
 @broken("a message was sent again after it was noted as sent", app="outboxes")
 def a_relay_sends_twice(patch: Patch) -> None:
     def made(real: Any) -> Any:

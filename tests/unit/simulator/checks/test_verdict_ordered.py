@@ -349,6 +349,30 @@ def test_a_message_is_sent_as_the_app_has_added_it(sent: dict[str, str], wrong: 
     assert found is wrong
 
 
+@pytest.mark.parametrize(
+    ("attempts", "given_up", "token", "said"),
+    [
+        ((1, 2, 3), False, 7, ""),
+        ((1, 1), True, 7, ""),  # it was put back
+        ((1, 1), False, 7, "was told another number of its attempt than its own"),
+        ((1, 3), False, 7, "was told another number of its attempt than its own"),
+        ((1,), False, 8, "was told another token than its relay's hold has"),
+    ],
+)
+def test_a_message_of_an_outbox_tells_its_attempt_and_the_token_of_the_hold(
+    attempts: tuple[int, ...], said: str, token: int, *, given_up: bool
+) -> None:
+    story = story_of()
+    story.lock(1, "host-1", "acquired", "locks/shared/import_eligibility", "call", token=7)
+    about = {"of": "outbox", "name": "outbox", "key": "c1", "digest": "a", "id": "one"}
+    use(story, "host-1", 1.5, 1.6, what="add", **about)
+    for at, attempt in enumerate(attempts):
+        use(story, "host-1", 2 + at, 2.1 + at, what="send", attempt=attempt, token=token, error="OSError", **about)
+        if given_up:
+            use(story, "host-1", 2.2 + at, 2.3 + at, what="failed", **about)
+    assert [said in text for text in told(story)] == [True] * bool(said)
+
+
 def test_a_message_that_was_given_up_lets_its_key_go_on() -> None:
     story = story_of()
     relay(story, 2, "send", "one", 1, error="ValueError")
