@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 _ONCE: Final = 15
 """Requests for one caller, at most: a new blob and container, quick polls at first, a stamp, a release."""
 _READS: Final = 3
-"""How often the blob is read for one caller: for the token after another process, and for the holder's name."""
+"""Reads of a blob by a process beyond those for its callers: as it is made, and after a loss or a lost answer."""
+_NAMED: Final = 60.0
+"""Seconds between two reads by a process for the name of the holder, which refusals and log lines tell."""
 _QUICK: Final = 8
 """Quick polls at first, at most: with ``failover`` a poll is a read. Waits of 3 s were seen to read 10 times."""
 _LOOKS: Final = 4
@@ -336,7 +338,7 @@ def _explained(history: History, asking: _BlobRequests, where: Where, start: flo
     wheres = [where]
     if where[2].partition("/")[2] in history.twofold:
         wheres += [other for other in asking.waits if other[:2] == where[:2] and other != where]
-    reads = requests = 0.0
+    reads, requests = _READS + max(min(end, history.end) - max(start, history.start), 0.0) / _NAMED, 0.0
     after = SLACK if start == -math.inf else _AGAIN  # what a fault has cut off is sent once more
     for wait in (wait for each in wheres for wait in asking.waits[each] if wait.start <= end):
         function = history.function(wait.function)
@@ -345,7 +347,10 @@ def _explained(history: History, asking: _BlobRequests, where: Where, start: flo
         if waited > -after:
             polls = max(waited, 0.0) / min(looks, function.poll_in(wait.mode))
             requests += (_ONCE + 2 * polls) * function.at_once
-            reads += (_READS + (_QUICK + polls) * (function.failover is not None)) * function.at_once
+            if function.several or function.failover:
+                reads += (_READS + (_QUICK + polls) * (function.failover is not None)) * function.at_once
+            else:  # for the token, after another process
+                reads += wait.ending != "contended" or function.on_contention == LEFT
     for got in (got for each in wheres for got in asking.holds[each] if got.t <= end):
         function = history.function(got.function)
         until = max(_kept_until(history, got), asking.given_back.get(id(got), 0.0))  # too late, perhaps: see releases

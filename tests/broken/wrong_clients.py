@@ -95,7 +95,7 @@ def a_worker_ends_at_its_first_error(patch: Patch) -> None:
     patch.setattr(PeriodicWorker, "_report", report)
 
 
-@broken("'watcher (lock client, every=15, lease=60, poll=15)' on", app="sections", options="--duration 24")
+@broken("'watcher (lock client, every=15, lease=60, poll=15)' on", app="sections", options="--duration 45")
 def a_candidate_asks_seldom(patch: Patch) -> None:
     around(patch, Leadership, "_pause", lambda real: lambda self, seconds: real(self, 30 * seconds))
 

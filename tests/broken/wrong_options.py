@@ -16,7 +16,7 @@ from singleton.locking.acquisition import Acquisition
 from singleton.locking.phase import Timing
 from singleton.patterns.once import entry_point, results
 from singleton.patterns.once.keys import Key
-from singleton.runtime import address
+from singleton.runtime import address, holders
 from singleton.runtime.registry import Registry
 from singleton.runtime.waiter_count import WaiterCount
 from singleton.stores.direct_blob import DirectBlobStore
@@ -135,6 +135,11 @@ def a_lock_is_read_twenty_times(patch: Patch) -> None:
         return ask
 
     around(patch, Acquisition, "ask", made)
+
+
+@broken("reads for the lock", options="--timer-every 1 --duration 30")
+def the_holder_is_read_anew_for_each_refused_caller(patch: Patch) -> None:
+    patch.setattr(holders, "_AGAIN", 0.0)
 
 
 @broken("reads for the lock", options="--faults all --fault-every 4 --duration 24")
