@@ -393,7 +393,7 @@ def _quiet(history: History) -> Iterator[Measured]:
         ]
         stops = min(asker.end, history.stopping.get(asker.host, math.inf), history.end)
         for (start, bound), end in zip(had, [*(each.sent for each in mine), stops], strict=True):
-            yield Measured(deed=asker, start=start, end=min(end, stops), bound=bound)
+            yield Measured(deed=asker, start=start, end=min(end, stops), bound=bound, polls=False)
 
 
 _MORE: Final = 3

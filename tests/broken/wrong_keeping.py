@@ -237,7 +237,7 @@ def _tells(patch: Patch, **what: int) -> None:
     around(patch, OutboxRelay, "_call", made)
 
 
-@broken("outbox.db': a message was told another number of its attempt than its own", app="attempts")
+@broken("shop.db': a message was told another number of its attempt than its own", app="attempts")
 def a_message_of_an_outbox_tells_its_first_attempt_always(patch: Patch) -> None:
     _tells(patch, attempt=1)
 
