@@ -23,7 +23,7 @@ from simulator.history.outages import GRACE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, Function, History, Mode, Section, Wait
+    from simulator.history.facts import Acquisition, Function, History, Mode, Section, Wait, WorkerEnd
 
 
 _WAITED: Final = 0.25
@@ -158,6 +158,9 @@ def judge_activity(history: History, messages: Messages) -> Iterator[Finding]:
         yield unproven(f"the run was broken off after {history.end - history.start:.0f} s")
 
 
+_TOO_LONG: Final = "FunctionTimeoutException"
+_TOGETHER: Final = 1.0
+"""Seconds between the end of a worker and the records of the invocations in it."""
 _BY_HAND: Final = {"0": "by SIGTERM or SIGINT", "-2": "by SIGINT", "-9": "by SIGKILL", "-15": "by SIGTERM"}
 """Exit codes of a host that was told to end, though not by its run: no host ends by itself with such a code."""
 
@@ -174,7 +177,7 @@ def _hosts(history: History) -> Iterator[Finding]:
     ends: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
     for end in history.worker_ends:
         slept = end.timeout and history.paused(end.host, end.t - limit - GRACE, end.t)  # its calls had less time
-        ends[end.host, end.reason, slept].append(end.cut)
+        ends[end.host, end.reason + _spent(history, end), slept].append(end.cut)
     for (host, reason, slept), cuts in ends.items():
         inside = count(sum(cuts), "guarded body", "guarded bodies")
         text = f"a worker of {host} ended {count(len(cuts), 'time')}, and cut {inside} short: {reason}"
@@ -183,6 +186,17 @@ def _hosts(history: History) -> Iterator[Finding]:
     ready = len(history.ready - history.restarted.keys())
     if ready < asked and not history.interrupted:
         yield unproven(f"only {ready} of {count(asked, 'host')} became ready")
+
+
+def _spent(history: History, end: WorkerEnd) -> str:
+    """Say in words for what an invocation took too long: for its lock, or in its body."""
+    for call in history.invocations if end.timeout else ():
+        if call.host == end.host and call.error.startswith(_TOO_LONG) and abs(call.end - end.t) <= _TOGETHER:
+            waits = [each for each in history.waits if (each.host, outside(each.owner)) == (call.host, call.id)]
+            runs = [each for each in history.sights if (each.host, each.invocation) == (call.host, call.id)]
+            waited, ran = (sum(min(each.end, call.end) - each.start for each in some) for some in (waits, runs))
+            return f" (it waited for its lock for {waited:.1f} s, and its body ran for {ran:.1f} s)"
+    return ""
 
 
 def _strikes(history: History) -> Iterator[Finding]:

@@ -137,7 +137,7 @@ def a_lock_is_read_twenty_times(patch: Patch) -> None:
     around(patch, Acquisition, "ask", made)
 
 
-@broken("reads for the lock", options="--timer-every 1 --duration 30")
+@broken("reads for the lock", app="longest", options="--timer-every 1")
 def the_holder_is_read_anew_for_each_refused_caller(patch: Patch) -> None:
     patch.setattr(holders, "_AGAIN", 0.0)
 

@@ -222,6 +222,19 @@ def test_a_worker_whose_host_stood_still_had_less_than_its_time(
     assert any("as host-1 had stood still" in text for text in verdict.notes) != accused
 
 
+def test_the_end_of_a_worker_tells_for_what_its_invocation_took_too_long() -> None:
+    story = Story()
+    story.add(1, "host-1", "invocation_started", function="import_eligibility", invocation="call-1")
+    story.lock(1, "host-1", "waiting", TIMER, "call-1")
+    story.lock(26, "host-1", "acquired", TIMER, "call-1", token=1, worker=1)
+    story.add(26, "host-1", "body_entered", function="import_eligibility", invocation="call-1", run="1", worker=1)
+    story.add(31, "host-1", "worker_exited", worker=1, reason="functionTimeout", timeout=True)
+    error = {"outcome": "error", "error": "FunctionTimeoutException: it took 30 s"}
+    story.add(31, "host-1", "invocation_ended", function="import_eligibility", invocation="call-1", **error)
+    said = "functionTimeout (it waited for its lock for 25.0 s, and its body ran for 5.0 s)"
+    assert any(said in text for text in judge(story.end(60)).violations)
+
+
 def test_under_a_listeners_lock_the_bodies_of_two_workers_of_a_host_overlap() -> None:
     story = Story()
     for worker, start in ((1, 1.0), (2, 2.0)):
