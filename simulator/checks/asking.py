@@ -212,7 +212,9 @@ def _asked_late(history: History, asking: _BlobRequests) -> Iterator[Finding]:
             continue
         requests = asking.with_seat(where) if function.on_contention == LEFT else asking.requests[where]
         sent = min((each.sent for each in requests if each.sent >= wait.start), default=math.inf)
-        took = history.worked(wait.host, wait.worker or 1, wait.start, min(sent, wait.end, history.end))
+        until = min(sent, wait.end, history.end)  # what it asks the storage for before is not seen here
+        took = history.worked(wait.host, wait.worker or 1, wait.start, until)
+        took -= history.slowness.late(STORAGE, start=wait.start, end=until)
         if took > _ASKS:
             worst[wait.function] = max(worst.get(wait.function, (0.0, "", 0.0)), (took, wait.host, wait.start))
     for name, (took, host, start) in sorted(worst.items()):
