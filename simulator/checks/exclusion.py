@@ -31,7 +31,8 @@ EARLY: Final = 1.0
 OF_THE_LOCK: Final = frozenset({"", "LockLost", "LockClosed", "CancelledError", "cancelled"})
 """Errors with which the lock itself ends a body that has lost it."""
 _AGAIN: Final = 2.0
-"""Seconds in which a blob that is deleted in the second of its making may give a token again (docs/guarantees.md)."""
+"""Seconds in which a blob that is deleted, or replaced, in the second of its making may give a token again
+(docs/guarantees.md)."""
 _TO_TELL: Final = 1.0
 """Seconds that a host which woke may take to tell a body that its lock is lost, on a busy machine."""
 
@@ -437,8 +438,9 @@ def _regressions(history: History, tokens: list[_Shown], seen: str) -> Iterator[
             highest[by.lock] = (token, by.host)
             continue
         again = shown.shared and (token, by.host) == (before, before_host)
+        replaced = [(each.start, each.lock) for each in history.outside if each.kind in {"replaced", "deleted"}]
         again |= token == before and any(
-            lock == by.lock and shown.t - _AGAIN <= t <= shown.t for t, lock in history.deleted
+            lock == by.lock and shown.t - _AGAIN <= t <= shown.t for t, lock in (*history.deleted, *replaced)
         )
         late = shown.late and history.stood_still_asking(by, shown.t)
         # With a nemesis it is known which hold an operator ended, and until when its host can't know that.

@@ -344,8 +344,11 @@ class _ClientTap:
         asks &= bool(request.how) and not self._inside.get(thing)
         with self._asking(request, name, asks=asks) as (answer, number):
             yield answer
-        names = request.given.get("names", (name,))
-        for place, hold in enumerate(holds_in(answer[0]) if request.how else ()):
+        names, holds = request.given.get("names", (name,)), holds_in(answer[0]) if request.how else ()
+        for whose in [*self._inside.get(thing, ())] if holds else ():  # who gets another hold has left a lost one
+            if whose[0] not in map(id, holds) and self._open.get(whose, "") in self._lost:
+                self._leave(whose)
+        for place, hold in enumerate(holds):
             what = str(names[place]) if isinstance(names, list | tuple) else hold.lock
             self._inside.setdefault(thing, []).extend(self._enter(hold, request, what, number))
 

@@ -70,10 +70,8 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
     None if no answer came. ``code``: the error code of a refusal, if the answer has one. ``took``: seconds from the
     sending. Now and then ``storage_calls`` says how many requests of each kind were sent so far, in all and for each
     leased blob with new requests. ``blob_made`` is written of a request to make a blob, ``result_kept`` tells for
-    how many seconds a result of ``once`` is written.
-    ``message_put`` tells the id of a message that a queue took, for how many seconds the queue hides the message, and
-    for how many the message lives.
-    ``clients``: HTTP clients beside aiohttp.
+    how many seconds a result of ``once`` is written, ``message_put`` the id of a message that a queue took, and for
+    how many seconds it is hidden, and lives. ``clients``: HTTP clients beside aiohttp.
     """
     calls = _Calls(write)
 
@@ -127,22 +125,22 @@ def tap_leases(write: Write, *clients: type[Client]) -> None:
 
     request = ClientSession._request  # noqa: SLF001 - the one place that all requests of aiohttp go through
 
-    async def replacing(url: str, action: str, answering: Awaitable[Any]) -> Any:
-        response = await answering
-        if response.status < _FAILED:
-            write("blob_replaced", blob=unquote(urlsplit(url).path), action=action)
-        return response
-
     def requesting(session: Any, method: str, url: Any, **more: Any) -> Awaitable[Any]:
-        headers = more.get("headers") or {}
-        answering = seen(method, str(url), headers, request(session, method, url, **more))
-        # The product has a lease of what it replaces, or sets a condition.
-        action = "" if _OURS & {*headers} else _replaces(method, str(url), headers)
-        return replacing(str(url), action, answering) if action else answering
+        asked = method, str(url), more.get("headers") or {}
+        return _replacing(write, *asked, seen(*asked, request(session, method, url, **more)))
 
     ClientSession._request = requesting  # type: ignore[method-assign,assignment]  # noqa: SLF001
     for client in clients:
         client.send = tapped(client.send)  # type: ignore[method-assign]
+
+
+async def _replacing(write: Write, method: str, url: str, headers: Mapping[str, str], answering: Awaitable[Any]) -> Any:
+    """Return the answer; tell of a blob that an app's client has replaced: the product has a lease, or a condition."""
+    response = await answering
+    action = "" if _OURS & {*headers} else _replaces(method, url, headers)
+    if action and response.status < _FAILED:
+        write("blob_replaced", blob=unquote(urlsplit(url).path), action=action)
+    return response
 
 
 def tap_user_code(write: Write) -> None:

@@ -146,6 +146,15 @@ def test_tokens_go_up() -> None:
     assert text.startswith("1 fencing token out of order; the first on stock: host-2 got 1")
 
 
+@pytest.mark.parametrize("at", [2.5, 9.0])
+def test_a_token_may_come_again_after_user_code_has_replaced_the_blob(at: float) -> None:
+    run = Sections()
+    run.stay("host-1", 1, 2, token=2)
+    run.add(at, "host-2", "blob_replaced", blob="/account/locks/stock", action="replaced")
+    run.stay("host-2", 3, 5, token=2)
+    assert any("out of order" in text for text in run.says()) == (at > 3)
+
+
 def test_a_loss_needs_a_cause() -> None:
     run = Sections()
     run.stay("host-1", 1, 9, lost=(4, "expired"))

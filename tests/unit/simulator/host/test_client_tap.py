@@ -240,6 +240,15 @@ def test_a_leadership_that_shows_a_hold_which_it_has_lost_is_told(
     assert [record.get("kind") for record in told if record.event == "altered"] == ["led"]
 
 
+def test_a_leader_that_leads_anew_has_left_the_hold_that_it_lost(told: Told, locks: LockClient) -> None:
+    with locks.leadership("poller") as leadership:
+        first = leadership.wait()
+        assert first is not None
+        first.own_lost.fire("expired")
+        assert leadership.wait() is not first
+        assert told.events == ["in poller", "out of poller", "in poller"]
+
+
 def test_user_code_that_breaks_a_lock_is_told_as_an_operator(told: Told, locks: LockClient) -> None:
     with locks.lock("stock", on_loss="tell"):
         told.clear()
