@@ -150,6 +150,7 @@ def test_tokens_go_up() -> None:
 def test_a_token_may_come_again_after_user_code_has_replaced_the_blob(at: float) -> None:
     run = Sections()
     run.stay("host-1", 1, 2, token=2)
+    run.ask("host-3", 1.2, 1.4, timeout=0, how="try_lock")
     run.add(at, "host-2", "blob_replaced", blob="/account/locks/stock", action="replaced")
     run.stay("host-2", 3, 5, token=2)
     assert any("out of order" in text for text in run.says()) == (at > 3)
