@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
@@ -16,7 +17,7 @@ from singleton.locking.acquisition import Acquisition
 from singleton.locking.phase import Timing
 from singleton.patterns.once import entry_point, results
 from singleton.patterns.once.keys import Key
-from singleton.runtime import address, holders
+from singleton.runtime import address
 from singleton.runtime.registry import Registry
 from singleton.runtime.waiter_count import WaiterCount
 from singleton.stores.direct_blob import DirectBlobStore
@@ -139,7 +140,18 @@ def a_lock_is_read_twenty_times(patch: Patch) -> None:
 
 @broken("reads for the lock", app="longest", options="--timer-every 1")
 def the_holder_is_read_anew_for_each_refused_caller(patch: Patch) -> None:
-    patch.setattr(holders, "_AGAIN", 0.0)
+    async def read(registry: Any, where: Any) -> None:
+        await registry.who_has(where)._ask()
+
+    def made(real: Any) -> Any:
+        async def named(self: Any, call: Any, error: Any, locks: Any, *more: Any) -> None:
+            for where in self._addresses(call):
+                await locks.call_async(partial(read, where=where))
+            await real(self, call, error, locks, *more)
+
+        return named
+
+    around(patch, Guard, "_name_holder", made)
 
 
 @broken("reads for the lock", options="--faults all --fault-every 4 --duration 24")
