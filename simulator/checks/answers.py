@@ -45,15 +45,10 @@ def judge_answers(history: History) -> Iterator[Finding]:
     busy = {(each.host, outside(each.owner)) for each in history.refusals if each.reason == "conflict"}
     found: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
     for record in history.altered:
-        if record.event not in {"altered", "result_replaced"}:
-            continue
         whose = record.host, record.text("invocation")
         name, kind = record.text("function") or called.get(whose, ""), record.text("kind") or "result"
         function = history.function(name)
-        if record.event == "altered":
-            skipped = (kind in _BESIDE and not function.decorated) or (kind == "refusal" and whose not in busy)
-        else:  # a journal of before told of the outermost function, whose decorators may change the result
-            skipped = function.decorated or not function.guarded
+        skipped = (kind in _BESIDE and not function.decorated) or (kind == "refusal" and whose not in busy)
         if not skipped and not (kind == "swallowed" and whose in history.struck):
             found[name, kind, record.text("what")].append(record)
     for (name, kind, what), records in sorted(found.items()):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def judge_names(history: History) -> Iterator[Finding]:
     """Find names of locks that exclude others than they must."""
     texts: dict[str, set[str]] = defaultdict(set)
-    for record in history.altered:
+    for record in history.named:
         if record.event == "named":
             texts[record.text("name")].add(record.text("text"))
     for name, several in sorted(texts.items()):
@@ -27,7 +27,7 @@ def judge_names(history: History) -> Iterator[Finding]:
     for call in history.invocations:
         locks[call.function] |= {blob.partition("/")[2] for blob in call.blobs.values()}
     taken = {each.blob.partition("/")[2] for each in history.inner.values()}
-    named = {(each.text("function"), each.text("name"), each.text("expected")) for each in history.altered}
+    named = {(each.text("function"), each.text("name"), each.text("expected")) for each in history.named}
     for function, name, expected in sorted(each for each in named if each[2]):
         if name != expected:
             yield violation(

@@ -73,8 +73,8 @@ def read_history(records: Iterable[Record]) -> History:
         thing.end = historian.history.end
     historian.history.outside.extend([*broken_outside(historian.history), *deleted_outside(historian.history)])
     historian.history.outside.extend(replaced_by_user_code(historian.history))
-    altered = {"altered", "result_replaced", "named", "lock_named"}
-    historian.history.altered = [record for record in ordered if record.event in altered]
+    historian.history.altered = [record for record in ordered if record.event == "altered"]
+    historian.history.named = [record for record in ordered if record.event in {"named", "lock_named"}]
     historian.history.answers = [record for record in ordered if record.event == "policy_answered"]
     bear_witness(historian.history)
     return historian.history

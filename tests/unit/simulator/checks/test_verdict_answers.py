@@ -78,12 +78,6 @@ def test_a_body_whose_message_went_to_the_poison_queue_may_have_failed() -> None
     assert judge(story.end(40)).violations == ()
 
 
-def test_a_journal_of_before_is_judged_as_then() -> None:
-    text = "1 invocation of 'ship' returned something else than its body (first on host-1, 1.9 s after the start)"
-    assert told("result_replaced").violations == (text,)
-    assert told("result_replaced", known={"decorated": True}).violations == ()
-
-
 @pytest.mark.parametrize(("name", "said"), [("north", 1), ("north~0", 0)])
 def test_different_texts_get_different_names_for_their_locks(name: str, said: int) -> None:
     story = Story()
