@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 A = key_lock("a")
 
 
-def told(event: str = "altered", *, known: dict[str, Any] | None = None, **fields: Any) -> Verdict:
+def told(*, known: dict[str, Any] | None = None, **fields: Any) -> Verdict:
     story = Story().know(witnessed=True, **(known or {}))
     story.body("host-1", 1, 2, A, seen=(1, 2), owner="x")
-    about = {"function": "ship"} if event == "altered" else {}
-    story.add(1.9, "host-1", event, invocation="x", **about, **fields)
+    story.add(1.9, "host-1", "altered", invocation="x", function="ship", **fields)
     return judge(story.end(40))
 
 
