@@ -228,10 +228,11 @@ def test_a_leader_leads_from_its_first_look_to_its_stop(told: Told, locks: LockC
 def test_a_leadership_that_shows_a_hold_which_it_has_lost_is_told(
     told: Told, locks: LockClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Leadership, "_give_back", lambda *_: asyncio.sleep(60))  # and ask anew
     with locks.leadership("poller") as leadership:
         hold = leadership.wait()
         assert hold is not None
-        hold.own_lost.fire("stolen")  # then the candidate asks again after its interval, and not at once
+        hold.own_lost.fire("expired")
         assert leadership.hold is None
         assert "altered" not in [record.event for record in told]
         with monkeypatch.context() as patch:
