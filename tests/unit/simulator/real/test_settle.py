@@ -124,6 +124,16 @@ def test_a_body_that_runs_keeps_hope_alive_until_it_has_hung() -> None:
     assert hopeless(story, 1031 + HUNG + 1)
 
 
+@pytest.mark.parametrize("timeout", [True, False])
+def test_what_ran_in_a_worker_that_was_killed_for_another_call_keeps_hope_alive_too(timeout: bool) -> None:
+    story = Story()
+    story.sent(1, "m")
+    story.body("host-1", 31, None, key_lock("a"), message="m", seen=(31, None))
+    story.add(35, "host-1", "worker_exited", worker=1, reason="functionTimeout", timeout=timeout)
+    assert hopeless(story, 1031 + HUNG - 1) is not timeout
+    assert hopeless(story, 1031 + HUNG + 1)
+
+
 def test_no_run_settles_for_ever() -> None:
     story = Story()
     story.message("m1", "host-1", 1000, 1001)
