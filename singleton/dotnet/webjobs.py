@@ -126,9 +126,9 @@ def _blob_name(folder: str, lock_id: str) -> str:
     plain = name.rstrip("/.")  # the service may drop these
     if len(plain) <= len(folder) or plain == folder + _PRIMARY or not {".", ".."}.isdisjoint(segments):
         raise ScopeError(
-            f"layout='webjobs': for the scope of {quoted(lock_id)} .NET leases the blob of another lock, the folder of "
-            "the locks, or that of its primary host: send a value without . and .. between slashes, that is not "
-            f"{_PRIMARY}",
+            f"layout='webjobs': the lock {quoted(lock_id)} can't be shared, because .NET leases the blob of another "
+            "lock, of a folder, or of its primary host for it. Send a value without . and .. between slashes, and not "
+            f"{quoted(_PRIMARY)}",
             reason="name",
         )
     return name

@@ -78,7 +78,9 @@ def test_a_name_that_no_request_can_carry_is_made_safe_and_hashed(scope: str, le
 )
 def test_a_scope_for_which_net_leases_another_lock_s_blob_is_refused(scope: str, level: Level) -> None:
     """Facts §11."""
-    with pytest.raises(ScopeError, match=r"for the scope of .+ \.NET leases the blob of another lock") as caught:
+    with pytest.raises(
+        ScopeError, match=r"the lock .+ can't be shared, because \.NET leases the blob of another lock"
+    ) as caught:
         LAYOUT.lock("hid", "Ship", [scope], level)
     assert caught.value.reason == "name"
 
