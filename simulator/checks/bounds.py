@@ -377,25 +377,36 @@ def _quiet(history: History) -> Iterator[Measured]:
     """A worker or a candidate of a lock client asks for its lock at each tick, until somebody ends it.
 
     In between its process may have the lease, which it renews or gives back. A worker may be refused by what another
-    caller of its process has heard, a poll ago at most. With ``failover`` it reads the lock first, and need not ask.
+    caller of its process has heard, a poll ago at most. With ``failover`` it reads the lock first, and need not ask:
+    then the counts of requests tell, which come up to a second later.
     """
     for asker in history.askers:
         function, who = history.function(asker.function), (asker.host, asker.worker)
-        theirs = [each for each in history.requests if (each.host, each.worker) == who]
-        mine = [each for each in theirs if each.blob.endswith(f"/{function.blob}") and each.t >= asker.start]
-        if not theirs or function.failover:
+        if not any((each.host, each.worker) == who for each in history.requests):
             continue
         every = function.tick + (function.poll if function.trigger == "periodic" else 0.0)
         keeps = max(every, function.lease, function.at_least)
-        had = [
-            (asker.start, every),
-            *((each.t, keeps if each.granted and each.action != "release" else every) for each in mine),
+        seen = [
+            (each.sent, each.t, keeps if each.granted and each.action != "release" else every)
+            for each in history.requests
+            if (each.host, each.worker) == who and each.blob.endswith(f"/{function.blob}") and each.t >= asker.start
         ]
+        if function.failover:
+            seen = sorted(
+                (t, t, every + _COUNTED)
+                for (*process, path), counts in history.blob_calls.items()
+                if (*process[:2],) == who and path.endswith(f"/{function.blob}")
+                for t, _ in counts
+                if t >= asker.start
+            )
         stops = min(asker.end, history.stopping.get(asker.host, math.inf), history.end)
-        for (start, bound), end in zip(had, [*(each.sent for each in mine), stops], strict=True):
+        ends = [*(sent for sent, _, _ in seen), stops]
+        for (_, start, bound), end in zip([(0.0, asker.start, every + _COUNTED), *seen], ends, strict=True):
             yield Measured(deed=asker, start=start, end=min(end, stops), bound=bound, polls=False)
 
 
+_COUNTED: Final = 1.0
+"""Seconds for which the count of a request may be told late, and for which a worker or a candidate may begin."""
 _MORE: Final = 3
 """Renewals of a hold beyond twice those of its interval: about its beginning, its end and a wake-up."""
 _LATE_RENEWAL: Final = 2.0

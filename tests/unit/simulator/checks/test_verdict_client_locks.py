@@ -367,6 +367,17 @@ def test_who_asks_again_and_again_does_so_until_somebody_ends_it(
     assert [quiet in text for text in found] == [True] * bool(quiet)
 
 
+@pytest.mark.parametrize("ends", [18, 40])
+def test_with_failover_reads_of_the_lock_tell_that_somebody_asks(ends: int) -> None:
+    run = Sections()
+    facts = {"name": "poller", "how": "leadership", "every": 15, "lease": 15, "poll": 15, "where": "account/locks"}
+    run.add(1, "host-1", "client_lock", kind="begun", number="begun", worker=1, failover=3, **facts)
+    run.stay("host-1", 1, 1.5)
+    for t in range(2, ends, 2):
+        run.add(t, "host-1", "storage_calls", worker=1, pid=1, blobs={"/account/locks/poller": {"look at a blob": t}})
+    assert any("sent no request" in text for text in judge(run.end(40)).violations) == (ends == 18)
+
+
 @pytest.mark.parametrize(
     ("function", "name", "expected", "kind", "said"),
     [
