@@ -393,7 +393,7 @@ def _quiet(history: History) -> Iterator[Measured]:
         ]
         if function.failover:
             seen = sorted(
-                (t, t, every + _COUNTED)
+                (t, t, max(every, function.failover) + _COUNTED)
                 for (*process, path), counts in history.blob_calls.items()
                 if (*process[:2],) == who and path.endswith(f"/{function.blob}")
                 for t, _ in counts
