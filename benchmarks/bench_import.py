@@ -26,8 +26,10 @@ import azure.functions
 print(time.process_time() - start, 0, len(sys.modules) - before)
 """
 _LOAD: Final = """
-import asyncio, concurrent.futures, importlib, inspect, json, logging, pathlib, sys, time, typing
+import asyncio, concurrent.futures, importlib, inspect, json, logging, os, pathlib, sys, time, types, typing
 import azure.functions
+sys.modules["azure_functions_worker"] = types.ModuleType("azure_functions_worker")
+os.environ["AzureWebJobsStorage"] = "UseDevelopmentStorage=true"
 logging.disable()
 sys.path.insert(0, {folder!r})
 start, before = time.process_time(), len(sys.modules)

@@ -141,7 +141,7 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
     Raises:
         TypeError: the argument does not exist; the message names the right argument or option.
         ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator). In a
-            Functions worker every call raises the error instead, unless the error concerns the whole app.
+            Functions worker with the option ``fail_fast`` off every call raises the error instead.
 
     At an invocation the guarded function may raise ``ScopeError``, ``LockNotAcquired``, ``LockLost``,
     ``StorageDenied`` or ``StorageUnavailable``: the invocation fails, and its message is delivered again.
@@ -160,10 +160,12 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
 
     def guarded(inner: Callable[..., Any], find: Callable[[], Trigger | None], known: Trigger | None) -> Any:
         from singleton.functions.arguments import Arguments, guard_by
+        from singleton.functions.written_trigger import trigger_written
 
         arguments = Arguments(**{**DEFAULTS, **given}, unnamed=unnamed)
         policies = {each.mode: each.on_contention for each in _declared_on(inner)}
-        return _guarded(inner, guard_by(arguments, inner, find, known, policies))
+        written = known or trigger_written(inner)
+        return _guarded(inner, guard_by(arguments, inner, find, written, policies))
 
     if function is None or unnamed is not None:
         return lambda target: declare(target, guarded)
@@ -217,6 +219,7 @@ def is_wrapper(function: object) -> bool:
 
 def _guarded(target: Callable[..., Any], declaration: Declaration) -> Callable[..., Any]:
     declaration.refuse_blocking(on_loop=is_under_mcp_tool(target))
+    declaration.check_settings()
     _declared.append(declaration)
     declared = (declaration, *_declared_on(target))
     declared = tuple(sorted(declared, key=lambda each: each.mode, reverse=True))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+@lru_cache(maxsize=2048)  # a setting that is missing is looked for among all, once for each guard
 def normalised(name: str) -> str:
     """Return a form in which two spellings of one setting are equal: case is ignored, ``:`` is ``__``."""
     return name.replace(":", "__").casefold()

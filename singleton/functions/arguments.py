@@ -350,10 +350,11 @@ def guard_by(
     if given.mode == "listener":
         from singleton.functions.listener import ListenerGuard
 
-        kind: type[Declaration] = ListenerGuard
+        listener = ListenerGuard(**declared)
+        listener.check_trigger(known)
+        guard: Declaration = listener
     else:
-        kind = Declaration
-    guard = kind(**declared)
+        guard = Declaration(**declared)
     return guard if given.also is None else _with_old_lock(guard, given, target, trigger, known)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.words import quoted
+from singleton.functions.misdeclaration import in_worker
 from singleton.functions.triggers import Trigger, invocation_id, refuse_none, refuse_policy, tries
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.scopes.template import value_at
@@ -100,6 +101,22 @@ class Declaration:
                 f"or put {self.decorator} above @app.mcp_tool(); or don't wait: on_contention='raise'",
                 reason="blocks-event-loop",
             )
+
+    def check_settings(self) -> None:
+        """Raise ``ConfigurationError`` for a missing or wrong app setting: in a worker, where all of them are set."""
+        if not (in_worker() and self.enabled):
+            return
+        from singleton.settings.connection import resolve_blob_account
+        from singleton.settings.hostid import runs_locally
+
+        settings = dict(os.environ)  # which decodes every name at each look
+        try:
+            self.template.bind(settings, None)
+        except ScopeError as error:
+            raise ConfigurationError(str(error)) from None
+        self.layout.account_url(resolve_blob_account(self.connection, settings).endpoint)
+        if self.layout.by_host and not runs_locally(settings):
+            _ = self._host_id
 
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """Work out the lock of an invocation. ``ScopeError``: the payload lacks the scope, and no lock is asked for."""

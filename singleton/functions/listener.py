@@ -55,7 +55,9 @@ class ListenerGuard(Guard):
         wrong = self._wrong_argument()
         if wrong:
             raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")
-        trigger = self.find_trigger()
+
+    def check_trigger(self, trigger: Trigger | None) -> None:
+        """Raise ``ConfigurationError`` if the trigger, as far as it is known, or its output allows no listener."""
         if self._puts_back(trigger):
             from singleton.functions.deferrable import check_deferrable
 

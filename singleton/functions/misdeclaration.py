@@ -85,10 +85,11 @@ def options_of_app(function: Callable[..., Any]) -> tuple[Path | None, Singleton
 
     from singleton.settings.options import SingletonOptions, find_app_dir, load_options
 
-    app_dir = find_app_dir(Path(users_code(function).co_filename).parent, os.environ)
+    settings = dict(os.environ)  # which decodes every name at each look
+    app_dir = find_app_dir(Path(users_code(function).co_filename).parent, settings)
     try:
         with concerning_the_app():
-            return app_dir, load_options(app_dir, os.environ)
+            return app_dir, load_options(app_dir, settings)
     except ConfigurationError as error:
         if not _collected(function, error):
             raise
@@ -136,10 +137,14 @@ def declare(
     return target
 
 
+def in_worker() -> bool:
+    """Tell whether this process is a Functions worker."""
+    return any(name in sys.modules for name in _WORKERS)
+
+
 def _fails_fast(function: Callable[..., Any]) -> bool:
     """Tell whether a wrong declaration fails the import: always where no worker runs, as an early warning."""
-    in_worker = any(name in sys.modules for name in _WORKERS)
-    return not in_worker or not inspect.isfunction(function) or options_of_app(function)[1].fail_fast
+    return not in_worker() or not inspect.isfunction(function) or options_of_app(function)[1].fail_fast
 
 
 def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callable[..., Any]:

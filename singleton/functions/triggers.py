@@ -49,7 +49,6 @@ _HTTP = "httptrigger"
 _SPREADS = ".mcp_tool.<locals>"
 _ON_LOOP = re.compile(r"\s*@[\w.]+\.mcp_tool\(")
 _BETWEEN = re.compile(r"\s*@([\w.]+\.)?(mcp_tool_property|once|singleton)\b")
-_REPLAYS = re.compile(r"\s*@[\w.]+\.(entity|orchestration)_trigger\(")
 _ROUTE = re.compile(r"\s*(@(\w+)\.(api_route|delete|get|head|options|patch|post|put|route|websocket))\b")
 RETURN: Final = "$return"
 """The name of the output binding that takes a function's return value."""
@@ -189,10 +188,9 @@ def check_guardable(target: object, trigger_type: str | None = None, decorator: 
         )
     if (late := declared_late_work(target)) is not None:
         raise ConfigurationError(f"{decorator} on {name}: it {late}", reason=LATE_RESPONSE)
-    types = (getattr(each, "__name__", str(each)) for each in getattr(target, "__annotations__", {}).values())
-    replayed = any(kind.rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS for kind in types)
-    if replayed or any(map(_REPLAYS.match, _decorators(target))):
-        raise ConfigurationError(f"{decorator} on {name}: it {_REPLAY}", reason="durable-replay")
+    for annotation in getattr(target, "__annotations__", {}).values():
+        if getattr(annotation, "__name__", str(annotation)).rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS:
+            raise ConfigurationError(f"{decorator} on {name}: it {_REPLAY}", reason="durable-replay")
 
 
 def _web_route(function: Callable[..., Any]) -> str | None:

@@ -22,6 +22,7 @@ from singleton.functions.triggers import (
     refuse_replayed,
     refuse_returned,
 )
+from singleton.functions.written_trigger import trigger_written
 from singleton.patterns.once.keys import Key
 from singleton.patterns.once.once_declaration import OnceDeclaration, OnceLayout
 from singleton.scopes.template import ScopeTemplate
@@ -49,8 +50,9 @@ def declaring(
     """Return the decorator for these arguments of ``once``."""
 
     def guarded(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None) -> Callable[..., Any]:
-        _check(target, on_contention, connection, known)
-        _check_outputs(target, outputs, known)
+        written = known or trigger_written(target)
+        _check(target, on_contention, connection, written)
+        _check_outputs(target, outputs, written)
         app_dir, options = options_of_app(target)
         declaration = OnceDeclaration(
             function=target.__name__,
@@ -72,6 +74,7 @@ def declaring(
         )
         is_async = returns_coroutine(target)
         declaration.refuse_blocking(on_loop=is_under_mcp_tool(target))
+        declaration.check_settings()
         signature = Signature(target)
 
         def find_guard() -> OnceGuard:

@@ -44,11 +44,13 @@ class Key:
     """The key of a declaration: a property's path, a template, or a function of the trigger's argument.
 
     Attributes:
+        template: the key as a template, if it is one.
         of: returns the key of an invocation by its arguments and trigger; ``ScopeError``: the payload names no key.
     """
 
     def __init__(self, given: object) -> None:
         self.given = given
+        self.template: ScopeTemplate | None = None
         self.of: Callable[[Mapping[str, Any], Trigger | None], str]
         refuse_async(given, "key")
         if callable(given):
@@ -61,7 +63,7 @@ class Key:
                 raise ConfigurationError(
                     f"key is {quoted(given)}, the same for all messages: name a {{property}} in it"
                 )
-            self.of = partial(_filled, template)
+            self.of, self.template = partial(_filled, template), template
         else:
             check_path(given, "key")
             self.of = partial(_at, given)

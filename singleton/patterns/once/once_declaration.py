@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.functions.declaration import Declaration
+from singleton.functions.misdeclaration import in_worker
 from singleton.functions.triggers import refuse_returned
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
@@ -43,6 +45,12 @@ class OnceDeclaration(Declaration):
     key: Key = field(repr=False)
     keep: float
     outputs: Literal["always", "first"]
+
+    def check_settings(self) -> None:
+        """See ``Declaration.check_settings``."""
+        super().check_settings()
+        if in_worker() and self.enabled and self.key.template is not None:
+            self.key.template.bind(os.environ, None)
 
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """See ``Declaration.call``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import sys
 import traceback
@@ -12,13 +13,16 @@ from typing import TYPE_CHECKING, Any, cast
 import azure.functions as func
 import pytest
 
-from singleton import ConfigurationError, Inbox, once, ordered, singleton
+from singleton import ConfigurationError, Inbox, ScopeError, once, ordered, singleton
 from singleton.decorator import declared_guards
 from singleton.functions import deferrable
 from singleton.functions.misdeclaration import collecting
+from tests.support.deliveries import queue_message
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
+from tests.support.wrong_apps import APPS, HEAD, RIGHT, ROWS, SETTINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 Builder = Any
@@ -174,6 +178,53 @@ def test_what_is_wrong_for_the_whole_app_keeps_it_from_loading(folder: Path, mon
     for scope in ("Id", ""):
         with pytest.raises(ConfigurationError, match=r"host\.json"):
             singleton(scope=scope)(job)
+
+
+def loaded(folder: Path, code: str) -> Callable[..., Any]:
+    """Load an app as the worker does: import the script, and index what the app has; return the function."""
+    (folder / "function_app.py").write_text(HEAD + code)
+    spec = importlib.util.spec_from_file_location("function_app", folder / "function_app.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (function,) = module.app.get_functions()
+    inspect.signature(function.get_user_function())
+    return cast("Callable[..., Any]", function.get_user_function())
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch, worker: None) -> None:
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("fail_fast", ["true", "false"])
+@pytest.mark.parametrize(("what", "app", "off"), ROWS)
+@pytest.mark.usefixtures("settings")
+def test_a_worker_loads_an_app_with_a_mistake_as_the_page_says(
+    what: str, app: str, off: str, fail_fast: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (codes,) = [codes for begin, codes in APPS.items() if what.startswith(begin)]
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__failFast", fail_fast)
+    if what.startswith("host.json"):
+        monkeypatch.setenv("AzureFunctionsJobHost__singleton__lockPeriod", "soon")
+    for number, code in enumerate(codes):
+        (folder := tmp_path / str(number)).mkdir()
+        if (app if fail_fast == "true" else off) == "loads no function":
+            with pytest.raises((ConfigurationError, TypeError)):
+                pytest.fail(f"{code} loads: {loaded(folder, code)}")
+            continue
+        function = loaded(folder, code)
+        if not what.startswith("an account"):
+            with pytest.raises((ConfigurationError, ScopeError)):
+                outcome(function(msg=queue_message()))
+
+
+@pytest.mark.parametrize("code", RIGHT)
+@pytest.mark.usefixtures("settings")
+def test_a_worker_loads_an_app_without_a_mistake(code: str, tmp_path: Path) -> None:
+    assert loaded(tmp_path, code).__name__ == "job"
 
 
 def test_after_errors_were_collected_within_one_another_declarations_raise_again() -> None:

@@ -1,0 +1,60 @@
+"""Apps with a mistake that a worker meets as it loads them, by the rows of docs/reference.md, and apps without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HEAD = """
+import azure.functions as func
+from singleton import OldLock, once, singleton
+app = func.FunctionApp()
+"""
+QUEUE = "@app.queue_trigger(arg_name='msg', queue_name='q', connection='AzureWebJobsStorage')\n"
+RETURNS = "@app.queue_output(arg_name='$return', queue_name='next', connection='AzureWebJobsStorage')\n"
+TIMER = "@app.timer_trigger(arg_name='msg', schedule='0 * * * * *')\n"
+JOB = "\ndef job(msg: func.QueueMessage) -> str: ...\n"
+TICK = "\ndef job(msg: func.TimerRequest) -> None: ...\n"
+REQUEST = "\ndef job(msg: func.HttpRequest) -> str: ...\n"
+ROUTE = "@app.route(route='x', trigger_arg_name='msg')\n"
+APPS = {
+    "an argument, a declaration twice": [
+        *(f"{QUEUE}@singleton({given}){JOB}" for given in ("scope=''", "limit=0", "also=OldLock()", "layout='webjob'")),
+        f"{QUEUE}@singleton\n@singleton{JOB}",
+        f"{QUEUE}@once(key=''){JOB}",
+        "@app.generic_trigger(arg_name='msg', type='orchestrationTrigger')\n@singleton\ndef job(msg): ...\n",
+    ],
+    "a policy or a mode": [
+        *(f"{TIMER}@singleton(on_contention={policy!r}){TICK}" for policy in ("defer", "conflict")),
+        f"@singleton(on_contention='defer')\n{TIMER.rstrip()}{TICK}",
+        f"@app.schedule(arg_name='msg',\n    schedule='0 * * * * *')\n@singleton(on_contention='defer'){TICK}",
+        f"{ROUTE}@singleton(on_contention='skip'){REQUEST}",
+        f"{QUEUE}{RETURNS}@singleton(on_contention='skip'){JOB}",
+        f"{QUEUE}{RETURNS}@singleton(on_contention='coalesce'){JOB}",
+        f"{QUEUE}{RETURNS}@singleton(max_waiting=1, when_full='defer'){JOB}",
+        f"{QUEUE}{RETURNS}@singleton(mode='listener'){JOB}",
+        f"{QUEUE}{RETURNS}@once(key='Id', outputs='first'){JOB}",
+        f"{QUEUE}@once(key='Id', on_contention='conflict'){JOB}",
+    ],
+    "the same": [f"@singleton(on_contention='defer'){TICK}{TIMER[1:].rstrip()}(job)\n"],
+    "a connection of": [
+        *(f"{QUEUE}@singleton({given}){JOB}" for given in ("connection='Nowhere'", "scope_id='%NONE%-{Id}'")),
+        *(f"{QUEUE}@once(key={key}){JOB}" for key in ("'%NONE%/{Id}'", "'Id', connection='Wrong'")),
+    ],
+    "a `scope`": [f"{QUEUE}@singleton(scope='Nope'){JOB}"],
+    "host.json": [f"{QUEUE}@singleton{JOB}"],
+    "an argument that": [f"{QUEUE}@singleton(scoop='Id'){JOB}", "@singleton\nclass Job: ...\n"],
+    "an account": [f"{QUEUE}@singleton{JOB}"],
+}
+"""Apps with a mistake, by the begin of the row in docs/reference.md."""
+RIGHT = [
+    f"{QUEUE}@singleton(scope='Id', on_contention='defer'){JOB}",
+    f"{TIMER}@singleton(on_contention='skip'){TICK}",
+    f"{ROUTE}@singleton(on_contention='conflict'){REQUEST}",
+    f"{ROUTE}@once(key='{{id}}', outputs='first'){REQUEST}",
+    f"{RETURNS}{QUEUE}@singleton{JOB}",
+    f"class Other: timer_trigger = lambda **_: {QUEUE[1:]}@Other{TIMER[4:]}@singleton(on_contention='defer'){JOB}",
+]
+SETTINGS = {"AzureWebJobsStorage": "UseDevelopmentStorage=true", "Wrong": "AccountName=;AccountKey=x"}
+TABLE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text("utf-8").partition("| what is wrong |")[2]
+ROWS = [line.strip("| ").split(" | ") for line in TABLE.partition("\n\n")[0].splitlines()[2:]]
+"""The rows: what is wrong, what becomes of the app, and what with ``failFast`` off."""
