@@ -36,7 +36,9 @@ def test_no_error_of_the_app_s_code_ends_what_others_rely_on(seed: int) -> None:
 
 def test_a_watcher_that_ends_the_lock_thread_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invocation, "caught_here", lambda: Exception)
-    assert {each.check for each in a_world(9).run().violations} == {"lock thread ended"}
+    world = a_world(9).begun()
+    assert {each.check for each in world.run().violations} == {"lock thread ended"}
+    assert not world.loop.leftover_tasks(), "a coroutine would end in any later test"
 
 
 def test_a_log_handler_that_ends_the_log_thread_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

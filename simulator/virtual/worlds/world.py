@@ -127,6 +127,7 @@ class World:
         self.over = False
         """Whether all has been judged: what happens now is only clearing up."""
         self._given_up = False
+        self._burials: list[asyncio.Task[Any] | None] = []
         self.network.on_answer = self._answered
         self.network.on_loss = self._chronicle.lost
         for fault in faults:
@@ -412,19 +413,22 @@ class World:
         self.network.rules = [_no_network]
         for machine in self.machines:
             machine.revive()
-        try:
-            with suppress(Stuck, Deadlock), watched(_BURIAL):
-                self.loop.run_until_complete(self._end_tasks())
-                self.loop.close_tasks()
-        except (SystemExit, KeyboardInterrupt) as error:  # a task that ended so is awaited by another one
-            if RAISED not in error.args:
-                raise
+        while self.loop.leftover_tasks():
+            try:
+                with suppress(Stuck, Deadlock), watched(_BURIAL):
+                    self.loop.run_until_complete(self._end_tasks())
+            except (SystemExit, KeyboardInterrupt) as error:  # of a task that has ended by this
+                if RAISED not in error.args:
+                    raise
+            else:
+                break
+        self.loop.close_tasks()
 
     async def _end_tasks(self) -> None:
-        this = asyncio.current_task()
+        self._burials.append(asyncio.current_task())
         await asyncio.sleep(0.001)  # kept callbacks begin: a task that is cancelled before that never runs its code
         for _ in range(20):
-            left = [task for task in self.loop.leftover_tasks() if task is not this]
+            left = [task for task in self.loop.leftover_tasks() if task not in self._burials]
             if not left:
                 return
             for task in left:

@@ -290,8 +290,11 @@ class User:
                 asked = self.world.loop.now
             self.must_have_stopped(use, asked, lasts * self.world.oracle.bounds.drift + AT_ONCE)
         else:
-            asyncio.get_running_loop().call_later(plan.seconds, worker.stop)
-            await worker.run()
+            timer = asyncio.get_running_loop().call_later(plan.seconds, worker.stop)
+            try:
+                await worker.run()
+            finally:
+                timer.cancel()
         stopped = True
 
     async def _look(self, plan: Plan) -> None:
