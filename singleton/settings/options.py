@@ -145,8 +145,9 @@ class SingletonOptions:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        for name in _NAMES:
-            object.__setattr__(self, name, _checked(name, getattr(self, name), name))
+        for name, default in _DEFAULTS.items():
+            if (value := getattr(self, name)) is not default:
+                object.__setattr__(self, name, _checked(name, value, name))
         first, longest = self.lock_acquisition_min_polling_interval, self.lock_acquisition_polling_interval
         if first > longest:
             raise ConfigurationError(
@@ -200,7 +201,8 @@ def refuse_failover(options: SingletonOptions, what: str) -> None:
         )
 
 
-_NAMES: Final = tuple(field.name for field in fields(SingletonOptions))
+_DEFAULTS: Final = {field.name: field.default for field in fields(SingletonOptions)}
+_NAMES: Final = tuple(_DEFAULTS)
 
 
 def _checked(name: str, value: object, label: str, shown: str | None = None) -> object:
