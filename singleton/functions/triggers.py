@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from contextvars import ContextVar
+from functools import partial
 from itertools import dropwhile, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -47,8 +48,8 @@ ORDERED_MARK: Final = "__ordered__"
 """The attribute of a function with ``@ordered``: the inbox."""
 _HTTP = "httptrigger"
 _SPREADS = ".mcp_tool.<locals>"
-_ON_LOOP = re.compile(r"\s*@[\w.]+\.mcp_tool\(")
-_BETWEEN = re.compile(r"\s*@([\w.]+\.)?(mcp_tool_property|once|singleton)\b")
+_ON_LOOP = r"\s*@[\w.]+\.mcp_tool\("
+_BETWEEN = r"\s*@([\w.]+\.)?(mcp_tool_property|once|singleton)\b"
 _ROUTE = re.compile(r"\s*(@(\w+)\.(api_route|delete|get|head|options|patch|post|put|route|websocket))\b")
 RETURN: Final = "$return"
 """The name of the output binding that takes a function's return value."""
@@ -314,8 +315,11 @@ def is_under_mcp_tool(function: Callable[..., Any]) -> bool:
     """Tell by the source whether ``@app.mcp_tool()`` will call this ``def``: the decorator has left no trace yet."""
     if returns_coroutine(function):
         return False
-    first = next(dropwhile(_BETWEEN.match, reversed(_decorators(function))), "")
-    return _ON_LOOP.match(first) is not None
+    above = _decorators(function)
+    if not any(".mcp_tool(" in line for line in above):  # as of nearly every function
+        return False
+    first = next(dropwhile(partial(re.match, _BETWEEN), reversed(above)), "")
+    return re.match(_ON_LOOP, first) is not None
 
 
 def is_http(trigger: Trigger | None, arguments: Mapping[str, Any]) -> bool:

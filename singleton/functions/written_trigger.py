@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-import re
 import textwrap
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
@@ -36,7 +35,7 @@ def trigger_written(function: Callable[..., Any]) -> Trigger | None:
         return None
     code = users_code(function)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
-    above = "".join(takewhile(lambda line: not re.match(r"\s*(async\s+)?def\b", line), lines))
+    above = "".join(takewhile(lambda line: not line.lstrip().startswith(("def ", "async def ")), lines))
     try:
         (head,) = ast.parse(f"{textwrap.dedent(above)}def _(): ...\n").body
     except (SyntaxError, ValueError):
