@@ -160,12 +160,11 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
 
     def guarded(inner: Callable[..., Any], find: Callable[[], Trigger | None], known: Trigger | None) -> Any:
         from singleton.functions.arguments import Arguments, guard_by
-        from singleton.functions.written_trigger import trigger_written
+        from singleton.functions.written_trigger import completed
 
         arguments = Arguments(**{**DEFAULTS, **given}, unnamed=unnamed)
         policies = {each.mode: each.on_contention for each in _declared_on(inner)}
-        written = known or trigger_written(inner)
-        return _guarded(inner, guard_by(arguments, inner, find, written, policies))
+        return _guarded(inner, guard_by(arguments, inner, find, completed(known, inner), policies))
 
     if function is None or unnamed is not None:
         return lambda target: declare(target, guarded)

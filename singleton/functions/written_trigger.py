@@ -54,6 +54,14 @@ def trigger_written(function: Callable[..., Any]) -> Trigger | None:
     return None if found is None else Trigger(*found, {}, returns=returns)
 
 
+def completed(known: Trigger | None, function: Callable[..., Any]) -> Trigger | None:
+    """Return the known trigger, with what the source tells besides: decorators further above come later."""
+    written = trigger_written(function)
+    if known is None or written is None:
+        return known or written
+    return known._replace(returns=known.returns or written.returns)
+
+
 def _calls(decorators: list[ast.expr], file: str) -> list[tuple[str, dict[str | None, Any]]]:
     """Return the methods of apps and blueprints that are called, with their literal arguments."""
     frame = inspect.currentframe()

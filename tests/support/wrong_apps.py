@@ -33,6 +33,7 @@ APPS = {
         f"{QUEUE}{RETURNS}@singleton(max_waiting=1, when_full='defer'){JOB}",
         f"{QUEUE}{RETURNS}@singleton(mode='listener'){JOB}",
         f"{QUEUE}{RETURNS}@once(key='Id', outputs='first'){JOB}",
+        f"{RETURNS}@singleton(on_contention='skip')\n{QUEUE.rstrip()}{JOB}",
         f"{QUEUE}@once(key='Id', on_contention='conflict'){JOB}",
     ],
     "the same": [f"@singleton(on_contention='defer'){TICK}{TIMER[1:].rstrip()}(job)\n"],

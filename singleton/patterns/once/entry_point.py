@@ -22,7 +22,7 @@ from singleton.functions.triggers import (
     refuse_replayed,
     refuse_returned,
 )
-from singleton.functions.written_trigger import trigger_written
+from singleton.functions.written_trigger import completed
 from singleton.patterns.once.keys import Key
 from singleton.patterns.once.once_declaration import OnceDeclaration, OnceLayout
 from singleton.scopes.template import ScopeTemplate
@@ -50,7 +50,7 @@ def declaring(
     """Return the decorator for these arguments of ``once``."""
 
     def guarded(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None) -> Callable[..., Any]:
-        written = known or trigger_written(target)
+        written = completed(known, target)
         _check(target, on_contention, connection, written)
         _check_outputs(target, outputs, written)
         app_dir, options = options_of_app(target)
