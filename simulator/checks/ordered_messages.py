@@ -82,10 +82,11 @@ def judge_ordered(history: History) -> Iterator[Finding]:
     handled = {sight.item.inbox for sight in history.sights if sight.item}
     for inbox, what, run in _wrongly_told(history):
         wrong[f"inbox {inbox!r}", what].append(run)
-    for (inbox, _), messages in _inboxes(history).items():
+    for (inbox, key), messages in _inboxes(history).items():
         for what, shown in _wrong_in(history, messages):
             wrong[f"inbox {inbox!r}", what].append(shown)
         stopped = any(each.stops and each.spent(each.attempts) < each.over(history) for each in messages)
+        stopped |= _is_stopped_again(history, inbox, key, messages)
         for each in messages if inbox in handled else ():
             send = each.send
             if send is None or not send.ok or each.over(history) < math.inf:
@@ -148,6 +149,20 @@ def _inboxes(history: History) -> dict[tuple[str, str], list[MessageRuns]]:
         ]
         found[place] = sorted(several, key=lambda each: each.send.start if each.send else math.inf)
     return found
+
+
+def _is_stopped_again(history: History, inbox: str, key: str, messages: list[MessageRuns]) -> bool:
+    """Tell whether a message has stopped this key after the app's last call to resume a key of its inbox."""
+    resumes = [each for each in history.uses if each.of == "resumed inbox" and each.name == inbox]
+    resumed = max((each.start for each in resumes if each.key in {"", key}), default=-math.inf)
+    if not resumes:
+        return False
+    for each in messages:
+        failed = [run.end for run in each.runs if run.ending == "error"][each.attempts - 1 :]
+        known = bool(each.runs) and all(run.item and run.item.stops for run in each.runs)
+        if known and failed and failed[-1] > resumed and not any(run.ending == "ok" for run in each.runs):
+            return True
+    return False
 
 
 def _wrong_in(history: History, messages: list[MessageRuns]) -> Iterator[Wrong]:

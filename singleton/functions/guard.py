@@ -145,22 +145,22 @@ class Guard(Declaration):
         if self.limit is not None:  # a slot's token fences no holder of another slot
             hold.token, hold.stateless = None, f"with limit={self.limit}, several have it at a time"
         kept = claims(hold)  # by this frame, which an interrupt ends, and not by a variable that has the hold
+        known = weakref.ref(hold)  # the lock keeps its callbacks, and must not keep the hold (M-37)
+        remove: Callable[[], None] | None = None
         try:
             self._report("acquired", call, hold)
-            known = weakref.ref(hold)  # the lock keeps its callbacks, and must not keep the hold (M-37)
             remove = hold.lost.add_callback(lambda reason: self._report("lost", call, known(), reason))
-            try:
-                hold.raise_if_lost()
-                result = await self._inside(call, hold, body, cancel=cancel)
-                hold.raise_if_lost()
-                return result
-            finally:
-                remove()
+            hold.raise_if_lost()
+            result = await self._inside(call, hold, body, cancel=cancel)
+            hold.raise_if_lost()
+            return result
         finally:
             try:
-                await locks.release_async(hold)
+                await locks.release_async(hold)  # it tells of a loss that the body's own look saw first
                 kept.clear()
             finally:  # also after an interrupt or a cancellation, which does not stop the release
+                if remove is not None:
+                    remove()
                 self._report("released", call, hold)
                 if isinstance(part := single_holds(hold)[0], Section) and not part.record.settled:
                     still_going(call)  # ``holds()`` lists a lock until its lease is released, which takes ``at_least``

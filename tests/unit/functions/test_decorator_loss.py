@@ -49,6 +49,20 @@ def test_a_sync_body_is_told_and_its_invocation_fails(thread: LockThread) -> Non
     assert thread.kinds() == ["waiting", "acquired", "body_started", *ends]
 
 
+def test_a_loss_that_the_bodys_own_look_sees_first_is_told_as_a_loss(thread: LockThread) -> None:
+    def body() -> None:
+        hold = current_hold()
+        hold.lost.add_callback(heard.append)
+        hold.lease.deadline = 0.0  # type: ignore[attr-defined] - its process stood still; no timer has run yet
+        hold.raise_if_lost()
+
+    heard: list[str] = []
+    with pytest.raises(LockLost, match="expired"):
+        call(a_job("sync", body))
+    assert heard == ["expired"]
+    assert thread.kinds()[-3:] == ["body_ended:lost", "lost:expired", "released"]
+
+
 def test_an_async_body_is_cancelled_and_its_invocation_fails_with_lock_lost(thread: LockThread) -> None:
     async def body() -> None:
         thread.deleted(LOCK)
