@@ -346,27 +346,30 @@ def _judge_poison(
 
 
 def _judge_failures(history: History, message: Message) -> Iterator[Finding]:
-    """Count the failures of a message that was put back: those of all its copies, where nothing hindered the count.
+    """Count the failures of a message that was put back: those of all its copies, since the count was last hindered.
 
     A delivery fails once, however often it is tried, and whether it ends by a failure or is put back after one.
     """
-    calls = message.invocations
+    calls = sorted(message.invocations, key=lambda call: call.start)
     most = max((history.function(call.function).tries for call in calls), default=math.inf)
-    unknown = history.rough or message.unnamed or not message.deferred or most == math.inf
-    if unknown or any(_is_hindered(history, call) for call in calls):
+    if history.rough or message.unnamed or not message.deferred or most == math.inf:
         return
     bodies = {(sight.host, sight.invocation) for sight in history.sights if sight.ending == "error"}
-    failed = {
-        (call.host, call.id): call
-        for call in calls
-        if call.ending == "error" and not call.blames and (call.host, call.id) in bodies
-    }
+    counts: list[dict[tuple[str, str], Invocation]] = [{}]
+    for call in calls:
+        if _is_hindered(history, call):  # its failure, and the count before it, may be forgotten
+            counts.append({})
+        elif call.ending == "error" and not call.blames and (call.host, call.id) in bodies:
+            counts[-1][call.host, call.id] = call
+    failed = max(counts, key=len)
     if len(failed) > most:
         last = [*failed.values()][int(most)]
         yield violation(
             f"{message.id} of {message.queue!r} failed {count(len(failed), 'time')} in all its deliveries, and the "
             f"maxDequeueCount is {most:g}: once too often on {last.host} at {last.end - history.start:.1f} s"
         )
+    if len(counts) > 1:
+        return
     struck = any((call.host, call.id) in history.struck for call in calls)
     vain = {(call.host, call.id) for call in calls if call.ending == "error"}
     tried = message.received.total() - message.deferred  # a delivery that was put back at its first try is no failure

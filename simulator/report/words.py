@@ -310,13 +310,17 @@ def _exercised(verdict: Verdict) -> Iterator[Line]:
     yield Line("note", f"exercised: {', '.join(numbers)}")
 
 
+_UNSAID: Final = ("poisoned from", "dead-lettered from", "in all its deliveries")
+"""Words of reasons about messages, which the lines above do not tell."""
+
+
 def _other_reasons(verdict: Verdict) -> Iterator[Line]:
     counted = ("overlaps", "messages", "tokens")
     told = {finding.text for check in verdict.checks if check.name in counted for finding in check.findings}
     slow = [finding.text for check in verdict.checks for finding in check.findings if finding.too_slow]
     for reason in verdict.reasons:
-        given_up = "poisoned from" in reason or "dead-lettered from" in reason  # why, no line above says
-        if (reason not in told or given_up) and "it was killed" not in reason and reason not in slow[UNJUDGED_SHOWN:]:
+        unsaid = any(text in reason for text in _UNSAID)
+        if (reason not in told or unsaid) and "it was killed" not in reason and reason not in slow[UNJUDGED_SHOWN:]:
             yield Line("bad" if reason in verdict.violations else "open", reason)
     if len(slow) > UNJUDGED_SHOWN:
         yield Line("open", f"and {len(slow) - UNJUDGED_SHOWN:,} more not judged: this machine was too slow")

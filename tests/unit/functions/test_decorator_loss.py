@@ -53,7 +53,7 @@ def test_a_loss_that_the_bodys_own_look_sees_first_is_told_as_a_loss(thread: Loc
     def body() -> None:
         hold = current_hold()
         hold.lost.add_callback(heard.append)
-        hold.lease.deadline = 0.0  # type: ignore[attr-defined] - its process stood still; no timer has run yet
+        hold.lease.deadline = 0.0  # type: ignore[attr-defined]  # its process stood still
         hold.raise_if_lost()
 
     heard: list[str] = []

@@ -668,6 +668,9 @@ FAILED = "m of 'orders' failed 6 times in all its deliveries, and the maxDequeue
 
 def test_the_failures_of_a_message_are_counted_over_all_its_copies() -> None:
     assert any(FAILED in text for text in judge(failing_copies("m", "m2").end(60)).violations)
+    later = failing_copies("m", "m2", "m3")
+    later.fault(2, 2.1, "partition", "host-2")
+    assert any(FAILED in text for text in judge(later.end(60)).violations)
 
 
 @pytest.mark.parametrize("cause", ["older journal", "hidden id", "fault", "five in all"])
