@@ -156,10 +156,10 @@ class Guard(Declaration):
             return result
         finally:
             try:
-                await locks.release_async(hold)  # it tells of a loss that the body's own look saw first
+                await locks.release_async(hold)
                 kept.clear()
             finally:  # also after an interrupt or a cancellation, which does not stop the release
-                if remove is not None:
+                if remove is not None:  # the release may tell of a loss that the body's own look saw first
                     remove()
                 self._report("released", call, hold)
                 if isinstance(part := single_holds(hold)[0], Section) and not part.record.settled:

@@ -664,15 +664,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="entered after a loss",
         file=GUARD,
-        old="                hold.raise_if_lost()\n                result = ",
-        new="                result = ",
+        old="            hold.raise_if_lost()\n            result = ",
+        new="            result = ",
         breaks="a body begins although the lock was lost before it",
     ),
     Mutant(
         name="success without the lock",
         file=GUARD,
-        old="                hold.raise_if_lost()\n                return result\n",
-        new="                return result\n",
+        old="            hold.raise_if_lost()\n            return result\n",
+        new="            return result\n",
         breaks="an invocation succeeds although its lock was lost",
     ),
     Mutant(
@@ -718,9 +718,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="released before the body",
         file=GUARD,
-        old="                result = await self._inside(call, hold, body, cancel=cancel)\n",
-        new="                await locks.release_async(hold)\n"
-        "                result = await self._inside(call, hold, body, cancel=cancel)\n",
+        old="            result = await self._inside(call, hold, body, cancel=cancel)\n",
+        new="            await locks.release_async(hold)\n"
+        "            result = await self._inside(call, hold, body, cancel=cancel)\n",
         breaks="the body runs without its lock",
     ),
     Mutant(
