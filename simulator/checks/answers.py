@@ -1,17 +1,17 @@
 """A guard passes on what the guard is given: arguments to its function, and the result and the outputs to the host.
 
-And a guard ends after its function. Different texts get
+And a guard ends after its function, or without it as its policy says. Different texts get
 different names for their locks. The witness compares on each host (``witness/guards.py``); what the app's own
 decorators change is not compared.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.findings import Finding, count, unproven, violation
-from simulator.history.deeds import outside
+from simulator.checks.findings import Finding, by_function, count, unproven, violation
+from simulator.history.deeds import inside, outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +44,7 @@ def judge_answers(history: History) -> Iterator[Finding]:
     called = {(call.host, call.id): call.function for call in history.invocations}
     busy = {(each.host, outside(each.owner)) for each in history.refusals if each.reason == "conflict"}
     found: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    yield from _unrun(history)
     for record in history.altered:
         whose = record.host, record.text("invocation")
         name, kind = record.text("function") or called.get(whose, ""), record.text("kind") or "result"
@@ -66,3 +67,49 @@ def _first(history: History, record: Record) -> str:
     forms = [text for name in ("got", "given") if (text := record.text(name))]
     what = f": {' in place of '.join(forms)}" if forms else ""
     return f"first on {record.host}, {record.t - history.start:.1f} s after the start{what}"
+
+
+def may_succeed(history: History) -> set[tuple[str, str]]:
+    """Return the hosts and owners that were refused a lock by a policy which makes a success of that."""
+    return {
+        (each.host, each.owner)
+        for each in history.refusals
+        if each.mode == "listener"
+        or each.reason == history.function(each.function).when_full == "defer"
+        or (
+            history.function(each.function).on_contention not in {"wait", "raise"}
+            and each.reason not in {"timeout", "raise"}
+        )
+    }
+
+
+def _unrun(history: History) -> Iterator[Finding]:
+    """Judge guards that ran nothing by how they ended themselves: decorators above may end the invocation otherwise.
+
+    What has no such decorators is judged by its invocation. No guard finds less in a message than its declaration says.
+    """
+    calls = {(call.host, call.id): call for call in history.invocations}
+    nameless = {(each.host, each.function) for each in (*history.waits, *history.refusals) if not each.owner}
+    refused, well = {(each.host, each.owner) for each in history.refusals}, may_succeed(history)
+    asked = {(each.host, each.owner) for each in history.waits}
+    empty, early, alone, blind = (Counter[str]() for _ in range(4))
+    for record in history.unrun:
+        name, who, error = record.text("function"), record.text("invocation"), record.text("error")
+        function, call = history.function(name), calls.get((record.host, who))
+        if call is None or not function.guarded or (record.host, name) in nameless:
+            continue
+        if error == "ScopeError" and call.function == name and record.get("delivered"):
+            blind[name] += "function" in call.keys and None not in call.keys.values()
+        if not function.decorated:
+            continue
+        wheres = {(record.host, who), (record.host, inside(who, name))}
+        if not error:
+            empty[name] += well.isdisjoint(wheres)
+        elif not record.get("own"):
+            early[name] += not asked.isdisjoint(wheres) and function.on_contention != "custom"
+        elif error == "LockNotAcquired":
+            alone[name] += refused.isdisjoint(wheres)
+    yield from by_function(empty, "passed the guard without the body, neither skipped nor put back")
+    yield from by_function(early, "failed at the guard without the body, by no error of the lock's")
+    yield from by_function(alone, "failed at the guard with LockNotAcquired, and nobody had refused it the lock")
+    yield from by_function(blind, "failed with ScopeError, though its message has the value that @singleton names")

@@ -1,7 +1,8 @@
 """What hosts ask the storage for: the declared blob, leases of the declared time, and no more often than documented.
 
 A refusal needs a request that was refused, or a holder in the same process. The hosts saw the requests on the network.
-In a run with faults, each host's refusals and requests are judged for the times in which no fault concerns the host.
+In a run with faults, each host's requests are judged for the times in which no fault concerns the host. Beside a fault
+a refusal may rest on an older answer, but not on none.
 Journals without expected blobs, those of virtual worlds for one, are not judged here.
 """
 
@@ -47,6 +48,8 @@ _ASKS: Final = 2.5
 """Seconds in which a caller sends its first request, on a busy machine."""
 
 _TAKEN: Final = "LeaseAlreadyPresent"
+_CONFLICT: Final = 409
+"""The storage's answer for a lease that another has, or had just now."""
 _POLL_MIN: Final = 0.02
 """Seconds of the first pause between two requests, at least: an app may choose less than the default of 0.1 s."""
 _EARLY: Final = 0.1
@@ -173,7 +176,7 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
 
     With ``failover`` who asks again reads the blob first, and a reading is no request for a lease.
     """
-    unasked = Counter[str]()
+    unasked, troubled = Counter[str](), Counter[str]()
     for refusal in history.refusals:
         where, function = asking.where(refusal), history.function(refusal.function)
         full = function.max_waiting is not None and refusal.reason == function.when_full
@@ -181,13 +184,18 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
             continue
         since = refusal.asked - function.poll_in(refusal.mode) - SLACK
         since -= history.slowness.late(refusal.host, STORAGE, start=since, end=refusal.t)
+        struck = disturbed(history, refusal.host, since, refusal.t)
+        since = -math.inf if struck else since
         seated = refusal.reason == "timeout" and function.on_contention == LEFT
-        requests = asking.with_seat(where) if seated else asking.requests[where]
-        asked = (each for each in requests if since <= each.t <= refusal.t + SLACK)
-        refused = any(each.action == "acquire" and not each.granted for each in asked)
+        requests = asking.with_seat(where) if seated or struck else asking.requests[where]
+        asked = [each for each in requests if each.action == "acquire" and since <= each.t <= refusal.t + SLACK]
+        refused = any(each.status == _CONFLICT for each in asked)
         kept = any(got.t <= refusal.t + SLACK and _kept_until(history, got) >= since for got in asking.holds[where])
-        unasked[refusal.function] += not (refused or kept or disturbed(history, refusal.host, since, refusal.t))
+        known = refused or kept
+        unasked[refusal.function] += not known and not struck
+        troubled[refusal.function] += not known and struck
     yield from by_function(unasked, "met a refusal, though nobody had asked the storage for the lock")
+    yield from by_function(troubled, "met a refusal beside a fault, though nobody had the lock")
 
 
 def _asked_late(history: History, asking: _BlobRequests) -> Iterator[Finding]:

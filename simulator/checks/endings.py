@@ -13,6 +13,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, Literal
 
+from simulator.checks.answers import may_succeed
 from simulator.checks.coalesced import LEFT, judge_coalesced
 from simulator.checks.deadlines import slack, too_slow
 from simulator.checks.exclusion import EARLY, has_slots_token
@@ -173,16 +174,7 @@ def _met_contention(history: History, wait: Wait) -> bool:
 
 def _successes(history: History) -> Iterator[Finding]:
     """An invocation that succeeded ran its body to a good end, or its policy makes a success of a refusal."""
-    dropped = {
-        (refusal.host, refusal.owner)
-        for refusal in history.refusals
-        if refusal.mode == "listener"
-        or refusal.reason == history.function(refusal.function).when_full == "defer"
-        or (
-            history.function(refusal.function).on_contention not in {"wait", "raise"}
-            and refusal.reason not in {"timeout", "raise"}
-        )
-    }
+    dropped = may_succeed(history)
     lost = [section for section in history.sections if section.ending == "lost"]
     empty, failed, without, hidden = (Counter[str]() for _ in range(4))
     for call, ran in tries(history):
@@ -426,8 +418,8 @@ def refused_early(history: History) -> set[tuple[str, str]]:
 def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early", "other policy"]]]:
     """Yield refusals that neither the policy of the function allows, nor ``max_waiting``, nor the ``functionTimeout``.
 
-    Who already has a lock, or runs below a decorator of the app, may be refused at once: a wait there might never end.
-    So may a call that is no invocation: a body made the call.
+    A listener's queue gets its messages back, and its timer's runs are skipped. Who already has a lock may be refused
+    at once: a wait there might never end. So may a call that is no invocation: a body made the call.
     """
     calls = {(call.host, call.id) for call in history.invocations}
     waits: dict[tuple[str, str], list[Wait]] = defaultdict(list)
@@ -439,21 +431,24 @@ def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early
         if policy == "custom" and (refusal.host, refusal.owner) in patience:
             policy = "wait"  # as the policy of the app's own answered
         known = refusal.function in history.functions or function.blob
-        if not known or refusal.mode == "listener" or policy == "custom":
+        if refusal.mode == "listener":
+            if function.trigger in {"queue", "timer"} and refusal.reason == "raise" != policy:
+                yield refusal, "other policy"
+            continue
+        if not known or policy == "custom":
             continue
         mine = [each for each in waits[refusal.host, outside(refusal.owner)] if each.start >= refusal.called]
         asked = next((each for each in mine if (each.lock, each.start) == (refusal.lock, refusal.asked)), None)
         limit = _limit(history, refusal, patience)
         late = refusal.t + (_STALE if history.rough else _EARLY)
         within = (len(mine) != 1 or (refusal.host, refusal.owner) not in calls) and not function.blob
-        may_be_at_once = within or (function.decorated and function.timeout is not None)
         if refusal.reason == function.when_full and is_full(history, asked, refusal.t):
             continue
         if policy == LEFT and refusal.reason == "timeout":
             policy = "wait"  # as the waiter
         if refusal.reason != ("timeout" if policy == "wait" else policy):
             yield refusal, "other policy"
-        elif late - refusal.asked < limit and late - refusal.called < function.cut_after and not may_be_at_once:
+        elif late - refusal.asked < limit and late - refusal.called < function.cut_after and not within:
             yield refusal, "early"
 
 

@@ -69,6 +69,7 @@ class Delivered:
         binary: whether the trigger has ``data_type`` BINARY.
         over: names that win over the body's: the route and the query of a request, the path of a blob.
         closed: whether the properties of the body are no names (Event Grid).
+        several: whether it is a list of more than one message.
         unclear: names with a text that this module does not read.
     """
 
@@ -80,6 +81,7 @@ class Delivered:
     over: Mapping[str, object] = field(default_factory=dict)
     closed: bool = False
     unclear: frozenset[str] = frozenset()
+    several: bool = False
 
 
 def expected_key(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) -> str | NoKey | CantTell:
@@ -182,9 +184,11 @@ def _not_blank(value: str, layout: str) -> str:
 
 
 def _look_into(delivered: Delivered) -> None:
-    """Refuse a timer, which has no payload; leave payloads alone that this reading does not know."""
+    """Refuse a timer, which has no payload, and several messages; leave payloads alone that are not known here."""
     if delivered.trigger == "timerTrigger":
         raise KeyRefused("a timer has no payload")
+    if delivered.several:
+        raise KeyRefused("one lock can't stand for many messages")
     if delivered.trigger not in _READ:
         raise Unclear(f"payloads of a {delivered.trigger} are not read here")
 

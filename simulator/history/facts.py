@@ -424,6 +424,7 @@ class History:
     client_locks: dict[str, None] = field(default_factory=dict)  # that lock clients of the app had
     altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was
     named: list[Record] = field(default_factory=list)  # the names of locks that user code had from the product
+    unrun: list[Record] = field(default_factory=list)  # how guards ended that had not called what they guard
     answers: list[Record] = field(default_factory=list)  # of policies of the app's own, to their guards
     renamed: set[str] = field(default_factory=set)  # functions with ``also`` whose older lock is not known
     twofold: set[str] = field(default_factory=set)  # locks that a guard takes together with another, perhaps

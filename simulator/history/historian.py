@@ -75,6 +75,7 @@ def read_history(records: Iterable[Record]) -> History:
     historian.history.outside.extend(replaced_by_user_code(historian.history))
     historian.history.altered = [record for record in ordered if record.event == "altered"]
     historian.history.named = [record for record in ordered if record.event in {"named", "lock_named"}]
+    historian.history.unrun = [record for record in ordered if record.event == "guard_ended"]
     historian.history.answers = [record for record in ordered if record.event == "policy_answered"]
     bear_witness(historian.history)
     return historian.history

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -129,9 +130,13 @@ def _request(trigger: Parameter, request: HttpRequest) -> Delivered:
 
 
 def _delivery(trigger: Parameter, delivery: Delivery) -> Delivered:
-    """Return a message, an event or a blob as it is read here; batches, and text of other triggers, are not."""
+    """Return a message, an event or a blob as it is read here; one in a list, and text of other triggers, are not."""
     binding, plain = trigger.binding, trigger.converter == "generic"
     read = _READ_AS_TEXT if plain else _READ_WHOLE
+    if is_batch(trigger) and not plain:
+        with suppress(ValueError):
+            listed = json.loads(delivery.body)
+            return Delivered(trigger="", several=isinstance(listed, list) and len(listed) > 1)
     if is_batch(trigger) or binding not in read:
         return Delivered(trigger="")
     names = delivery_names(trigger, delivery)

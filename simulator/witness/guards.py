@@ -63,6 +63,7 @@ class _GuardRun:
     invocation: str
     before: _GuardRun | None
     given: dict[str, Any]
+    delivered: bool  # whether the trigger's value is among these
     got: Mapping[str, Any] = field(default_factory=dict)  # what the function below was given
     forms: dict[str, Form]  # of values of this invocation alone, which other code of the app can't change
     outputs: dict[str, _Given] = field(default_factory=dict)  # at the begin, or as the function below left them
@@ -142,6 +143,7 @@ class GuardWatcher:
             if (form := form_of(value)).plain or known
         }
         about: dict[str, Any] = {"guarded": guarded, "below": below, "invocation": invocation, "before": around}
+        about["delivered"] = trigger is not None and any(value is trigger for value in given.values())
         self._guard_runs[run] = made = _GuardRun(**about, given=given, forms=forms)
         made.outputs = self._outputs(given)
         made.unset = {name: given[name] for name, each in made.outputs.items() if each.value is None}
@@ -155,6 +157,7 @@ class GuardWatcher:
             _around.set(ended.before)
             self._end(ended, value, error)
             self._tell_kept(ended, "once_answered", value, error)
+            self._tell_unrun(ended, error)
             self._turn += 1
         if (around := self._below_runs.pop(run, None)) is not None:
             _around.set(around)
@@ -245,6 +248,14 @@ class GuardWatcher:
 
     def _seen(self, value: object) -> _Given:
         return _Given(value, form_of(value), None if self._running else self._turn)
+
+    def _tell_unrun(self, run: _GuardRun, error: BaseException | None) -> None:
+        """Tell how a guard ends that has not called the function below. ``own``: by an error of the lock's."""
+        if run.ran or run.guarded.keeps or not (error is None or isinstance(error, Exception)):
+            return
+        own = type(error).__module__.partition(".")[0] == "singleton"
+        about = {"invocation": run.invocation, "function": run.guarded.name, "own": own, "delivered": run.delivered}
+        self._write("guard_ended", **about, error="" if error is None else type(error).__name__)
 
     def _tell_kept(self, run: _GuardRun, event: str, value: object, error: BaseException | None) -> None:
         """Tell what a guard is given to keep, and what it answers: a result, and the outputs that are set meanwhile."""

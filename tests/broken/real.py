@@ -43,6 +43,7 @@ _OPTIONS: Final = {
     "states": "--faults break --fault-every 2 --duration 25",
     "blocks_lost": "--faults break --fault-every 2 --duration 25",
     "patient": "--pause 1",
+    "payloads": "--duration 25",
     "stubborn": "--pause 1",
 }
 """Options of ``singleton-sim`` for an app; else ``--kill 1 --pause 1``."""

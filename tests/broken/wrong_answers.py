@@ -13,6 +13,7 @@ from singleton.base.events import tell
 from singleton.base.hold import Hold, shown_hold
 from singleton.functions import contention, guard
 from singleton.functions.guard import Guard
+from singleton.runtime.registry import Registry
 from tests.broken.breaking import Now, around, broken, entries
 
 if TYPE_CHECKING:
@@ -275,6 +276,34 @@ def _tokens(patch: Patch, token: Callable[[], int | None]) -> None:
             if hold is not None:
                 hold.token = token()
             return hold  # type: ignore[no-any-return]
+
+        return enter
+
+    entries(patch, made)
+
+
+@broken("beside a fault, though nobody had the lock", app="payloads")
+def trouble_of_the_storage_is_told_as_contention(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def acquire(self: Any, address: Any, **more: Any) -> Any:
+            try:
+                return await real(self, address, **more)
+            except StorageUnavailable as error:
+                raise LockNotAcquired(str(error), lock=error.lock) from None
+
+        return acquire
+
+    around(patch, Registry, "acquire", made)
+
+
+@broken("passed the guard without the body", app="payloads")
+def who_should_raise_below_a_decorator_skips(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def enter(self: Any, *args: Any) -> Any:
+            try:
+                return await real(self, *args)
+            except LockNotAcquired:
+                return None
 
         return enter
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from singleton.functions import payload
 from singleton.layouts import blob_name
 from singleton.layouts.layout import Layout
 from singleton.runtime import address
+from singleton.scopes import template
 from tests.broken.breaking import Now, around, broken, names, this_host
 
 if TYPE_CHECKING:
@@ -96,3 +98,16 @@ def each_host_has_a_container_of_its_own(patch: Patch) -> None:
 def nothing_is_locked_in_the_first_eight_seconds(patch: Patch) -> None:
     began = time.monotonic()
     names(patch, lambda name: f"{name}.{this_host()}" if time.monotonic() - began < 8 else name)
+
+
+@broken("has the value that @singleton names", app="payloads")
+def nested_names_depend_on_their_case(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda found, name, subject: real({name: found[name]} if name in found else {}, name, subject)
+
+    around(patch, template, "_property", made)
+
+
+@broken("ran though their messages name no scope", app="payloads")
+def several_documents_have_the_lock_of_the_first(patch: Patch) -> None:
+    patch.setattr(payload, "_the_only_one", lambda _, batch: batch[0])

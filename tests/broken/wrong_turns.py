@@ -180,3 +180,8 @@ def a_message_comes_back_with_another_body(patch: Patch) -> None:
         return await real(queue, replace(message, text=text), **more)
 
     patch.setattr(message_deferral, "put_back", changed)
+
+
+@broken("gave up (raise), though", app="listeners")
+def listeners_put_no_message_back(patch: Patch) -> None:
+    patch.setattr(ListenerGuard, "_puts_back", lambda *_: False)

@@ -61,6 +61,51 @@ def test_who_changed_a_value_while_other_bodies_ran_is_not_judged() -> None:
     assert "not judged, as other bodies, which may have changed the value, ran meanwhile" in verdict.reasons[0]
 
 
+def unrun(policy: str, reason: str, **told: Any) -> list[str]:
+    """Tell of a guard that ran nothing, and of an invocation that ended well all the same."""
+    story = Story(policy=policy).know(witnessed=True, decorated=True)
+    story.body("host-2", 1, 5, A, seen=(1, 5))
+    owner = story.skip("host-1", 2, A, reason="skip" if reason == "nobody" else reason)
+    if reason == "nobody":
+        story.records = [each for each in story.records if each.get("kind") != "contended"]
+    story.records = [
+        each for each in story.records if (each.event, each.get("invocation")) != ("invocation_ended", owner)
+    ]
+    story.add(2.1, "host-1", "invocation_ended", function="ship", invocation=owner, outcome="ok")
+    story.add(2.1, "host-1", "guard_ended", function="ship", invocation=owner, **{"error": "", "own": True} | told)
+    return [text for text in judge(story.end(40)).violations if "the guard" in text]
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason", "told", "words"),
+    [
+        ("skip", "skip", {}, ""),
+        ("raise", "raise", {"error": "LockNotAcquired"}, ""),
+        ("raise", "raise", {}, "passed the guard without the body, neither skipped nor put back"),
+        ("wait", "nobody", {}, "passed the guard without the body, neither skipped nor put back"),
+        ("raise", "nobody", {"error": "LockNotAcquired"}, "failed at the guard with LockNotAcquired, and nobody had"),
+        ("skip", "skip", {"error": "OSError", "own": False}, "failed at the guard without the body, by no error of"),
+    ],
+)
+def test_a_guard_below_a_decorator_is_judged_by_its_own_end(
+    policy: str, reason: str, told: dict[str, Any], words: str
+) -> None:
+    said = unrun(policy, reason, **told)
+    assert [words in text for text in said] == [True] * bool(words), said
+
+
+@pytest.mark.parametrize(("delivered", "keys", "found"), [(True, "a", True), (False, "a", False), (True, None, False)])
+def test_a_value_that_the_message_has_is_found_by_its_guard(keys: str | None, *, delivered: bool, found: bool) -> None:
+    story = Story().know(witnessed=True)
+    story.add(1, "host-1", "invocation_started", function="ship", invocation="x")
+    story.add(1, "host-1", "expected", invocation="x", keys={"function": keys})
+    about = {"function": "ship", "invocation": "x"}
+    story.add(1.1, "host-1", "guard_ended", error="ScopeError", own=True, delivered=delivered, **about)
+    story.add(1.2, "host-1", "invocation_ended", outcome="error", error="ScopeError: no", blames="ScopeError", **about)
+    text = "1 invocation of 'ship' failed with ScopeError, though its message has the value that @singleton names"
+    assert (text in judge(story.end(40)).violations) is found
+
+
 @pytest.mark.parametrize("kind", ["failed", "swallowed"])
 def test_an_ending_that_is_not_the_bodys_is_told_here_where_decorators_hide_the_body(kind: str) -> None:
     words = {"failed": "failed with OSError though its body", "swallowed": "although its body had failed with OSError"}

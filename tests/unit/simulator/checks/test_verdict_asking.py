@@ -151,6 +151,19 @@ def test_who_comes_again_asks_for_the_seat_of_its_lock_before_the_lock(blob: str
     assert (UNASKED in violations(story)) is found
 
 
+TROUBLED = "1 invocation of 'ship' met a refusal beside a fault, though nobody had the lock"
+
+
+@pytest.mark.parametrize(("status", "found"), [(None, [TROUBLED]), (404, [TROUBLED]), (409, [])])
+def test_beside_a_fault_only_the_answer_that_somebody_has_the_lock_accounts_for_a_refusal(
+    status: int | None, found: list[str]
+) -> None:
+    story = Story(policy="skip")
+    story.fault(3, 20, "partition", "host-2")
+    ask(story, 2.5, "host-2", status=status)
+    assert refused(story, 9) == found
+
+
 def test_a_slow_machine_polls_later() -> None:
     story = Story(policy="skip")
     ask(story, 0.5, "host-2", status=409)

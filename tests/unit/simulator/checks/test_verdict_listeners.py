@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
 from simulator.report.board import Board
@@ -199,3 +201,15 @@ def test_a_thread_that_was_told_that_its_listeners_lease_is_lost_can_not_be_ende
         story.lock(30, "host-1", "body_ended", LOCK, "a", reason="lost", function="watch", mode="listener", token=1)
         overlaps = [text for text in judge(story.end(40)).violations if "ran at the same time" in text]
         assert len(overlaps) == reasons
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason", "found"), [("wait", "raise", 1), ("wait", "skip", 0), ("raise", "raise", 0)]
+)
+def test_a_run_is_skipped_and_not_failed_where_another_process_listens(policy: str, reason: str, found: int) -> None:
+    story = led(on_contention=policy)
+    story.run("host-1", 5, 6, "a")
+    story.add(7, "host-2", "invocation_started", function="watch", invocation="b")
+    story.lock(7, "host-2", "contended", LOCK, "b", function="watch", mode="listener", reason=reason)
+    story.add(7, "host-2", "invocation_ended", function="watch", invocation="b", outcome="ok")
+    assert sum("gave up (raise), though" in text for text in judge(story.end(40)).violations) == found

@@ -253,6 +253,13 @@ def test_a_timer_has_no_payload() -> None:
 
 
 @pytest.mark.parametrize("declared", [{"scope": "Id"}, {"scope_id": "{Id}"}])
+def test_one_lock_stands_for_no_list_of_several_messages(declared: dict[str, str]) -> None:
+    listed = Delivered(trigger="", several=True)
+    assert key(listed, **declared) == NoKey("one lock can't stand for many messages")
+    assert parts(listed) == ["default", "app", "function", "ship"]
+
+
+@pytest.mark.parametrize("declared", [{"scope": "Id"}, {"scope_id": "{Id}"}])
 def test_payloads_of_other_triggers_are_not_read_but_locks_without_one_are_told(declared: dict[str, str]) -> None:
     request = Delivered(trigger="kafkaTrigger", parameter="event", body='{"Id": 1}')
     assert key(request, **declared) == CantTell("payloads of a kafkaTrigger are not read here")

@@ -148,3 +148,11 @@ def test_no_key_is_expected_where_times_are_named_or_the_body_may_not_be() -> No
     ship = Declared(function="ship", host_id="app", scope_id="{Zone}")
     key = expected_key(ship, _delivered(trigger("eventGridTrigger"), delivery({"Zone": 1})), {})
     assert "there is no value for {Zone}" in getattr(key, "reason", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "several"), [([{"Id": 1}, {"Id": 2}], True), ([{"Id": 1}], False), ("no list", False)]
+)
+def test_a_list_of_more_than_one_document_is_known_as_such(body: object, *, several: bool) -> None:
+    assert _delivered(trigger("cosmosDBTrigger"), delivery(body)).several is several
+    assert not _delivered(trigger("cosmosDBTrigger", annotation=str), delivery(body)).several  # it is one text

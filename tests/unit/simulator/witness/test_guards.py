@@ -6,6 +6,7 @@ import asyncio
 import functools
 import itertools
 import time
+from contextlib import suppress
 from copy import copy
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from simulator.witness import guards as witness_guards
 from simulator.witness.guards import GuardedFunction
 from simulator.witness.value_form import form_of
 from simulator.witness.witness import Witness
+from singleton.base.errors import LockNotAcquired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +33,7 @@ class Guards:
         self.altered: list[tuple[str, str]] = []
         self.fields: list[dict[str, Any]] = []
         self.failed: list[str] = []
+        self.unrun: list[tuple[str, bool, bool]] = []
         self.kept: list[tuple[str, str, dict[str, str]]] = []
         self.witness = Witness(self._write)
 
@@ -38,6 +41,8 @@ class Guards:
         if event == "altered":
             self.altered.append((fields["kind"], fields["what"]))
             self.fields.append(fields)
+        if event == "guard_ended":
+            self.unrun.append((fields["error"], fields["own"], fields["delivered"]))
         if event == "items_failed":
             self.failed.append(fields["error"])
         if event.startswith("once_"):
@@ -603,3 +608,21 @@ def test_a_form_says_nothing_of_the_content_and_ends_in_circles_and_in_objects_t
     assert form_of(Refuses()).plain is form_of(circle).plain is False
     assert form_of({"b": 1}) != form_of({"b": 2})
     assert form_of({1, 2}) == form_of(frozenset({2, 1}))
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(None, [("", False)]), (LockNotAcquired("taken"), [("LockNotAcquired", True)]), (KeyboardInterrupt(), [])],
+)
+@pytest.mark.parametrize("delivered", [True, False])
+def test_how_a_guard_ends_that_calls_no_function_is_told(
+    guards: Guards, error: BaseException | None, told: list[tuple[str, bool]], *, delivered: bool
+) -> None:
+    def guard(_: Any, msg: Any, **more: Any) -> None:
+        if error is not None:
+            raise error
+
+    guarded, given = guards.around(body, guard), message()
+    with guards.witness.invocation("one", "ship", given, {}), suppress(LockNotAcquired, KeyboardInterrupt):
+        guarded(msg=given if delivered else message())
+    assert guards.unrun == [(*each, delivered) for each in told]
