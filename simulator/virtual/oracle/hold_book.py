@@ -162,5 +162,6 @@ class HoldBook(Checks):
             case "expired":
                 failover = self.conduct.touched(known.lease_id)
                 ends = min(self.conduct.deadline(known.lease_id), self.conduct.touch_ends(known.lease_id, failover))
-                return known.lease_id in self._gone or machine.reads(now) >= ends - _ROUNDING
+                stood = machine.stopped_since(self.evidence.bounds.period * self.evidence.bounds.drift)
+                return stood or known.lease_id in self._gone or machine.reads(now) >= ends - _ROUNDING
         return known.lease_id in self._gone
