@@ -49,20 +49,21 @@ def judge_losses(history: History) -> Iterator[Finding]:
     calls = {(call.host, call.id) for call in history.invocations}
     told: dict[tuple[str, str], list[float]] = defaultdict(list)
     for section in history.sections:
-        if section.mode == "function" and section.told is not None:
+        if section.mode != "also" and section.told is not None:
             told[section.host, section.owner].append(section.told)
     blind, unasked, untold, ended = (Counter[str]() for _ in range(4))
     further = with_further_locks(history)
-    holds: dict[tuple[str, str], list[Acquisition]] = defaultdict(list)
+    holds: dict[tuple[str, str, str | int], list[Acquisition]] = defaultdict(list)
     for got in history.acquisitions:
-        if got.mode == "function":
-            holds[got.host, got.owner].append(got)
+        holds[got.host, got.mode, got.worker or 1 if got.mode == "listener" else got.owner].append(got)
     deaf: dict[str, list[float]] = defaultdict(list)
     for sight in history.sights:
         whose, function = (sight.host, sight.invocation), history.function(sight.function)
-        if whose not in calls or not function.guarded or function.mode != "function":
+        if whose not in calls or not function.guarded or function.mode == "also":
             continue
-        untold[function.name] += _is_untold(history, sight, holds[whose], told[whose])
+        holder = sight.worker if function.mode == "listener" else sight.invocation
+        theirs = [got for got in holds[sight.host, function.mode, holder] if got.function == function.name]
+        untold[function.name] += _is_untold(history, sight, theirs, told[whose])
         lost, end = _lost(history, sight, told[whose]), min(sight.end, history.end)
         if lost is None:
             continue
@@ -201,7 +202,8 @@ def _is_caused(history: History, got: Acquisition) -> bool:
 
 def _is_untold(history: History, sight: Sight, holds: list[Acquisition], told: list[float]) -> bool:
     """Tell whether a body ran on for some time after its lease had run out, and its lock did not say so in time."""
-    end, lease = min(sight.end, history.end), history.function(sight.function).lease
+    function, end = history.function(sight.function), min(sight.end, history.end)
+    lease = function.lease_in(function.mode)
     got = max((got for got in holds if got.t <= sight.start), key=lambda got: got.t, default=None)
     if got is None or not got.granted:
         return False
@@ -215,7 +217,8 @@ def _is_untold(history: History, sight: Sight, holds: list[Acquisition], told: l
 
 def _lost(history: History, sight: Sight, told: list[float]) -> float | None:
     """Return when the lock of a body was lost while it ran; None: it was not."""
-    lease = history.function(sight.function).lease
+    function = history.function(sight.function)
+    lease = function.lease_in(function.mode)
     lapsed = [
         pause.start + lease
         for pause in history.pauses

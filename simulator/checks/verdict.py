@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from simulator.checks.answers import judge_answers
 from simulator.checks.asking import judge_asking
 from simulator.checks.bounds import judge_bounds, judge_renewals
+from simulator.checks.client_answers import judge_clients
 from simulator.checks.coverage import (
     Exercised,
     ExerciseLevel,
@@ -221,7 +222,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "asking": judge_asking(history) if locked else (),
             "renewals": judge_renewals(history) if locked else (),
             "losses": (*judge_losses(history), *judge_shown(history)) if locked else (),
-            "endings": (*judge_endings(history), *judge_answers(history)) if locked else (),
+            "endings": (*judge_endings(history), *judge_answers(history), *judge_clients(history)) if locked else (),
             "tokens": judge_tokens(tokens),
             "kept": judge_kept(history),
             "ordered": judge_ordered(history),

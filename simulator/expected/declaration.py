@@ -78,7 +78,7 @@ class Declaration:
     def of(given: Mapping[str, Any], of_the_app: Mapping[str, Any], settings: Mapping[str, str]) -> Declaration:
         """Return the declaration with these arguments in an app with these options and app settings."""
         own = {name: given[name] for name in OPTIONS if given.get(name) is not None}
-        own |= {name: _seconds(value) for name, value in own.items() if type(value) is not bool}
+        own |= {name: in_seconds(value) for name, value in own.items() if type(value) is not bool}
         layout = given.get("layout")
         laid = {"container": "azure-webjobs-hosts"} if layout == "webjobs" else {}
         if layout == "dequeueable":
@@ -125,12 +125,12 @@ class Declaration:
     def patience(self) -> float | None:
         """Seconds for which an invocation waits that is to wait; None: as long as it takes."""
         given = self["timeout"]
-        return _seconds(self.options["lock_acquisition_timeout"] if given is None else given)
+        return in_seconds(self.options["lock_acquisition_timeout"] if given is None else given)
 
     @property
     def keep(self) -> float | None:
         """Seconds for which ``@once`` keeps a result."""
-        return _seconds(self.given.get("keep", _WEEK))
+        return in_seconds(self.given.get("keep", _WEEK))
 
     def facts(self) -> dict[str, Any]:
         """Return what the journal tells of the guard."""
@@ -152,8 +152,8 @@ class Declaration:
             "tokens": tokens,
             "at_once": self["limit"] or 1,
             "several": self["limit"] is not None,
-            "at_least": _seconds(self["at_least"]),
-            "max_hold": _seconds(self["max_hold"]),
+            "at_least": in_seconds(self["at_least"]),
+            "max_hold": in_seconds(self["max_hold"]),
             "max_waiting": self["max_waiting"],
             "when_full": self["when_full"] or fills,
             "merges": self["layout"] != "default",
@@ -199,7 +199,8 @@ def _read(value: object) -> object:
     return None if total >= _FOREVER else total
 
 
-def _seconds(value: Any) -> float | None:
+def in_seconds(value: Any) -> float | None:
+    """Return a duration as an app wrote it, in seconds; None: without a limit."""
     return value.total_seconds() if isinstance(value, timedelta) else value if value is None else float(value)
 
 

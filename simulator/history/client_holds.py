@@ -80,7 +80,7 @@ class ClientLocks:
         lock = name if container == self.container else f"{account}/{container}/{name}"
         policy = "wait" if record.get("timeout") != 0 else "skip" if record.get("how") == "try_lock" else "raise"
         options = [f"{option}={record.get(option):g}" for option in _OPTIONS if _is_told(record, option)]
-        called = ["decorator"] * bool(record.get("called"))
+        called = ["decorator"] * bool(record.get("called")) + ["look"] * (record.get("how") == "look")
         about = ", ".join(["lock client", *called, *[policy] * (policy != "wait"), *options])
         return {
             "function": f"{name if lock == name else f'{container}/{name}'} ({about})",

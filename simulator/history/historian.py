@@ -76,6 +76,7 @@ def read_history(records: Iterable[Record]) -> History:
     historian.history.altered = [record for record in ordered if record.event == "altered"]
     historian.history.named = [record for record in ordered if record.event in {"named", "lock_named"}]
     historian.history.unrun = [record for record in ordered if record.event == "guard_ended"]
+    historian.history.looks = [record for record in ordered if record.event == "looked_up"]
     historian.history.answers = [record for record in ordered if record.event == "policy_answered"]
     bear_witness(historian.history)
     return historian.history
@@ -375,6 +376,8 @@ class Historian:
                 refusal = Refusal(t=record.t, reason=reason, asked=since[0], called=since[1], **about)
                 self.history.refusals.append(refusal)
             case "failed":
+                for wait in self.waits.get(key, ()):
+                    wait.error = record.text("reason")
                 end(self.waits.pop(key, ()), record, "error")
             case "deferred":
                 self._deferring.add((record.host, invocation))

@@ -16,10 +16,13 @@ import json
 import os
 import weakref
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from simulator.expected.blob import expected_blob
+from simulator.expected.declaration import in_seconds
+from simulator.history.journal import clock
 from simulator.history.value_digest import digest
 from simulator.host.block_losses import BlockLosses, call_at_loss
 from simulator.witness.witness import invoked
@@ -32,7 +35,6 @@ from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.locking.line import ENDLESS
 from singleton.runtime.reentry import REENTRY
-from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +54,8 @@ def tap_clients(write: Write, host_id: str = "") -> None:
         watch(client, tap.acquiring, "acquire")
         watch(client, tap.releasing, "release")
         watch(client, tap.breaking, "break_")
-        watch(client, tap.looking, "holder", "locked")
+        for how in ("holder", "locked"):
+            watch(client, partial(tap.looking, how), how)
     cast("Any", BaseClient).safe_name = staticmethod(tap.naming(BaseClient.safe_name))
     cast("Any", BaseClient).lock_name = tap.naming_guards(BaseClient.lock_name, host_id)
     watch(_BaseBlock, tap.copying, "another")
@@ -119,7 +122,7 @@ class _Request(NamedTuple):
         """Return what a record tells of a request for one lock."""
         options, leads = self.client._options, self.how == "leadership"  # noqa: SLF001 - which no user asks for
         given = {"timeout": 0.0, **self.given} if self.how == "try_lock" else self.given
-        told: dict[str, Any] = {span: seconds(given[span], span) for span in _SPANS if given.get(span) is not None}
+        told: dict[str, Any] = {span: in_seconds(given[span]) for span in _SPANS if given.get(span) is not None}
         told |= {"name": name, "how": self.how, "where": _container(self.client), "limit": given.get("limit")}
         told |= {"lease": options.listener_lock_period if leads else options.lock_period}
         told |= {"poll": options.recovery if leads else options.lock_acquisition_polling_interval}
@@ -311,9 +314,13 @@ class _ClientTap:
         yield []
 
     @contextmanager
-    def looking(self, client: Any, name: str) -> Iterator[list[Any]]:
-        """Tell that user code reads a lock's blob: its requests are not those of callers."""
-        yield []
+    def looking(self, how: str, client: Any, name: str) -> Iterator[list[Any]]:
+        """Tell that user code reads a lock's blob, which is no request of a caller, and whether it found a holder."""
+        began, answer = clock(), list[Any]()
+        yield answer
+        held = bool(answer[0]) if how == "locked" else answer[0] is not None
+        about = {"how": how, "name": name, "where": _container(client), "held": held}
+        self._write("looked_up", took=round(clock() - began, 4), **about)
         self._write("client_lock", kind="looked", number="", **_Request(client, "look", {}).facts(name))
 
     @contextmanager
@@ -331,7 +338,8 @@ class _ClientTap:
         except BaseException as error:
             refused = isinstance(error, LockNotAcquired) and error.reason not in {ENDLESS, REENTRY}
             if asks:
-                self._write("client_lock", kind="refused" if refused else "failed", number=number)
+                told = {"kind": "refused"} if refused else {"kind": "failed", "reason": type(error).__name__}
+                self._write("client_lock", number=number, **told)
             raise
         if asks and answer[0] is None:
             self._write("client_lock", kind="refused" if request.how == "try_lock" else "failed", number=number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy
@@ -9,10 +10,11 @@ import sqlalchemy
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.baseclient import BaseClient
-from singleton.clients import blocks, request_events
+from singleton.clients import blocks, periodic_worker, request_events
 from singleton.clients.blocks import _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.locking.line import Line
 from singleton.operating import lock_names
 from singleton.patterns.sql import rowstates
 from singleton.runtime.cancellation import LossWatch
@@ -93,6 +95,24 @@ def a_worker_ends_at_its_first_error(patch: Patch) -> None:
             raise error
 
     patch.setattr(PeriodicWorker, "_report", report)
+
+
+@broken("made up for ticks that fell into running work", app="sections")
+def missed_ticks_are_made_up_for(patch: Patch) -> None:
+    patch.setattr(periodic_worker, "math", SimpleNamespace(ceil=lambda _: 1))
+
+
+@broken("locked() of a lock client told", app="sections", options="--duration 8")
+def a_client_takes_held_locks_for_free(patch: Patch) -> None:
+    async def nobody(_: Registry) -> None:
+        return None
+
+    patch.setattr(BaseClient, "_holder", lambda *_: nobody)
+
+
+@broken("though the storage answered each request", app="impatient", options="--duration 20")
+def contention_behind_others_is_told_as_trouble(patch: Patch) -> None:
+    around(patch, Line, "why_not", lambda real: lambda *args, **more: real(*args, **{**more, "behind": False}))
 
 
 @broken("'watcher (lock client, every=15, lease=60, poll=15)' on", app="sections", options="--duration 45")

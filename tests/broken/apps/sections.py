@@ -36,6 +36,7 @@ async def bill(msg: func.QueueMessage) -> None:
 def mail(msg: func.QueueMessage) -> None:
     hold = locks.acquire("mails")
     try:
+        locks.locked("mails")
         time.sleep(0.1)
     finally:
         locks.release(hold)
@@ -60,7 +61,7 @@ def begin() -> None:
 
 
 def clean_up(hold: object) -> None:
-    time.sleep(0.3)
+    time.sleep(0.3 if int(time.monotonic()) % 3 else 2.5)
     raise OSError("there is nothing to clean up")
 
 
