@@ -117,7 +117,7 @@ def _is_unprovoked(history: History, wait: Wait) -> bool:
     requests = [each for each in history.requests if (each.host, each.worker) == (wait.host, wait.worker)]
     trouble = any(since <= each.t and each.sent <= end and may_be_repeated(each) for each in requests)
     trouble |= any(each.sent + _SLOW <= end <= each.t for each in requests)
-    slow = history.slowness.late(wait.host, STORAGE, start=since, end=end) >= _SLOW
+    slow = history.slowness.late(wait.host, STORAGE, start=wait.start, end=end) >= min(_SLOW, (end - wait.start) / 2)
     stood = history.stood(wait.host, wait.worker or 1, since, end) >= _SLOW
     lost = any(
         got.host == wait.host and got.ending == "lost" and since <= got.until <= end for got in history.acquisitions

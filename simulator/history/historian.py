@@ -326,8 +326,10 @@ class Historian:
             call.ending = succeeded if record.text("outcome") == "ok" else "error"
             call.error = record.text("error")
             call.blames = record.text("blames")
-        for key in [key for key in self.waits if key[0] == record.host and outside(key[2]) == owner]:
-            end(self.waits.pop(key), record, "error")
+        theirs = [key for key in self.waits if key[0] == record.host and outside(key[2]) == owner]
+        for key in theirs:
+            if not any(self.history.function(wait.function).blob for wait in self.waits[key]):  # a task may go on
+                end(self.waits.pop(key), record, "error")
 
     def _enter(self, record: Record) -> None:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "invocation")}

@@ -1,4 +1,4 @@
-"""Waits of four seconds under every policy, and a body that is refused a lock which it has already."""
+"""Waits of four seconds under every policy, short ones behind a long one, and a lock asked for by its own body."""
 
 import asyncio
 import contextlib
@@ -6,9 +6,10 @@ import time
 
 import azure.functions as func
 
-from singleton import LockNotAcquired, singleton
+from singleton import AsyncLockClient, LockNotAcquired, StorageUnavailable, singleton
 
 app = func.FunctionApp()
+locks = AsyncLockClient("AzureWebJobsStorage")
 
 
 @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
@@ -53,3 +54,16 @@ async def order(req: func.HttpRequest) -> func.HttpResponse:
 def tidy(timer: func.TimerRequest) -> None:
     with contextlib.suppress(LockNotAcquired):
         tidy(timer)
+
+
+@app.queue_trigger(arg_name="msg", queue_name="tills", connection="AzureWebJobsStorage")
+async def pay(msg: func.QueueMessage) -> None:
+    await asyncio.gather(attempt(0, timeout=20), *(attempt(0.5 * number, timeout=0.7) for number in range(1, 10)))
+
+
+async def attempt(pause: float, *, timeout: float) -> None:
+    await asyncio.sleep(pause)
+    with contextlib.suppress(StorageUnavailable):
+        async with locks.try_lock("till", timeout=timeout) as hold:
+            if hold is not None:
+                await asyncio.sleep(6)

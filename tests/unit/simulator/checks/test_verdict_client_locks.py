@@ -396,3 +396,69 @@ def test_a_name_that_excludes_no_guard_is_told(function: str, name: str, expecte
     told = judge(run.records)
     found = [text for text in (told.violations if kind == "violation" else told.notes) if "lock_name" in text]
     assert [said in text for text in found] == [True] * bool(said)
+
+
+@pytest.mark.parametrize(
+    ("works", "made_up"),
+    [
+        ([(1, 8), (11, 12), (16, 17)], False),
+        ([(1, 8), (8.2, 9), (13.2, 14)], False),
+        ([(1, 8), (8.1, 9), (9.1, 10)], True),
+    ],
+)
+def test_a_tick_that_falls_into_running_work_is_left_out(works: list[tuple[float, float]], made_up: bool) -> None:
+    run = Sections()
+    facts: dict[str, Any] = {"how": "periodic", "every": 5, "poll": 5}
+    told = {"number": "begun", "worker": 1, "name": "cleanup", "lease": 15, "where": "account/locks"}
+    run.add(1, "host-1", "client_lock", kind="begun", **told, **facts)
+    for token, (start, end) in enumerate(works, 1):
+        run.stay("host-1", start, end, "cleanup", token=token, **facts)
+    run.add(12, "host-1", "client_lock", kind="over", **told)
+    assert any("made up for ticks" in text for text in judge(run.end(40)).violations) == made_up
+
+
+@pytest.mark.parametrize(
+    ("t", "held", "wrong"),
+    [
+        (3, True, ""),
+        (3, False, "free on host-2 at 3.0 s, though host-1 had it"),
+        (4.1, True, ""),  # an answer may be old
+        (9, False, ""),
+        (9, True, "held on host-2 at 9.0 s, though nobody had it"),
+    ],
+)
+def test_a_client_tells_who_has_a_lock(t: float, held: bool, wrong: str) -> None:
+    run = Sections()
+    run.records[0].fields.update(fresh=True)  # type: ignore[attr-defined]
+    run.stay("host-1", 1, 4)
+    run.lock(1, "host-1", "acquired", "stock", "", mode="lock")
+    run.add(t, "host-2", "looked_up", how="locked", name="stock", where="account/locks", held=held, took=0.1)
+    found = [text for text in judge(run.end(20)).violations if "of a lock client told" in text]
+    assert [wrong in text for text in found] == [True] * bool(wrong)
+
+
+def test_a_task_that_goes_on_after_its_invocation_waits_as_long_as_it_says() -> None:
+    run = Sections()
+    run.stay("host-2", 1, 20)
+    run.add(2, "host-1", "invocation_started", function="ship", invocation="call")
+    run.ask("host-1", 3, 9, timeout=6, invocation="call")
+    run.add(4, "host-1", "invocation_ended", function="ship", invocation="call", outcome="ok")
+    assert not any("gave up" in text for text in judge(run.end(40)).violations)
+
+
+@pytest.mark.parametrize("trouble", ["", "answer", "fault", "pause"])
+def test_a_wait_that_ends_by_trouble_with_the_storage_needs_trouble(trouble: str) -> None:
+    run = Sections()
+    run.stay("host-2", 1, 20)
+    if trouble == "answer":
+        refused = {"status": 503, "blob": "/account/locks/stock", "lease": "x", "took": 0.1, "worker": 1}
+        run.add(3.5, "host-1", "lease_request", action="acquire", **refused)
+    elif trouble == "fault":
+        run.fault(2, 3.5, "error", "host-1")
+    elif trouble == "pause":
+        run.add(2, "host-1", "pause")
+        run.add(2.5, "host-1", "resume")
+    run.ask("host-1", 3, 4, "failed", timeout=1)
+    run.records[-1].fields.update(reason="StorageUnavailable")  # type: ignore[attr-defined]
+    accused = any("ended as StorageUnavailable" in text for text in judge(run.end(40)).violations)
+    assert accused == (not trouble)

@@ -51,6 +51,21 @@ def test_a_body_that_goes_on_without_its_lock_and_that_nobody_asks_to_end_is_fou
     assert found(story(how, until=21.9 if how == "told" else 23.9)) == []
 
 
+def test_a_body_of_a_listener_that_nobody_asks_to_end_is_found() -> None:
+    led = Story().know(cancels=True, mode="listener", listener={"lease": 15, "poll": 15})
+    led.add(1, "host-1", "invocation_started", function="ship", invocation="i")
+    of = {"mode": "listener", "worker": 1}
+    led.lock(0.5, "host-1", "waiting", A, "", **of)
+    led.lock(0.6, "host-1", "acquired", A, "", **of)
+    led.lock(1, "host-1", "body_started", A, "i", **of)
+    led.sight("host-1", 1, 30, invocation="i", sees={"can_be_asked": True}, lost=True)
+    led.lock(20, "host-1", "lost", A, "", reason="expired", **of)
+    led.lock(30, "host-1", "body_ended", A, "i", reason="lost", **of)
+    assert UNASKED in found(led)
+    led.add(20.1, "host-1", "asked_to_end", invocation="i")
+    assert UNASKED not in found(led)
+
+
 @pytest.mark.parametrize(("how", "asked"), [("told", 19.5), ("told", 20.1), ("woke", 22.1)])
 def test_a_body_that_was_asked_and_goes_on_is_the_apps_own_doing_and_named(how: str, asked: float) -> None:
     stubborn = story(how, asked=asked)
