@@ -37,6 +37,7 @@ _FIRST_PAUSE: Final = 1.0
 """Seconds until a message that failed is tried again; twice as long after each further failure."""
 _LONGEST_PAUSE: Final = 60.0
 _SLACK: Final = 0.25
+_GIVEN_UP: Final = ("failed", "stopped")
 
 Wrong: TypeAlias = "tuple[str, Sight | PatternUse]"
 """A fault in words, and the run or the send with the fault."""
@@ -317,12 +318,12 @@ def _wrong_of(uses: list[PatternUse]) -> Iterator[Wrong]:
             noted.setdefault(use.id, use.end)
             if over.get(use.id, math.inf) > use.start:
                 yield "was noted as sent before it was sent", use
-        elif use.what in {"send", "failed"}:
+        elif use.what in {"send", *_GIVEN_UP}:
             over.setdefault(use.id, use.end)
     for use in sorted(uses, key=lambda each: each.start):
         if use.what == "send":
             left[use.id] = use.left
-        elif use.what == "failed" and left.get(use.id, 0) > 0:
+        elif use.what in _GIVEN_UP and left.get(use.id, 0) > 0:
             yield "was given up before its attempts were used up", use
     places = {use.id: (use.key, use.place) for use in uses if use.key}
     for use in (each for each in uses if each.what == "send"):
@@ -331,6 +332,18 @@ def _wrong_of(uses: list[PatternUse]) -> Iterator[Wrong]:
         earlier = (id_ for id_, (key, place) in places.items() if key == use.key and place < use.place)
         if any(over.get(id_, math.inf) > use.start for id_ in earlier):
             yield "was sent before an earlier one of its key", use
+    yield from _sent_behind_a_stop(uses)
+
+
+def _sent_behind_a_stop(uses: list[PatternUse]) -> Iterator[Wrong]:
+    """Yield sends of a key that a message stops which was given up, unless the app has put that aside, or back."""
+    resumed = [use for use in uses if use.what == "resume"]
+    for stop in (use for use in uses if use.what == "stopped" and use.ok and use.key):
+        since = min((use.start for use in resumed if use.id == stop.id and use.end > stop.start), default=math.inf)
+        for use in uses:
+            behind = (use.what, use.key) == ("send", stop.key) and use.place > stop.place
+            if behind and stop.end < use.start < since:
+                yield "was sent behind one that was given up and stops its key", use
 
 
 def _wrongly_numbered(history: History, uses: list[PatternUse]) -> Iterator[Wrong]:
@@ -350,7 +363,7 @@ def _wrongly_numbered(history: History, uses: list[PatternUse]) -> Iterator[Wron
             theirs = {got.token for got in history.acquisitions if got.host == use.host and got.t <= use.start}
             if use.token and use.token not in theirs:
                 yield "was told another token than its relay's hold has", use
-        elif use.what == "failed":
+        elif use.what in _GIVEN_UP:
             last.pop(use.id, None)
 
 

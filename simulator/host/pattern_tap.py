@@ -188,11 +188,15 @@ def _tap_relays(tap: _Tap) -> None:
 
     @functools.wraps(real)
     def tapped(relay: OutboxRelay, outbox: Any, send: Any, **more: Any) -> None:
+        stops: list[bool] | None = getattr(outbox, "_witnessed", None)
+        if stops is None:
+            stops = outbox._witnessed = []  # noqa: SLF001 - of each of its relays, in an attribute of this module's
         name, attempts = _outbox_name(outbox), more.get("attempts", _SENDS)
 
         def use(what: str) -> Callable[..., _Use]:
             def told(message: Message, *_: Any, **how: Any) -> _Use:
                 does = "again" if how.get("again_in") is not None else what
+                does = "stopped" if does == "failed" and all(stops) else does
                 about = {"what": does, "name": name, "id": message.id, **_content(message.body, message.key)}
                 about |= {"where": message.destination, "place": message.position}
                 about |= {"attempt": message.attempt, "token": message.token}
@@ -205,10 +209,10 @@ def _tap_relays(tap: _Tap) -> None:
             if callable(noted):
                 setattr(outbox, method, tap.call(noted, use(method)))
 
-        if not hasattr(outbox, "_witnessed"):
+        if not stops:
             noting("sent")
             noting("failed")
-            outbox._witnessed = True  # noqa: SLF001 - an attribute of this module's
+        stops.append(more.get("on_poison") == "stop" and hasattr(outbox, "set_aside"))
         real(relay, outbox, tap.call(send, use("send")) if callable(send) else send, **more)
 
     OutboxRelay.__init__ = tapped  # type: ignore[method-assign, assignment]
@@ -224,12 +228,17 @@ def _added(outbox: Any, _: Any, body: Any, *, key: Any = None, destination: Any 
     return about, lambda added: {"id": added}
 
 
+def _resumed(outbox: Any, id_: str) -> _Use:
+    return {"of": "outbox", "what": "resume", "name": _outbox_name(outbox), "id": id_}, None
+
+
 def tap_rows(write: Write) -> None:
     """Tell of each claim of a row, each write under a claim, and each message added, if the app has imported these."""
     module, boxes = (sys.modules.get(f"singleton.patterns.sql.{name}") for name in ("rowstates", "sql_outbox"))
     tap = _Tap(write)
     for box in () if boxes is None else (boxes.SqlOutbox, boxes.AsyncSqlOutbox):
         tap.methods(box, _added, "add")
+        tap.methods(box, _resumed, "put_back", "set_aside")
 
     def use(what: str, rows: Any, claim: Any) -> _Use:
         about = {"of": "rows", "what": what, "name": _outbox_name(rows), "key": repr([*claim.key.values()])}

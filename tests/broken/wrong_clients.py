@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from singleton.locking.line import Line
 from singleton.operating import lock_names
 from singleton.patterns.sql import rowstates
 from singleton.runtime.cancellation import LossWatch
+from singleton.settings.durations import Limits
 from tests.broken.breaking import around, broken
 
 if TYPE_CHECKING:
@@ -140,6 +142,17 @@ def _waits(patch: Patch, changed: Callable[[float], float]) -> None:
         return asked
 
     around(patch, BaseClient, "_asked", made)
+
+
+@broken("gave up after 2.0 s, though timeout=2.9", app="clients")
+def a_duration_loses_its_fraction(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def check(self: Any, value: Any, *more: Any) -> Any:
+            return real(self, value.seconds if isinstance(value, timedelta) else value, *more)
+
+        return check
+
+    around(patch, Limits, "check", made)
 
 
 @broken("despite on_contention='wait', timeout=2", app="clients")

@@ -226,6 +226,13 @@ def a_relay_gives_a_message_up_at_its_second_attempt(patch: Patch) -> None:
     around(patch, OutboxRelay, "_failed", made)
 
 
+@broken("a message was sent behind one that was given up and stops its key", app="attempts", options="--duration 20")
+def a_key_of_an_outbox_goes_on_behind_the_message_that_stops_it(patch: Patch) -> None:
+    from singleton.patterns.sql.sql_outbox import SqlOutbox
+
+    around(patch, SqlOutbox, "_failed", lambda real: lambda *args, **more: real(*args, **{**more, "stops": False}))
+
+
 def _tells(patch: Patch, **what: int) -> None:
     def made(real: Any) -> Any:
         async def call(self: OutboxRelay, function: Any, *given: Any, **named: Any) -> Any:

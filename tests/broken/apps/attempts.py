@@ -25,7 +25,7 @@ def publish(message: Message) -> None:
         raise ValueError("the partner is down")
 
 
-relay = OutboxRelay(outbox, publish, attempts=3)
+relay = OutboxRelay(outbox, publish, attempts=3, on_poison="stop")
 
 
 @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")

@@ -381,6 +381,18 @@ def test_a_message_that_was_given_up_lets_its_key_go_on() -> None:
     assert told(story) == ()
 
 
+@pytest.mark.parametrize("resumed", [None, 2.5, 3.5, 5])
+def test_a_message_of_an_outbox_that_stops_its_key_stops_it_until_the_app_resumes_it(resumed: float | None) -> None:
+    story = story_of()
+    relay(story, 2, "send", "one", 1, error="ValueError")
+    relay(story, 3, "stopped", "one", 1)
+    if resumed:
+        use(story, "host-2", resumed, resumed + 0.1, of="outbox", what="resume", name="outbox", id="one")
+    relay(story, 4, "send", "two", 2)
+    said = "a message was sent behind one that was given up and stops its key: 1 time, the first on host-1 at 4.0 s"
+    assert any(said in text for text in told(story)) == (resumed != 3.5)
+
+
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_message_is_given_up_when_the_attempts_of_its_relay_are_used_up_and_not_before(left: int) -> None:
     story = story_of()

@@ -95,11 +95,14 @@ def test_a_message_that_is_added_to_an_outbox_is_told_with_its_id(told: Told, mo
     outbox = SqlOutbox(engine)
     outbox.create_table()
     for owner in (SqlOutbox, AsyncSqlOutbox):
-        monkeypatch.setattr(owner, "add", owner.add)  # put back afterwards
+        for name in ("add", "put_back", "set_aside"):
+            monkeypatch.setattr(owner, name, getattr(owner, name))  # put back afterwards
     tap_rows(told)
     with engine.begin() as connection:
         added = outbox.add(connection, "a", key="c1", destination="shipping")
-    (use,) = told.uses
+    outbox.set_aside(added)
+    use, resumed = told.uses
+    assert (resumed.what, resumed.id) == ("resume", added)
     assert (use.what, use.id, use.key, use.where, use.digest) == ("add", added, "c1", "shipping", digest("a"))
 
 
@@ -222,6 +225,14 @@ def test_a_relay_tells_what_it_sends_and_what_it_notes(told: Told, tmp_path: Pat
         ("outbox", f"outbox in sqlite:///{tmp_path / 'shop.db'}", "c1")
     }
     assert [use.place for use in told.uses] == [1, 1, 2, 2]
+    stopping = OutboxRelay(outbox, lambda _: 1 / 0, attempts=1, on_poison="stop")
+    for what in ("failed", "stopped"):  # one of its relays skips, and then both stop
+        with engine.begin() as connection:
+            outbox.add(connection, "x", key=what, id=what)
+        with LockClient("AzureWebJobsStorage").lock("relay") as hold:
+            stopping.work(hold)
+        assert told.uses[-1].what == what
+        vars(outbox)["_witnessed"][0] = True
     engine.dispose()
 
 
