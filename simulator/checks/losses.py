@@ -233,7 +233,7 @@ _SLACK: Final = 1.0
 """The greatest difference, in seconds, between the delays of two hosts' reports of a lock."""
 _TOLD: Final = 2.0
 """Seconds after max_hold within which a hold is lost, on a busy machine."""
-_ASKS: Final = 3.0
+ASKS: Final = 3.0
 """Seconds for which a caller may ask for a lock before its host knows whether the caller must wait."""
 
 
@@ -315,7 +315,7 @@ def _lines(history: History) -> Iterator[list[tuple[Wait, float]]]:
     for wait in history.waits:
         custom = history.function(wait.function).on_contention == "custom"
         since = answered.get((wait.host, outside(wait.owner)), math.inf) if custom else wait.start
-        asks, until = _ASKS, since + _ASKS
+        asks, until = ASKS, since + ASKS
         if history.slowness.measured and since < math.inf:
             asks = slack(history) + history.slowness.late(wait.host, STORAGE, start=since, end=until)
             asks += history.stood(wait.host, wait.worker or 1, since, until)

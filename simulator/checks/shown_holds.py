@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import Finding, count, violation
-from simulator.checks.losses import with_further_locks
+from simulator.checks.losses import ASKS, with_further_locks
 from simulator.history.deeds import outside
 from simulator.history.leases import DEADLINE
 from simulator.history.pattern_uses import AGAIN
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from simulator.history.facts import Acquisition, History, Sight, Wait
 
-_WAITED: Final = 3.0
-"""Seconds by which a wait in line may be shorter than the time from asking to the hold, on a busy machine."""
 _SOON: Final = 1.0
 _REASONS: Final = {
     "LeaseLost": "expired",
@@ -75,7 +73,7 @@ def _to_bodies(history: History) -> Iterator[tuple[str, str, str]]:
         if got.lease and sight.shown["lease"] != got.lease:
             yield name, "had another lease_id than the lease that was granted", where
         asked = _wait_in_line(history, got, sight, waits[got.host, got.owner, got.lock])
-        if asked is not None and not asked - _WAITED <= sight.shown["waited"] <= asked + _SOON:
+        if asked is not None and not asked - ASKS <= sight.shown["waited"] <= asked + _SOON:
             yield (
                 name,
                 "told another time in waited",

@@ -18,6 +18,8 @@ from singleton.base.invocation import log as _log
 from singleton.functions.contention import Contention
 from singleton.functions.payload import has_tick
 from singleton.functions.triggers import MCP_TOOL, TIMER, is_http
+from singleton.locking.line import LAST_LOOK
+from singleton.locking.phase import PATIENCE
 from singleton.runtime.cancellation import unless_lost
 
 if TYPE_CHECKING:
@@ -38,10 +40,8 @@ if TYPE_CHECKING:
 
 NEXT_ARRIVAL: Final = ("httpTrigger", TIMER, "eventGridTrigger", MCP_TOOL)
 """Triggers whose host delivers nothing again, or does not say so: each invocation is new."""
-_LAST: Final = 0.5
-"""Seconds left of a wait in which no answer may come any more."""
-_PATIENCE: Final = 60.0
-"""Seconds of a seat without a usable answer after which an invocation fails."""
+_TELL_AGAIN: Final = 60.0
+"""Seconds between two log lines of a process about invocations that leave, at least."""
 
 
 def may_be_repeated(call: Call, trigger: Trigger | None) -> bool:
@@ -74,7 +74,7 @@ async def acquire_or_leave(
     async def ask(registry: Registry) -> Hold | None:
         nonlocal level
         hold = await limit.within(registry, timeout, invocation, arrival.acquire)
-        if hold is None and arrival.seat(registry).tells():
+        if hold is None and registry.tells.lets(_TELL_AGAIN):
             level = logging.INFO
         return hold
 
@@ -104,79 +104,73 @@ class Arrival:
         self._owner = owner
         self._acquire = acquire
         self._again = again
-
-    def seat(self, registry: Registry) -> Seat:
-        """Return the seat of the lock."""
-        return registry.seat(self._address)
+        self._refused: LockNotAcquired | None = None
 
     async def acquire(self, registry: Registry, within: float | None) -> Hold | None:
-        """Return the hold; None: another waits. A repeated delivery takes the seat first, and does not leave."""
-        loop, seat, timing = asyncio.get_running_loop(), self.seat(registry), self._address.timing
-        ends = math.inf if within is None else loop.time() + within
-        pause, slept, trouble = timing.poll_min, 0.0, math.inf
-        refused: LockNotAcquired | None = None
+        """Return the hold; None: another waits. A repeated delivery takes the seat first, and does not leave.
+
+        Trouble is never a refusal: the arrival asks again, as a waiter does.
+        """
+        loop, seat, timing = asyncio.get_running_loop(), registry.seat(self._address), self._address.timing
+        came = answered = loop.time()
+        ends = math.inf if within is None else came + within
+        pause, slept, trouble = timing.poll_min, 0.0, None
         while True:
-            if seat.waits and not self._again:
+            if not self._again and seat.lets_leave(came):
                 return None
-            taken: bool | None = None
-            if seat.may_ask(0.9 * slept, again=self._again):
-                try:
-                    if not self._again:
-                        return await self._acquire(registry, 0)
-                except LockNotAcquired as error:
-                    refused = error.with_traceback(None)
+            answer: Hold | bool | None = None
+            if seat.asks[self._again].lets(0.9 * slept):
                 try:
                     async with asyncio.timeout_at(None if ends == math.inf else ends):
-                        taken = await seat.take(self._owner, again=self._again)
-                    trouble = math.inf
+                        answer = await self._ask(registry, seat)
+                    answered, trouble = loop.time(), None
                 except TimeoutError:
-                    if refused is not None:
-                        raise refused from None
-                    raise StorageUnavailable(
-                        f"lock {self._address.name!r}: its seat {seat.name!r} gave no answer in time",
-                        lock=self._address.name,
-                        owner=self._owner,
-                    ) from None
-                except StorageUnavailable:
-                    self._again = True  # the word of this invocation may stand on the seat, or come late
-                    trouble = min(trouble, loop.time())
-                    if loop.time() - trouble >= _PATIENCE:
+                    raise trouble or self._refused or self._silence() from None
+                except StorageUnavailable as error:
+                    trouble = error.with_traceback(None)
+                    if loop.time() - answered >= PATIENCE:
                         raise
-            if taken is not None:
-                return await self._seated(registry, seat, ends) if taken else None
+            if answer is True:
+                return await self._seated(registry, seat, ends)
+            if answer is not None:
+                return None if answer is False else answer
             if (now := loop.time()) >= ends:
-                raise refused or self._in_vain(seat)
+                raise trouble or self._refused or self._in_vain(seat)
             slept = min(ends - now, pause * registry.rng.uniform(0.5, 1.0))
             await asyncio.sleep(slept)
             pause = min(2 * pause, timing.poll_max)
 
-    async def _seated(self, registry: Registry, seat: Seat, ends: float) -> Hold:
-        """Wait for the lock on the seat, and say that the body begins."""
-        loop = asyncio.get_running_loop()
+    async def _ask(self, registry: Registry, seat: Seat) -> Hold | bool | None:
+        """Ask for the lock, then for the seat. See ``Seat.take`` for the answers without a hold."""
+        if not self._again:
+            try:
+                return await self._acquire(registry, 0)
+            except LockNotAcquired as error:
+                self._refused = error.with_traceback(None)
         try:
-            left = None if ends == math.inf else ends - loop.time()
-            if left is not None and left < _LAST:
-                left = 0  # asks once, and awaits the answer
-            hold = await self._acquire(registry, left)
-        except BaseException:
-            await seat.leave()
+            return await seat.take(self._owner, again=self._again)
+        except StorageUnavailable:
+            self._again = True  # the word of this invocation may stand on the seat, or come late
             raise
-        with seat.entering():
-            try:
-                await seat.begin()
-            except BaseException:
+
+    async def _seated(self, registry: Registry, seat: Seat, ends: float) -> Hold:
+        """Wait for the lock on the seat, and say that the body begins. The seat is given back beside the invocation."""
+        left = None if ends == math.inf else max(LAST_LOOK, ends - asyncio.get_running_loop().time())
+        try:
+            hold = await self._acquire(registry, left)
+            with seat.entering():
                 try:
-                    await registry.drop(hold)  # first: the seat may wait for answers for seconds
-                finally:
-                    await seat.leave()
-                raise
-            try:
-                await seat.leave()
-                seat.refuse_closed(self._owner)
-            except BaseException:  # a cancellation, or the closing of the process
-                await registry.drop(hold)
-                raise
-        return hold
+                    await seat.begin()
+                except BaseException:  # silence, a cancellation, the closing of the process
+                    await registry.drop(hold)
+                    raise
+            return hold
+        finally:
+            registry.accompany(seat.leave())
+
+    def _silence(self) -> StorageUnavailable:
+        name = self._address.name
+        return StorageUnavailable(f"lock {name!r}: the storage gave no answer in time", lock=name, owner=self._owner)
 
     def _in_vain(self, seat: Seat) -> LockNotAcquired:
         text = f"lock {self._address.name!r} was not acquired in time: another invocation has its seat {seat.name!r}"

@@ -172,9 +172,7 @@ class Acquisition:
         """
         self._id = self._new_id()
         await lease.stop()
-        done = True
-        if lease.lost in (None, "expired", "broken", "too long"):
-            done = await self._release(lease.id)
+        done = lease.lost not in (None, "expired", "broken", "too long") or await self._release(lease.id)
         now = asyncio.get_running_loop().time()
         return now if done else max(now, lease.lapses)
 

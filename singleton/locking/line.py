@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from singleton.base.caller import Caller
-    from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
     from singleton.base.holder_record import Holder
     from singleton.base.invocation import Invocation
@@ -66,7 +65,7 @@ class Waiter:
 
 _TRY_ONCE: Final = 10.0
 """Seconds in which a single attempt (``timeout=0``) must get an answer from failing storage."""
-_LAST_LOOK: Final = 0.5
+LAST_LOOK: Final = 0.5
 """Seconds before its time-out at which the first waiter asks once more."""
 HERE: Final = "in use here"
 """``reason`` of a ``LockNotAcquired`` whose holder is this process."""
@@ -159,7 +158,7 @@ class Line:
         """Sleep until ``due``, the last look of the first waiter, or the end of the last wait."""
         loop = self.phases.loop
         while (first := self.first()) is not None and (now := loop.time()) < due:
-            last_look = now if first.once else first.deadline - _LAST_LOOK
+            last_look = now if first.once else first.deadline - LAST_LOOK
             if now >= last_look and first.since > self.phases.asked:
                 return  # no request was sent for the waiter yet, and later is too late
             self._waking = loop.create_future()

@@ -209,6 +209,9 @@ class Lock:
             if self.guard.inside is not None:
                 await self._wait_for_section()
             self._phases.begin()
+            if self._phases.polled_lately:
+                await self._line.sleep_until(self._phases.asked + pause)
+                pause *= 2
             while (first := self._line.first()) is not None:
                 speak_of(first.invocation)
                 self._phases.asked = loop.time()

@@ -43,7 +43,7 @@ class Timing:
         return self.poll_max if self.failover is None else min(self.poll_max, self.failover / LOOKS)
 
 
-_PATIENCE: Final = 60.0
+PATIENCE: Final = 60.0
 """Seconds of storage without a usable answer after which waits end."""
 _TURN: Final = 1.1
 """Polling intervals for which a process stands aside after its run."""
@@ -142,7 +142,7 @@ class PhaseMachine:
             self._failing_since = self.loop.time()
         self.go(Phase.TROUBLE)
         self._failure = trouble
-        return self.loop.time() - self._failing_since >= _PATIENCE
+        return self.loop.time() - self._failing_since >= PATIENCE
 
     def win(self) -> None:
         """Note that the lease is ours. A run begins, unless other processes had no turn since the last run."""
@@ -199,6 +199,11 @@ class PhaseMachine:
     def in_use(self) -> bool:
         """Tell whether the lock is known to be in use, here or elsewhere."""
         return self.phase in _OTHERS or self.used_here
+
+    @property
+    def polled_lately(self) -> bool:
+        """Tell whether a refusal counts as the first poll of the next wait: not long ago, and the lock was not ours."""
+        return self._seen_taken > max(self._free_since, self.loop.time() - self._timing.longest_pause)
 
     def was_taken_since(self, since: float) -> bool:
         """Tell whether the service has reported a holder elsewhere at ``since`` or later."""

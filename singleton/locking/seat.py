@@ -5,8 +5,8 @@ body has not begun. A seat is a lease on ``<lock>~next``, with a *word* in the m
 asks for the lock itself, once. An arrival that is refused asks for the seat, once.
 
 * The holder of the seat writes ``waiting`` with the stamp of the lease, and waits for the lock. Granted the lock, the
-  holder writes ``begun`` and awaits the answer. Only then may the body begin (``begin``). A holder that fails removes
-  the word, and then releases the seat (``leave``).
+  holder writes ``begun`` and awaits the answer. Only then may the body begin (``begin``). Beside the body the holder
+  releases the seat; a holder that fails removes the word before (``leave``).
 * A refused arrival reads the seat. The arrival leaves only if the lease has a holder and the word is ``waiting``.
 
 **Claim.** If a read finds ``waiting``, then a body of the writer begins after the sending of the read, or the writer
@@ -15,7 +15,7 @@ has failed or died, and the body of its repeated delivery begins after the sendi
 1. *The writer lives.* The word stays ``waiting`` until ``begin`` was answered, and the body begins after the answer. If
    the lease was lost meanwhile, ``begin`` takes the lease again and stamps ``begun``; or finds another stamp on the
    blob, whose word stands and whose writer had the lease later. No other answer lets the body begin: after 5 seconds
-   the invocation fails.
+   the invocation fails, and its message comes back at once, beside the release of the seat.
 2. *The writer has died, or has failed.* A repeated delivery (``again``) takes the seat before its body, even if the
    lock is free, and never leaves. The repeated delivery gets the seat after the end of the dead writer's lease, and
    stamps the blob. So all reads that found the dead writer's word were answered before the body begins. Triggers
@@ -27,7 +27,8 @@ has failed or died, and the body of its repeated delivery begins after the sendi
    if the last writer has died, or could not remove the word: step 2.
 4. *Trouble* is no answer. An arrival that gets no usable answer fails, or waits as a repeated delivery does.
 5. *Within the process* ``waits`` is true from the answered stamp until the loop goes on after the grant. An arrival
-   that leaves by ``waits`` arrived before the body, which begins after the answer to ``begun``.
+   that leaves by ``waits`` arrived before the body, which begins after the answer to ``begun``. A read that finds
+   ``waiting`` counts for all arrivals of the process before its sending (``lets_leave``).
 
 Two writers may wait at a time, if the first has lost its lease: both begin, later.
 
@@ -42,9 +43,9 @@ import asyncio
 import math
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from singleton.base.tasks import undisturbed
 from singleton.locking.acquisition import Acquisition, storage_error
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.lease import as_failure
@@ -54,19 +55,19 @@ from singleton.stores.stamps import WORD_KEY, metadata_value, recorded_epoch
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from singleton.locking.lease import Lease
     from singleton.locking.phase import Timing
     from singleton.stores.protocol import LeaseStore
 
+_T = TypeVar("_T")
 Word = Literal["waiting", "begun"]
 _BEGIN: Final = 5.0
 """Seconds in which ``begun`` must be answered."""
 _TRY: Final = 2.0
 _PAUSE: Final = 0.2
 _READ: Final = 5.0
-_TELL_AGAIN: Final = 60.0
 _SUFFIX: Final = "~next"
 
 
@@ -77,6 +78,22 @@ def seat_name(lock: str) -> str:
     'locks/myapp/refresh~next'
     """
     return lock + _SUFFIX
+
+
+class Pace:
+    """Lets a thing be done at most once in a while."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def lets(self, pause: float) -> bool:
+        """Tell whether the last time is ``pause`` seconds ago; then the next time is now."""
+        now = asyncio.get_running_loop().time()
+        if may := now - self._last >= pause:
+            self._last = now
+        return may
 
 
 class SeatStamps(FencingCounter):
@@ -113,6 +130,7 @@ class Seat:
 
     Attributes:
         waits: whether an invocation of this process has the seat and its lock was not granted yet.
+        asks: the pace of this process's polls: of repeated deliveries, and of others. One polls for all of its kind.
     """
 
     def __init__(
@@ -123,33 +141,39 @@ class Seat:
         self._store = store
         self._stamps = SeatStamps(store, self.name, wall=wall)
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
-        self._turn = asyncio.Lock()
+        self._work: asyncio.Task[Any] | None = None
         self._lease: Lease | None = None
         self._entering: asyncio.Future[None] | None = None
-        self._returning: asyncio.Future[float] | None = None
         self._taken = self._closed = False
         self._owner, self._epoch, self._begun = "", -1, False
-        self._lingers = self._told = -math.inf
-        self._asked = {True: -math.inf, False: -math.inf}
+        self._failure = StoreFailure()
+        self._lingers = self._found = -math.inf
+        self.asks = {again: Pace() for again in (True, False)}
 
     @property
     def forgettable(self) -> bool:
         """Whether the seat is unused, and no lease of this process may linger."""
-        return not self._taken and not self._turn.locked() and self._lingers < asyncio.get_running_loop().time()
+        return not self._taken and not self._busy and self._lingers < asyncio.get_running_loop().time()
 
-    def tells(self) -> bool:
-        """Tell once a minute to log that an invocation leaves."""
-        now = asyncio.get_running_loop().time()
-        if news := now - self._told >= _TELL_AGAIN:
-            self._told = now
-        return news
+    @property
+    def _busy(self) -> bool:
+        return self._work is not None and not self._work.done()
 
-    def may_ask(self, pause: float, *, again: bool) -> bool:
-        """Tell whether a caller may ask, ``pause`` after the last one of its kind: one polls for all of a process."""
-        now = asyncio.get_running_loop().time()
-        if may := now - self._asked[again] >= pause:
-            self._asked[again] = now
-        return may
+    def _next(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> asyncio.Task[_T]:
+        """Do this after what was begun before, in a task: a caller who goes away cuts nothing off."""
+        before = self._work
+
+        async def in_turn() -> _T:
+            if before is not None:
+                await asyncio.wait({before})
+            return await work()
+
+        self._work = task = asyncio.get_running_loop().create_task(in_turn(), name=f"seat {self.name}")
+        return task
+
+    def lets_leave(self, came: float) -> bool:
+        """Tell whether an invocation that came at this time may leave by what this process knows already."""
+        return self.waits or self._found > came
 
     async def take(self, owner: str, *, again: bool) -> bool | None:
         """Ask for the seat once. Return True: the caller has the seat. False: another waits. None: neither is known.
@@ -160,28 +184,38 @@ class Seat:
             StorageError: the storage refused, or gave no usable answer.
             LockClosed: the locks of the process are closed.
         """
-        if self._turn.locked():  # another caller of this process asks, or gives back: a silent seat delays one caller
+        self.refuse_closed(owner)
+        if self._busy:  # another caller of this process asks, or gives back: a silent seat delays one caller
             return None
-        async with self._turn:
-            self.refuse_closed(owner)
-            if self._taken:
-                return False if self.waits and not again else None
-            self._stamps.word = "waiting"
-            try:
-                self._lease = await self._acquisition.ask(owner)
-            except Exception as error:
-                if (failure := as_failure(error)).meaning != "held":
-                    raise storage_error(self.name, failure, what="seat") from error
-            finally:
-                if self._lease is None:
-                    await self._acquisition.give_up()
-            if self._lease is not None:
-                self._taken = self.waits = True
-                self._owner, self._epoch, self._begun = owner, self._stamps.epoch, False
-                return True
-            # A lease of this process that was not given back may still stand: a retry must not leave for its own word.
-            lingers = asyncio.get_running_loop().time() < self._lingers
-            return False if not (again or lingers) and await self._another_waits() else None
+        if self._taken:
+            return False if self.waits and not again else None
+        taking = self._next(partial(self._take, owner, again=again))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            taking.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody hears of it
+            self.leave()
+            raise
+
+    async def _take(self, owner: str, *, again: bool) -> bool | None:
+        self._stamps.word = "waiting"
+        try:
+            self._lease = await self._acquisition.ask(owner)
+        except Exception as error:
+            await self._acquisition.give_up()
+            if (failure := as_failure(error)).meaning != "held":
+                raise storage_error(self.name, failure, what="seat") from error
+        else:
+            self._lease.when_renewed = None  # the stamp is there already
+            self._taken = self.waits = True
+            self._owner, self._epoch, self._begun = owner, self._stamps.epoch, False
+            self._failure = StoreFailure(detail="no answer in time")
+            return True
+        # A lease of this process that was not given back may still stand: a retry must not leave for its own word.
+        if again or (sent := asyncio.get_running_loop().time()) < self._lingers or not await self._another_waits():
+            return None
+        self._found = sent
+        return False
 
     async def _another_waits(self) -> bool:
         try:
@@ -199,41 +233,42 @@ class Seat:
             StorageError: there was no such answer within five seconds. The body must not begin.
             LockClosed: nor will there be one, as the locks of the process are closed.
         """
-        self.waits, self._stamps.word = False, "begun"
+        self.waits = False
+        await asyncio.wait({self._next(self._tell)}, timeout=_BEGIN)
+        self.refuse_closed(self._owner)
+        if not self._begun:
+            raise storage_error(self.name, self._failure, what="seat") from self._failure
+
+    async def _tell(self) -> None:
+        """Try to write ``begun``. A lease that was lost is given back first."""
+        self._stamps.word = "begun"
         loop = asyncio.get_running_loop()
         ends = loop.time() + _BEGIN
-        failure = StoreFailure(detail="no answer in time")
-        while (now := loop.time()) < ends and not self._closed:
+        while not self._begun and loop.time() < ends and not self._closed:
+            if (lease := self._lease) is not None and not lease.alive():
+                self._lease = None
+                self._lingers = await self._acquisition.give_back(lease)
+                continue
             try:
-                async with asyncio.timeout_at(min(ends, now + _TRY)):
-                    if await self._said():
-                        self._begun = True
-                        return
+                async with asyncio.timeout_at(min(ends, loop.time() + _TRY)):
+                    self._begun = await self._said()
             except Exception as error:  # noqa: BLE001 - whatever a store raises is no answer
-                failure = as_failure(error)
-                if failure.meaning in ("denied", "refused"):
-                    break
-            await asyncio.sleep(min(_PAUSE, max(0.0, ends - loop.time())))
-        self.refuse_closed(self._owner)
-        raise storage_error(self.name, failure, what="seat") from failure
+                self._failure = as_failure(error)
+                if self._failure.meaning in ("denied", "refused"):
+                    return
+            if not self._begun:
+                await asyncio.sleep(_PAUSE)
 
     async def _said(self) -> bool:
         """Write ``begun`` under the lease, or under a new lease; tell whether ``waiting`` is gone from the blob."""
-        if (lease := self._lease) is not None and lease.alive():
+        if (lease := self._lease) is not None:
             try:
                 await self._stamps.touch(lease.id, self._owner, 0.0)
             except StoreFailure as failure:
-                if failure.loss is None:
-                    raise
-                lease.lose(failure.loss, failure, quiet=True)
-            else:
-                return True
-        if lease is not None:
-            self._lease = None
-            self._returning = asyncio.ensure_future(self._acquisition.give_back(lease))
-        await self._returned()
-        if self._closed:
-            return False
+                if failure.loss is not None:
+                    lease.lose(failure.loss, failure, quiet=True)
+                raise
+            return True
         try:
             self._lease = await self._acquisition.ask(self._owner)
         except StoreFailure as failure:
@@ -243,29 +278,24 @@ class Seat:
             return True
         return recorded_epoch(await self._store.read(self.name)) != self._epoch
 
-    async def _returned(self) -> None:
-        """Await the release of a lost lease, which goes on if the wait is cut off."""
-        if self._returning is not None:
-            self._lingers = await asyncio.shield(self._returning)
-            self._returning = None
-
-    @undisturbed
-    async def leave(self) -> None:
-        """Give the seat back; who fails takes the word back first. Missing answers delay the caller by 7 s at most."""
+    def leave(self) -> asyncio.Task[None]:
+        """Give the seat back, in a task; who fails takes the word back first. Missing answers delay the task."""
         self.waits = False
-        async with self._turn:
-            try:
-                await self._returned()
-                if (lease := self._lease) is None:
-                    await self._acquisition.give_up()
-                    return
-                if not self._begun and lease.alive():
-                    self._stamps.word = None
-                    with suppress(Exception):  # whatever a store raises, the lease is given back
-                        await within(_TRY, self._stamps.touch(lease.id, self._owner, 0.0))
-                self._lingers = await self._acquisition.give_back(lease)
-            finally:
-                self._lease, self._taken = None, False
+        return self._next(self._leave)
+
+    async def _leave(self) -> None:
+        self.waits = False
+        try:
+            if (lease := self._lease) is None:
+                await self._acquisition.give_up()
+                return
+            if not self._begun and lease.alive():
+                self._stamps.word = None
+                with suppress(Exception):  # whatever a store raises, the lease is given back
+                    await within(_TRY, self._stamps.touch(lease.id, self._owner, 0.0))
+            self._lingers = await self._acquisition.give_back(lease)
+        finally:
+            self._lease, self._taken = None, False
 
     @contextmanager
     def entering(self) -> Iterator[None]:
@@ -286,4 +316,4 @@ class Seat:
         self._closed = True
         if self._entering is not None:
             await asyncio.wait({self._entering}, timeout=_BEGIN)
-        await self.leave()
+        await asyncio.wait({self.leave()})

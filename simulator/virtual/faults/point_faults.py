@@ -46,6 +46,13 @@ _TRAVELS: Final = (
 )
 
 
+_CUTS: Final = {
+    "cut before": "is lost, and so are the host's next requests to this blob, for {0:g} s",
+    "cut after": "is carried out, and its reply and the host's next requests to this blob are lost, for {0:g} s",
+}
+"""Fates of a request and of those that follow: a host and a blob are apart for longer than a lease."""
+
+
 _OF_POLLS: Final = (
     ("request lost", 0.0),
     ("reply lost", 0.0),
@@ -62,7 +69,8 @@ def fates(call: str, *, of_a_lock: bool, by_host: bool) -> list[tuple[str, float
         return [*_OF_POLLS]
     of_a_queue = call.startswith("queue ")
     answers = queue_answers(call) if of_a_queue else [*_ANSWERS, *(_BEFORE if of_a_lock else ())]
-    return [*_TRAVELS, *((answer, _WAIT if answer in _THROTTLED else 0.0) for answer in answers)]
+    cuts = [(fate, PAST_THE_LEASE) for fate in _CUTS] if of_a_lock else []
+    return [*_TRAVELS, *cuts, *((answer, _WAIT if answer in _THROTTLED else 0.0) for answer in answers)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +95,7 @@ class NumberedRequest(PointFault, kind="numbered request"):
     """One request is lost, late, doubled, refused or throttled, or arrives where an operator has changed the lock."""
 
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {
-        "fate": tuple(dict.fromkeys((*FATES, *_ANSWERS, *QUEUE_ANSWERS, *_BEFORE)))
+        "fate": tuple(dict.fromkeys((*FATES, *_CUTS, *_ANSWERS, *QUEUE_ANSWERS, *_BEFORE)))
     }
     call: str = "acquire"
     fate: str = "reply lost"
@@ -108,7 +116,9 @@ class NumberedRequest(PointFault, kind="numbered request"):
     def _befall(self, world: Target, request: NetworkRequest, passage: Passage) -> None:
         if befallen(passage, self.fate, self.seconds):
             return
-        if self.fate in _BEFORE:
+        if self.fate in _CUTS:
+            self._cut(world, request, passage)
+        elif self.fate in _BEFORE:
             world.loop.later(passage.out / 2, world.operate_on, _BEFORE[self.fate][0], request.name)
         elif self.call.startswith("queue "):
             status, code = QUEUE_ANSWERS[self.fate]
@@ -116,8 +126,21 @@ class NumberedRequest(PointFault, kind="numbered request"):
         else:
             passage.answer = StoreFailure(int(self.fate), None, "simulated", self.seconds or None)
 
+    def _cut(self, world: Target, first: NetworkRequest, passage: Passage) -> None:
+        rules = world.network.rules
+
+        def rule(request: NetworkRequest, passage: Passage) -> None:
+            if request is not first and (request.machine, request.name) == (first.machine, first.name):
+                passage.lost = True
+
+        passage.lost, passage.reply_lost = self.fate == "cut before", self.fate == "cut after"
+        rules.append(rule)
+        world.loop.later(self.seconds, rules.remove, rule)
+
     def words(self) -> str:
         which = f"request {self.number}, host-{self.host}'s {self.call},"
+        if self.fate in _CUTS:
+            return f"{which} {_CUTS[self.fate].format(self.seconds)}"
         if self.fate in _BEFORE:
             return f"{which} arrives where {_BEFORE[self.fate][1]}"
         return f"{which} {fate_words(self.fate, self.seconds, are='is', replies='its reply is', arrive='arrives')}"

@@ -16,6 +16,8 @@ from simulator.virtual.workloads.coalescing import QUEUE, CoalescingRunner
 from simulator.virtual.workloads.deferrals import APPS, DeferralRunner, Order, name_of, queues_of, shapes
 from simulator.virtual.workloads.semaphores import Pool, SlotPlan
 from simulator.virtual.worlds.registry import Workload
+from singleton.locking.seat import seat_name
+from singleton.stores.protocol import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,10 +96,30 @@ def start_semaphore_of_one(world: World) -> None:
 
 
 def start_coalesce(world: World) -> None:
-    """Run for a message, wait for a second one, and leave for a third."""
-    jobs = [Job(world.resource, 1, seconds) for seconds in (4.0, 1.0, 1.0)]
-    feeds = [Feed(0.7 * number, QUEUE, encode(message(_KEY, number).encode(), "base64")) for number in range(len(jobs))]
+    """Run for a message, and wait for a second one; while that one runs, wait for a third, and leave for the third.
+
+    The second body is long: a seat whose holder gets no answer ends during the body.
+    """
+    _send(world, (0.0, 4.0), (0.7, 8.0), (9.0, 1.0), (12.0, 1.0))
+
+
+def start_seat(world: World) -> None:
+    """Run for a message, and wait for a second one beside the seat, which a late request has for nobody."""
+    world.later(0.5, _take_late, world, seat_name(f"locks/explored/refresh.{_KEY}"))
+    _send(world, (0.0, 3.0), (1.0, 1.0))
+
+
+def _send(world: World, *messages: tuple[float, float]) -> None:
+    """Send messages that coalesce: when, and the seconds of the body of each."""
+    jobs = [Job(world.resource, 1, seconds) for _, seconds in messages]
+    texts = [encode(message(_KEY, number).encode(), "base64") for number in range(len(jobs))]
+    feeds = [Feed(at, QUEUE, text) for (at, _), text in zip(messages, texts, strict=True)]
     CoalescingRunner(world, jobs).start("refresh", feeds)
+
+
+def _take_late(world: World, seat: str) -> None:
+    world.service.execute(None, "create", seat, (NOTHING,))
+    world.service.execute(None, "acquire", seat, ("00000000-0000-4000-8000-000000000000", 15))
 
 
 def start_defer(world: World) -> None:
@@ -123,5 +145,6 @@ SMALL: Final = {
     "small-take-over": Workload(start=start_take_over, small=3),
     "small-semaphore": Workload(start=start_semaphore_of_one, small=2, checks=(f"{_HERE}.semaphores",)),
     "small-coalesce": Workload(start=start_coalesce, small=2, checks=(f"{_HERE}.coalescing",)),
+    "small-seat": Workload(start=start_seat, small=2, checks=(f"{_HERE}.coalescing",)),
     "small-defer": Workload(start=start_defer, small=2, checks=(f"{_HERE}.ledger",)),
 }

@@ -12,21 +12,20 @@ COALESCING: tuple[Mutant, ...] = (
         name="begun is written after the body has begun",
         file=ARRIVAL,
         old="""\
-            try:
-                await seat.begin()
-            except BaseException:
+            with seat.entering():
                 try:
-                    await registry.drop(hold)  # first: the seat may wait for answers for seconds
-                finally:
-                    await seat.leave()
-                raise
-            try:
-                await seat.leave()
-                seat.refuse_closed(self._owner)
+                    await seat.begin()
+                except BaseException:  # silence, a cancellation, the closing of the process
+                    await registry.drop(hold)
+                    raise
+            return hold
+        finally:
+            registry.accompany(seat.leave())
 """,
         new="""\
-            try:
-                loop.call_later(1.0, lambda: loop.create_task(seat.leave()))
+            return hold
+        finally:
+            asyncio.get_running_loop().call_later(1.0, seat.leave)
 """,
         breaks="invocations leave for a body that has begun before their change",
         among="coalesce",
@@ -34,30 +33,26 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="an unanswered begun counts as written",
         file=SEAT,
-        old='        raise storage_error(self.name, failure, what="seat") from failure\n\n    async def _said',
-        new="        return\n\n    async def _said",
+        old="        if not self._begun:\n            raise storage_error",
+        new="        if self.waits:\n            raise storage_error",
         breaks="a body begins, and its process's word still says that it waits",
-        by=("tests/unit/functions/test_coalesce.py",),
-        why="it takes several requests for a seat that go wrong one after another, and worlds have that too seldom",
+        among="small-coalesce",
     ),
     Mutant(
         name="a lost seat counts as one that was left",
         file=SEAT,
-        old="        if lease is not None:\n            self._lease = None\n",
-        new="        if lease is None or not lease.alive():\n            return True\n        if lease is not None:\n"
-        "            self._lease = None\n",
+        old="                self._lease = None\n                self._lingers",
+        new="                self._begun, self._lease = True, None\n                self._lingers",
         breaks="a body begins, and its process's word still says that it waits",
-        by=("tests/unit/functions/test_coalesce_schedules.py",),
-        why="it takes several requests for a seat that go wrong one after another, and worlds have that too seldom",
+        among="small-coalesce",
     ),
     Mutant(
         name="an unanswered waiting counts as not written",
         file=ARRIVAL,
-        old="                self._again = True  #",
-        new="                pass  #",
+        old="            self._again = True  #",
+        new="            pass  #",
         breaks="a body begins without a seat, and its process's word says that it waits",
-        by=("tests/unit/functions/test_coalesce.py",),
-        why="it takes several requests for a seat that go wrong one after another, and worlds have that too seldom",
+        among="small-coalesce",
     ),
     Mutant(
         name="the lease of a seat counts as a waiter",
@@ -65,8 +60,7 @@ COALESCING: tuple[Mutant, ...] = (
         old='        return state.held and metadata_value(state, WORD_KEY) == "waiting"\n',
         new="        return state.held\n",
         breaks="an invocation leaves for one whose body has begun, or for a late request of nobody",
-        by=("tests/unit/functions/test_coalesce.py",),
-        why="it takes several requests for a seat that go wrong one after another, and worlds have that too seldom",
+        among="small-seat",
     ),
     Mutant(
         name="a waiter that times out is a success",
@@ -79,17 +73,39 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a granted waiter counts",
         file=ARRIVAL,
-        old="            if seat.waits and not self._again:\n",
-        new="            if seat._owner and not self._again:  # noqa: SLF001\n",
+        old="            if not self._again and seat.lets_leave(came):\n",
+        new="            if not self._again and seat._owner:  # noqa: SLF001\n",
         breaks="an invocation leaves for one of its process whose body has begun",
         among="coalesce",
     ),
     Mutant(
         name="trouble is read as taken",
         file=ARRIVAL,
-        old="                        raise\n",
-        new="                        raise\n                    taken = False\n",
+        old="                    trouble = error.with_traceback(None)\n",
+        new="                    trouble, answer = error.with_traceback(None), False\n",
         breaks="an invocation leaves because the storage does not answer",
+        among="coalesce",
+    ),
+    Mutant(
+        name="trouble with a look at a seat is read as a waiter",
+        file=SEAT,
+        old="""\
+                return False
+            raise storage_error(self.name, failure, what="seat") from error
+""",
+        new="""\
+                return False
+            return True
+""",
+        breaks="an invocation leaves because the storage does not answer",
+        among="small-seat",
+    ),
+    Mutant(
+        name="a look at a seat counts for who comes after the look",
+        file=SEAT,
+        old="self._found > came",
+        new="self._found > 0.0",
+        breaks="an invocation leaves for one whose body has begun",
         among="coalesce",
     ),
     Mutant(
@@ -101,11 +117,19 @@ COALESCING: tuple[Mutant, ...] = (
         among="coalesce",
     ),
     Mutant(
-        name="a waiter that is cancelled as it leaves its seat keeps the lock",
+        name="a waiter whose body does not begin keeps the lock",
         file=ARRIVAL,
-        old="                await registry.drop(hold)\n                raise\n",
-        new="                raise\n",
+        old="                    await registry.drop(hold)\n                    raise\n",
+        new="                    raise\n",
         breaks="the lock is renewed for ever, with nobody inside",
+        among="coalesce",
+    ),
+    Mutant(
+        name="who goes away while it asks for a seat keeps the seat",
+        file=SEAT,
+        old="            self.leave()\n            raise\n",
+        new="            raise\n",
+        breaks="invocations leave for a waiter that was cancelled, until its process ends",
         among="coalesce",
     ),
     Mutant(
@@ -127,8 +151,8 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a failed waiter leaves its word on the seat",
         file=SEAT,
-        old="                if not self._begun and lease.alive():\n",
-        new="                if lease.owner is None:\n",
+        old="            if not self._begun and lease.alive():\n",
+        new="            if lease.owner is None:\n",
         breaks="with a late request for the seat an invocation leaves for nobody",
         by=("tests/unit/functions/test_coalesce.py",),
         why="each message of a world is delivered again, with its body",

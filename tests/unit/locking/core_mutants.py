@@ -195,8 +195,8 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a stolen lease released",
-        'if lease.lost in (None, "expired", "broken", "too long"):',
-        "if lease is not None:",
+        'lease.lost not in (None, "expired", "broken", "too long") or await',
+        "await",
         turns.test_a_lease_that_somebody_else_took_during_a_long_section_is_left_alone,
     ),
     acquisition(
@@ -243,8 +243,8 @@ OTHERS: list[Killed] = [
     ),
     line(
         "no last look",
-        "_LAST_LOOK: Final = 0.5",
-        "_LAST_LOOK: Final = -100.0",
+        "LAST_LOOK: Final = 0.5",
+        "LAST_LOOK: Final = -100.0",
         partial(timeouts.test_the_lock_is_asked_for_once_more_shortly_before_a_time_out, 9.0),
     ),
     line(

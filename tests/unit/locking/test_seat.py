@@ -213,7 +213,9 @@ async def test_a_retry_in_the_process_does_not_leave_for_a_lease_that_could_not_
 async def test_renewals_of_the_seat_keep_the_word() -> None:
     here, waiter, _, other = two_hosts()
     await waiter.take("first", again=False)
+    here.requests.clear()
     await until(100.0)
+    assert set(here.calls()) == {"renew"}
     assert await other.take("second", again=False) is False
     await waiter.begin()
     await waiter.leave()
