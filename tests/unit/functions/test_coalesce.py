@@ -14,7 +14,7 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, an_app
-from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST
+from tests.support.network import FINE, LOST_REQUEST
 from tests.support.world import foreign_id, virtual
 
 if TYPE_CHECKING:
@@ -191,25 +191,6 @@ async def test_a_waiter_whose_time_is_up_fails_and_leaves_no_seat() -> None:
     await service.acquire(f"{LOCK}~next", foreign_id(2), 60)  # a late request of nobody
     with host.here(), pytest.raises(LockNotAcquired):
         await delivered(a_refresh(ran, timeout=3), "leaves for nobody")
-
-
-@virtual
-async def test_who_got_no_answer_to_its_word_begins_after_another_word() -> None:
-    service, ran = MemoryLeaseStore(), list[str]()
-    await service.create(LOCK)
-    await service.acquire(LOCK, foreign_id(), 60)
-    one, other = InlineHost(service), InlineHost(service, 2)
-    fates = {"write": LOST_REPLY, "release": LOST_REQUEST}
-    refresh = a_refresh(ran, 1.0)
-    one.network.decide = lambda request: fates.get(request.call, FINE) if request.name.endswith("~next") else FINE
-    waits = await_on(one, refresh, "waits")
-    await asyncio.sleep(9.0)
-    await service.release(LOCK, foreign_id())
-    await asyncio.sleep(2.0)
-    one.network.decide = lambda _: FINE
-    await await_on(other, refresh, "comes later")
-    await waits
-    assert sorted(ran) == ["comes later", "waits"]
 
 
 @virtual
