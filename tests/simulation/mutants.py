@@ -290,8 +290,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="never released",
         file=ACQUISITION,
-        old="            done = await self._release(lease.id)\n",
-        new="            pass\n",
+        old=" or await self._release(lease.id)\n",
+        new=" or True\n",
         breaks="everybody waits until the lease expires",
     ),
     Mutant(
@@ -567,7 +567,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="endless patience",
         file=STATE,
-        old="        return self.loop.time() - self._failing_since >= _PATIENCE\n",
+        old="        return self.loop.time() - self._failing_since >= PATIENCE\n",
         new="        return False\n",
         breaks="storage without an answer is waited for for ever",
     ),

@@ -28,7 +28,7 @@ LOOKS: tuple[Mutant, ...] = (
     Mutant(
         name="waits end after twenty seconds of trouble",
         file=PHASE,
-        old="self._failing_since >= _PATIENCE",
+        old="self._failing_since >= PATIENCE",
         new="self._failing_since >= 20.0",
         breaks="callers are told that the storage does not answer, where a minute would have been enough for it",
         among="queue",
