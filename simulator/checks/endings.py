@@ -35,7 +35,7 @@ from simulator.checks.losses import is_full
 from simulator.history.deeds import outside, patience_told
 from simulator.history.facts import Wait
 from simulator.history.journal import CANCELLED, PANIC
-from simulator.history.leases import kept_leases, left_leases
+from simulator.history.leases import DEADLINE, kept_leases, left_leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -440,7 +440,7 @@ def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early
         mine = [each for each in waits[refusal.host, outside(refusal.owner)] if each.start >= refusal.called]
         asked = next((each for each in mine if (each.lock, each.start) == (refusal.lock, refusal.asked)), None)
         limit = _limit(history, refusal, patience)
-        late = refusal.t + (_STALE if history.rough else _EARLY)
+        late, fast = (refusal.t + _STALE, DEADLINE) if history.rough else (refusal.t + _EARLY, 1.0)  # clocks drift
         within = (len(mine) != 1 or (refusal.host, refusal.owner) not in calls) and not function.blob
         if refusal.reason == function.when_full and is_full(history, asked, refusal.t):
             continue
@@ -448,7 +448,9 @@ def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early
             policy = "wait"  # as the waiter
         if refusal.reason != ("timeout" if policy == "wait" else policy):
             yield refusal, "other policy"
-        elif late - refusal.asked < limit and late - refusal.called < function.cut_after and not within:
+        elif within or late - refusal.asked >= limit * fast:
+            continue
+        elif late - refusal.called < function.cut_after * fast:
             yield refusal, "early"
 
 
