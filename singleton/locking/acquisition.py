@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
@@ -69,11 +70,11 @@ class Acquisition:
         renewals: Renewals | None = None,
     ) -> None:
         self._store = store
-        self._renewals = renewals or Renewals()
+        shared = renewals or Renewals()
+        self._lease = partial(Lease, store, name, period=timing.period, renewal=timing.renewal, renewals=shared)
         self._guess: Guess | None = guess or Guess()
         self._name = name
         self._period = timing.period
-        self._renewal = timing.renewal
         self._rng = rng
         self._fencing = fencing
         self._failover = timing.failover
@@ -112,15 +113,7 @@ class Acquisition:
         except StoreFailure as failure:
             self.in_doubt = doubt or failure.leaves_doubt
             raise
-        lease = Lease(
-            self._store,
-            self._name,
-            self._id,
-            sent=sent,
-            period=self._period,
-            renewal=self._renewal,
-            renewals=self._renewals,
-        )
+        lease = self._lease(self._id, sent=sent)
         try:
             if (fencing := self._fencing) is not None:
                 await self._stamp(fencing, lease, etag, owner)
