@@ -157,7 +157,7 @@ class Seat:
 
     @property
     def _busy(self) -> bool:
-        return self._work is not None and not self._work.done()
+        return self._work is not None
 
     def _next(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> asyncio.Task[_T]:
         """Do this after what was begun before, in a task: a caller who goes away cuts nothing off."""
@@ -169,7 +169,12 @@ class Seat:
             return await work()
 
         self._work = task = asyncio.get_running_loop().create_task(in_turn(), name=f"seat {self.name}")
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, work: asyncio.Task[Any]) -> None:
+        if self._work is work:
+            self._work = None
 
     def lets_leave(self, came: float) -> bool:
         """Tell whether an invocation that came at this time may leave by what this process knows already."""

@@ -63,13 +63,13 @@ _OF_POLLS: Final = (
 """Fates of the receives of a host, which asks again whatever the error is."""
 
 
-def fates(call: str, *, of_a_lock: bool, by_host: bool) -> list[tuple[str, float]]:
+def fates(call: str, *, of_a_lock: bool, by_host: bool, of_a_seat: bool = False) -> list[tuple[str, float]]:
     """Return every fate of a request, each with its seconds; ``by_host``: the request is not of this package."""
     if by_host and call == "queue receive":
         return [*_OF_POLLS]
     of_a_queue = call.startswith("queue ")
     answers = queue_answers(call) if of_a_queue else [*_ANSWERS, *(_BEFORE if of_a_lock else ())]
-    cuts = [(fate, PAST_THE_LEASE) for fate in _CUTS] if of_a_lock else []
+    cuts = [(fate, PAST_THE_LEASE) for fate in _CUTS] if of_a_seat else []
     return [*_TRAVELS, *cuts, *((answer, _WAIT if answer in _THROTTLED else 0.0) for answer in answers)]
 
 

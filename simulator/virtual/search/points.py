@@ -18,6 +18,7 @@ from simulator.virtual.search.cluster_worker import version
 from simulator.virtual.search.exploration import Exploration
 from simulator.virtual.search.world_scenario import WorldScenario
 from simulator.virtual.worlds.registry import workload
+from singleton.locking.seat import seat_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,7 +68,8 @@ def census(scenario: WorldScenario) -> Census:
         sent += 1
         of_a_lock = request.name in world.service.names()
         asked = NumberedRequest(at=world.loop.now, host=request.machine.index, number=sent, call=request.call)
-        met = fates(request.call, of_a_lock=of_a_lock, by_host=not getattr(request, "by_locks", True))
+        of_a_seat, by_host = request.name.endswith(seat_name("")), not getattr(request, "by_locks", True)
+        met = fates(request.call, of_a_lock=of_a_lock, by_host=by_host, of_a_seat=of_a_seat)
         requests.extend(replace(asked, fate=fate, seconds=seconds) for fate, seconds in met)
 
     def step(machine: Machine, number: int) -> None:
