@@ -80,7 +80,7 @@ def seat_name(lock: str) -> str:
     return lock + _SUFFIX
 
 
-class Pace:
+class Throttle:
     """Lets a thing be done at most once in a while."""
 
     __slots__ = ("_last",)
@@ -148,7 +148,7 @@ class Seat:
         self._owner, self._epoch, self._begun = "", -1, False
         self._failure = StoreFailure()
         self._lingers = self._found = -math.inf
-        self.asks = {again: Pace() for again in (True, False)}
+        self.asks = {again: Throttle() for again in (True, False)}
 
     @property
     def forgettable(self) -> bool:

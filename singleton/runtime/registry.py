@@ -21,7 +21,7 @@ from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock
 from singleton.locking.record import BlobGuards
 from singleton.locking.renewals import Renewals
-from singleton.locking.seat import Pace, Seat
+from singleton.locking.seat import Seat, Throttle
 from singleton.locking.section import Section, SectionClaim, claims, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
 from singleton.runtime.blocked_loops import Contended, unless_endless
@@ -182,7 +182,7 @@ class Registry:
         self._guards: BlobGuards[tuple[LockContainer, str]] = BlobGuards(keep)
         self._semaphores: Remembered[tuple[Address, int], Semaphore] = Remembered(keep)
         self._seats: Remembered[tuple[LockContainer, str], Seat] = Remembered(keep)
-        self.tells = Pace()  # of invocations that leave
+        self.tells = Throttle()  # of invocations that leave
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._tails: dict[Hold, list[SectionClaim]] = {}
