@@ -342,7 +342,7 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
         over = until + ASKED if until > got.until else until  # nobody tells of the release of a lock that was kept
         lapses = got.ending != "ok" or gone < over or history.paused(got.host, got.t, over)
         until = min(until, max(got.until, gone)) + (history.lease_of(got) if lapses else 0)
-        until = max(until, leased_until(history, got, got.t, got.until + ASKED))
+        until = max(until, leased_until(history, got, got.t, max(got.until, least) + ASKED))
         spans[got.lock].append((since, until + known, got.blob))
     for wait in history.waits:
         if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):

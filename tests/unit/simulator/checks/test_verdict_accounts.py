@@ -292,6 +292,16 @@ def test_an_error_of_the_apps_own_with_the_name_of_one_of_the_locks_is_the_apps(
     assert violations(story) == []
 
 
+@pytest.mark.parametrize("fault", [False, True])
+def test_a_lock_that_was_kept_for_at_least_may_stay_leased_by_a_fault_at_its_release(*, fault: bool) -> None:
+    story = Story().know(at_least=2)
+    story.body("host-1", 1, 1.1)
+    if fault:
+        story.fault(3.5, 6, "partition", "host-1")
+    story.skip("host-2", 10)
+    assert any("nobody had it" in text for text in violations(story)) != fault
+
+
 # --- kept, and left free ----------------------------------------------------------------------------------------------
 
 
