@@ -237,8 +237,13 @@ _READ: Final = 1.0
 
 
 def _attempts(history: History) -> Iterator[Measured]:
-    """A caller skips, raises or answers as soon as another has the lock; a timeout ends a wait."""
+    """A caller skips, raises or answers as soon as another has the lock; a timeout, or functionTimeout, ends a wait."""
     answers, patience = _answers(history), patience_told(history)
+    called, asked = defaultdict[tuple[str, str], list[float]](list), defaultdict[tuple[str, str], list[float]](list)
+    for call in history.invocations:
+        called[call.host, call.id].append(call.start)
+    for wait in history.waits:
+        asked[wait.host, outside(wait.owner)].append(wait.start)
     for wait in history.waits:
         function = history.function(wait.function)
         limit = function.timeout if function.on_contention in {"wait", LEFT} else function.timeout or 0.0
@@ -246,10 +251,17 @@ def _attempts(history: History) -> Iterator[Measured]:
         if function.on_contention == "custom":
             answer = patience.get((wait.host, wait.owner))
             start, limit = (start, None) if answer is None else (answer.t, answer.get("patience"))
-        if limit is None or wait.mode == "listener":
-            continue
         policy = f"on_contention={function.on_contention!r}"
         policy += f", timeout={limit:g}" if limit else ""
+        whose = wait.host, outside(wait.owner)
+        call_began = max((t for t in called[whose] if t <= start), default=math.inf)
+        first = min((t for t in asked[whose] if t >= call_began), default=math.inf)  # its worker may have been busy
+        cut = first + function.cut_after - start if wait.function in history.functions else math.inf
+        if function.on_contention in {"wait", LEFT} and cut < (math.inf if limit is None else limit):
+            limit = max(cut, 0.0)
+            policy = f"functionTimeout={function.limit:g}, which ends a wait {function.cut_after:g} s after the call"
+        if limit is None or wait.mode == "listener":
+            continue
         told = min(wait.end, history.end)
         end = answers.get((wait.host, wait.owner), told) if wait.ending == "contended" else told
         policy += f", and its answer came {end - told:.1f} s after its refusal" if end - told > _READ else ""

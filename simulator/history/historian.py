@@ -368,6 +368,8 @@ class Historian:
             case "acquired":
                 end(self.waits.pop(key, ()), record, "acquired")
                 got = Acquisition(t=record.t, token=record.get("token"), blob=blob, **about)
+                if not self.history.function(got.function).several:
+                    self._let_go(key, record, "ok")  # without an owner's name: the hold before tells late of its end
                 self.held[key] = self.grants.known(got)
                 self.history.acquisitions.append(self.held[key])
             case "contended" | "coalesced" as kind:
@@ -407,7 +409,7 @@ class Historian:
                 self._let_go(key, record, "lost")
                 self.history.losses[record.text("reason")] += about["mode"] != "also"
                 self._tell_bodies(key, record, about["worker"] if led else None)
-            case "released":
+            case "released" if record.get("token") in {None, getattr(self.held.get(key), "token", None)}:
                 self._let_go(key, record, "ok")
             case "begun":
                 self._askers[key].append(Wait(start=record.t, **about))

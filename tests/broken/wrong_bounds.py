@@ -154,6 +154,17 @@ def waits_end_after_a_quarter_of_their_time(patch: Patch) -> None:
     around(patch, WaitLimit, "within", made)
 
 
+@broken("despite functionTimeout=12", app="limited", options="--duration 20")
+def waits_without_end_go_on_past_the_function_timeout(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def within(self: Any, registry: Any, wait: Any, invocation: Any, acquire: Any) -> Any:
+            return await (acquire(registry, None) if wait is None else real(self, registry, wait, invocation, acquire))
+
+        return within
+
+    around(patch, WaitLimit, "within", made)
+
+
 @broken("after its body had ended", app="many", options=f"{_CUT_OFF} --seed 2")
 def releases_are_tried_for_a_minute(patch: Patch) -> None:
     patch.setattr(acquisition, "_RELEASE", 60.0)

@@ -17,6 +17,15 @@ def said(story: Story, end: float = 120.0) -> list[str]:
     return plain(judge(story.end(end)).violations)
 
 
+@pytest.mark.parametrize(("asked", "limit", "late"), [(3, 20, True), (3, 40, False), (14, 20, False)])
+def test_a_wait_ends_in_time_for_the_function_timeout(asked: float, limit: float, late: bool) -> None:
+    story = Story().know(limit=limit)
+    story.body("host-1", 1, 24, A)
+    story.body("host-2", 24.2, 25, A, asked=asked)
+    text = f"waited for {24.2 - asked:.1f} s for its lock, despite functionTimeout={limit}, which ends a wait"
+    assert any(text in each for each in said(story)) == late
+
+
 # --- a process that keeps a wanted lock -------------------------------------------------------------------------------
 
 

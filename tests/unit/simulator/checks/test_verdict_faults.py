@@ -1111,3 +1111,11 @@ def test_the_verdict_has_a_report_of_each_fault() -> None:
     }
     assert (second["seconds"], second["kind"]) == (None, "break")
     assert (second["aim"], second["meant"]) == ("holder", "holder")
+
+
+def test_holds_without_an_owners_name_end_though_the_next_is_told_before() -> None:
+    story = Story(faults=["break"])
+    for t, kind, token in ((1, "acquired", 1), (2, "acquired", 2), (2.01, "released", 1), (3, "released", 2)):
+        story.lock(t, "host-1", kind, key_lock("a"), "", token=token)
+    story.fault(20, 20.1, "break", "host-1", lock=key_lock("a"))
+    assert not any("was not told" in text for text in judge(story.end(60)).violations)
