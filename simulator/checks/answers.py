@@ -32,6 +32,7 @@ _WRONG: Final = {
     "swallowed": "succeeded although its body had failed with {}",
     "hushed": "left a block without LockLost, though its hold was lost and on_loss='raise'",
     "uncancelled": "went on after the loss of a block's lock, and nobody cancelled its task, though on_loss='raise'",
+    "cancelled": "was cancelled in a block at the loss of its lock, though on_loss='tell'",
     "led": "got a hold of a leadership that had been lost before",
     "raised": "left a block with LockLost, though on_loss='tell'",
 }

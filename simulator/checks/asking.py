@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from simulator.checks.coalesced import LEFT
 from simulator.checks.deadlines import SLACK, joined
 from simulator.checks.excuses import disturbed, span
-from simulator.checks.findings import Finding, by_function, count, label, violation
+from simulator.checks.findings import Finding, by_function, count, label, unproven, violation
 from simulator.history.deeds import SEAT, semaphore_of
 from simulator.history.leases import kept_leases
 from simulator.history.slowness import STORAGE
@@ -55,6 +55,9 @@ _POLL_MIN: Final = 0.02
 _EARLY: Final = 0.1
 """Seconds by which two clocks may differ about a pause."""
 
+_ENTANGLED: Final = 10.0
+"""Seconds for which two locks wait for each other, before that is told."""
+
 _T = TypeVar("_T", "Acquisition", "Wait")
 Where: TypeAlias = tuple[str, int, str]
 """Host, worker, and container and name of a blob."""
@@ -66,6 +69,7 @@ def judge_asking(history: History) -> Iterator[Finding]:
     yield from judge_blobs(history, asking)
     if not history.rough:
         yield from _unasked(history, asking)
+        yield from _entangled(history, asking)
         yield from () if history.faults else _asked_late(history, asking)
         yield from () if history.faults else _slots_left_out(history, asking)
         yield from _asked_again_early(history, asking)
@@ -196,6 +200,28 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         troubled[refusal.function] += not known and struck
     yield from by_function(unasked, "met a refusal, though nobody had asked the storage for the lock")
     yield from by_function(troubled, "met a refusal beside a fault, though nobody had the lock")
+
+
+def _entangled(history: History, asking: _BlobRequests) -> Iterator[Finding]:
+    """Name two locks that are leased at the end of a run, where invocations have wanted both and nobody had both."""
+    end = min(history.stopping.values(), default=history.end)
+    since = end - _ENTANGLED
+    last = {asking.place(each.blob): each for each in history.requests if each.granted and each.t < end}
+    leased = {blob for blob, each in last.items() if each.action != "release" and each.host not in history.deaths}
+    had = {got.lock for got in history.acquisitions if got.t < end and got.until >= since}
+    waiting = Counter(
+        tuple(sorted(call.blobs.values()))
+        for call in history.invocations
+        if call.ending == "open" and call.start < since and "also" in call.blobs
+        if leased.issuperset(call.blobs.values())
+    )
+    for blobs, number in sorted(waiting.items()):
+        first, second = (blob.partition("/")[2] for blob in blobs)
+        if had.isdisjoint((first, second)):
+            yield unproven(
+                f"{label(first)} and {label(second)} wait for each other: both are leased, and none "
+                f"of {count(number, 'invocation')} has both"
+            )
 
 
 def _asked_late(history: History, asking: _BlobRequests) -> Iterator[Finding]:

@@ -167,7 +167,10 @@ def _under_a_lost_lock(history: History) -> Iterator[Finding]:
     client in a body answers for its own lock only, unless it is the one around a decorated function.
     """
     around = {(each.host, each.owner): each for each in history.sections if each.told is not None and each.owner}
-    worst: dict[tuple[str, str], tuple[float, str, str]] = {}
+    asked: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for wait in history.waits:
+        asked[wait.host, wait.owner, wait.lock].append(wait.start)
+    worst: dict[tuple[str, str], tuple[float, str, str, str]] = {}
     begun = [(each, -math.inf, each.start, each.start, "began") for each in history.sections]
     waited = [(each, each.start, each.start, each.end, "was waited for") for each in history.waits]
     for inner, since, start, end, what in (*waited, *begun):
@@ -180,12 +183,15 @@ def _under_a_lost_lock(history: History) -> Iterator[Finding]:
             stop = min(end, outer.end, history.end)
             late = history.worked(inner.host, inner.worker or 1, max(since, outer.told), stop)
             who = inner.function, outer.function
-            if late > _LEFT + slack(history) and late >= worst.get(who, (0.0, "", ""))[0]:
-                worst[who] = late, what, inner.host
-    for (name, outer_name), (late, what, host) in sorted(worst.items()):
+            came = any(outer.told < t <= start for t in asked[inner.host, inner.owner, inner.lock])
+            came &= end == start  # then it is refused at once
+            if (came or late > _LEFT + slack(history)) and late >= worst.get(who, (0.0,))[0]:
+                rule = "who asks after that is refused" if came else f"{_LEFT:g} s are allowed"
+                worst[who] = late, what, inner.host, rule
+    for (name, outer_name), (late, what, host, rule) in sorted(worst.items()):
         yield violation(
             f"{name!r} {what} inside {outer_name!r} on {host}, {late:.1f} s after the lock of {outer_name!r} was lost: "
-            f"{_LEFT:g} s are allowed"
+            f"{rule}"
         )
 
 

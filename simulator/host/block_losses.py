@@ -1,6 +1,7 @@
 """See what a block of a lock client does when its hold is lost: it fails or it only tells, as ``on_loss`` says.
 
-What it does otherwise is told as ``altered``: ``hushed``, ``raised``, or ``uncancelled`` for an async block's task.
+What it does otherwise is told as ``altered``: ``hushed``, ``raised``, and for an async block's task ``uncancelled`` or
+``cancelled``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from simulator.witness.witness import invoked
 from singleton.base.errors import LockLost
 from singleton.base.hold import LossSignal
 from singleton.clients.blocks import AsyncBlock
+from singleton.runtime.reentry import outer_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from singleton.base.hold import Hold
 
+_LOCKS: Final = "singleton.runtime.cancellation"
+"""The module that cancels tasks when holds are lost."""
 _CANCELLED: Final = 1.0
 """Seconds in which a task is cancelled, at the latest, once its loop turns after the loss of a block's hold."""
 call_at_loss: Final = LossSignal.add_callback  # before anybody sees the calls of user code
@@ -34,10 +38,14 @@ class BlockLosses:
         self._turned: weakref.WeakKeyDictionary[Any, tuple[asyncio.Task[Any], list[float]]] = (
             weakref.WeakKeyDictionary()
         )
+        self._spared: weakref.WeakKeyDictionary[Any, tuple[asyncio.Task[Any], int]] = weakref.WeakKeyDictionary()
 
     def entered(self, block: Any, holds: Iterable[Hold], *, raises: bool) -> None:
         """Note when the loop of an async block next turns after a loss: the task of the block is cancelled then."""
-        if raises and isinstance(block, AsyncBlock) and (task := asyncio.current_task()) is not None:
+        task = asyncio.current_task() if isinstance(block, AsyncBlock) else None
+        if task is not None and not raises:
+            self._spared[block] = task, task.cancelling()
+        elif task is not None:
             loop, turned = task.get_loop(), list[float]()
 
             def told(_: str) -> None:
@@ -55,6 +63,10 @@ class BlockLosses:
         late = task is not None and turned and task.get_loop().time() - turned[0] > _CANCELLED
         if task and late and error is None and task is asyncio.current_task() and not task.cancelling():
             self._tell(block, "uncancelled")
+        task, before = self._spared.pop(block, (None, 0))
+        alone = sum(signal.is_set() for signal in outer_signals()) == 1  # the loss of another hold may cancel the task
+        if task and lost and alone and task.cancelling() > before and getattr(task, "asker", "") == _LOCKS:
+            self._tell(block, "cancelled")
         judged = lost and error is None
         try:
             yield

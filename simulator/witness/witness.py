@@ -53,14 +53,15 @@ class AskedTask(asyncio.Task[Any]):
 
     def __init__(self, coro: Any, *, asked: OnAsked, context: Context | None = None, **more: Any) -> None:
         self._asked = asked
+        self.asker = ""  # the module that asked last
         self._where = copy_context() if context is None else context
         super().__init__(coro, context=self._where, **more)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the task, and report it."""
         if not self.done():
-            asker = str(sys._getframe(1).f_globals.get("__name__"))  # noqa: SLF001 - only the caller's frame tells
-            self._asked(self._where.get(invoked, ""), asker)
+            self.asker = str(sys._getframe(1).f_globals.get("__name__"))  # noqa: SLF001 - only the frame tells
+            self._asked(self._where.get(invoked, ""), self.asker)
         return super().cancel(msg)
 
 

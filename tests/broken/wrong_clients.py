@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.baseclient import BaseClient
 from singleton.clients import blocks, periodic_worker, request_events
-from singleton.clients.blocks import _BaseBlock
+from singleton.clients.blocks import AsyncBlock, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.locking.line import Line
@@ -219,6 +220,19 @@ def a_decorated_function_begins_after_a_loss_around_it(patch: Patch) -> None:
 @broken("left a block with LockLost, though on_loss='tell'", app="blocks_lost")
 def a_block_that_only_tells_fails(patch: Patch) -> None:
     around(patch, BaseClient, "_on_loss_of", lambda _: lambda *_: "raise")
+
+
+@broken("was cancelled in a block at the loss of its lock, though on_loss='tell'", app="blocks_lost")
+def an_async_block_that_only_tells_is_cancelled(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def enter(self: Any) -> Any:
+            got, task = await real(self), asyncio.current_task()
+            self._watch = self._watch or (task and LossWatch(self._holds, task))
+            return got
+
+        return enter
+
+    around(patch, AsyncBlock, "__aenter__", made)
 
 
 @broken("had several claimers at a time", app="rows")

@@ -34,6 +34,12 @@ async def count(timer: func.TimerRequest) -> None:
         await asyncio.sleep(6)
 
 
+@app.timer_trigger(arg_name="timer", schedule="*/5 * * * * *")
+async def audit(timer: func.TimerRequest) -> None:
+    async with async_locks.lock("books", max_hold=2, on_loss="tell"):
+        await asyncio.sleep(4)
+
+
 @locks.lock("bill")
 def send_bill() -> None:
     time.sleep(0.5)

@@ -271,6 +271,23 @@ def test_reads_of_content_that_the_app_keeps_there_are_its_own(kind: str, *, fou
 OLD = "locks/shared/send.a"
 
 
+@pytest.mark.parametrize(("since", "had", "found"), [(1, False, True), (35, False, False), (1, True, False)])
+def test_two_locks_that_wait_for_each_other_are_named(since: float, *, had: bool, found: bool) -> None:
+    story = Story()
+    places = {"function": PLACE, "also": f"container/{OLD}"}
+    for host, blobs in (("host-1", places), ("host-2", dict(zip(places, reversed(places.values()), strict=True)))):
+        ask(story, since, host, blobs["function"])
+        story.add(since, host, "invocation_started", function="ship", invocation=host)
+        story.add(since, host, "expected", invocation=host, keys=dict.fromkeys(blobs, "key of a"), blobs=blobs)
+        story.lock(since, host, "waiting", A, host)
+    if had:
+        story.lock(32, "host-1", "acquired", A, "host-1")
+    verdict = judge(story.end(40))
+    text = "send.a and ship.a wait for each other: both are leased, and none of 2 invocations has both"
+    assert (text in verdict.reasons) is found
+    assert had or verdict.violations == ()
+
+
 def with_both(story: Story, host: str, start: float, end: float, old: str = f"container/{OLD}") -> None:
     """Tell of a body of a guard with ``also=``: its declaration names two blobs."""
     body(story, host, start, end)

@@ -239,7 +239,10 @@ def nested(asked: float, got: float | None, *, until: float = 30, outer_owner: s
     return nested
 
 
-@pytest.mark.parametrize(("asked", "got", "what"), [(21, 24, "began"), (15, 28, "began"), (15, None, "was waited for")])
+@pytest.mark.parametrize(
+    ("asked", "got", "what"),
+    [(21, 24, "began"), (20.6, 20.7, "began"), (15, 28, "began"), (15, None, "was waited for")],
+)
 def test_after_the_loss_of_the_lock_around_it_no_body_begins_and_no_wait_goes_on(
     asked: float, got: float | None, what: str
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from simulator.history.journal import Record
 from simulator.host import block_losses
 from simulator.host.client_tap import tap_clients
+from simulator.witness.witness import AskedTask
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold, LossSignal
@@ -177,6 +178,28 @@ async def test_an_async_block_whose_task_nobody_cancels_at_its_loss_is_told(
                     await asyncio.sleep(0)
     found = [record for record in told if record.event == "altered" and record.get("kind") == "uncancelled"]
     assert len(found) == (not cancels)
+
+
+@pytest.mark.parametrize(("how", "found"), [("right", []), ("cancelled", ["books"]), ("another block", [])])
+async def test_an_async_block_that_only_tells_and_is_cancelled_at_its_loss_is_told(
+    told: Told, how: str, found: list[str]
+) -> None:
+    locks = AsyncLockClient("AzureWebJobsStorage")
+
+    async def body() -> None:
+        async with locks.lock("books", on_loss="tell") as books:
+            watch = LossWatch([books], task) if how == "cancelled" else None
+            async with locks.lock("stock", on_loss="raise" if how == "another block" else "tell") as stock:
+                if how == "another block":
+                    stock.own_lost.fire("expired")
+                books.own_lost.fire("expired")
+                await asyncio.sleep(0.01)
+        del watch
+
+    task: asyncio.Task[object] = AskedTask(body(), asked=lambda *_: None)
+    with suppress(asyncio.CancelledError, LockLost):
+        await task
+    assert [each.text("function") for each in told if each.get("kind") == "cancelled"] == found
 
 
 def test_a_hold_without_a_block_ends_as_it_is_released(told: Told, locks: LockClient) -> None:
