@@ -54,7 +54,7 @@ def test_where_the_queue_refuses_a_copy_at_the_last_try_the_host_can_not_delete_
     assert blamed(cancelled=False, refused=True) == set()
 
 
-@pytest.mark.parametrize(("seconds", "blamed"), [(29.0, {"tried too often"}), (31.0, set())])
+@pytest.mark.parametrize(("seconds", "blamed"), [(28.9, {"tried too often"}), (29.3, set())])
 def test_a_body_that_outlasts_its_receipt_may_fail_once_more(seconds: float, blamed: set[str]) -> None:
     scene = Scene()
 

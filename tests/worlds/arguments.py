@@ -91,7 +91,7 @@ class Watch:
             if other.is_old != call.is_old:
                 self._judge_versions(other, call)
             kept = self.drawn.at_least / drift - _SLACK
-            if now - other.began < kept and self._could_keep(other, now - other.began):
+            if now - other.began < kept and self._could_keep(other, call):
                 text = f"a body for {call.key} began {now - other.began:.1f} s after that of {other.machine.name}"
                 self._blame("not kept", text)
         earlier.append(call)
@@ -158,10 +158,12 @@ class Watch:
             return False
         return bool(machine.context().run(lambda: hold.owned and not hold.lost.is_set()))
 
-    def _could_keep(self, other: Call, seconds: float) -> bool:
+    def _could_keep(self, other: Call, later: Call) -> bool:
+        """Tell whether the earlier call's process was well, and no operator has ended a lease of either call."""
         conduct = self.world.oracle.conduct
-        well = conduct.well(other.machine, seconds + ONCE) and not other.machine.leaving
-        return well and not any(map(self.world.oracle.operated, other.lease_ids)) and self.drawn.max_hold is None
+        well = conduct.well(other.machine, later.began - other.began + ONCE) and not other.machine.leaving
+        ended = any(map(self.world.oracle.operated, other.lease_ids | later.lease_ids))
+        return well and not ended and self.drawn.max_hold is None
 
     def _blame(self, check: str, text: str) -> None:
         self.world.oracle.blame(check, text)

@@ -299,7 +299,7 @@ class Conduct:
         releases = self._releases.get(tenure.lease_id, [])
         known = tenure.lease_id in self._known
         if not releases and known and (tenure.lease_id in self._led or self.keeps(tenure)):
-            self._ran_out(machine, tenure.lock, tenure.lease_id)
+            self._ran_out(machine, tenure.lock, [tenure.lease_id])
             return
         if not releases and now - self._asked.get(tenure.lease_id, now) > _STILL_ASKING:
             self.evidence.blame("left to lapse", f"{machine.name} left the lease of {tenure.lock} to lapse")
@@ -324,7 +324,7 @@ class Conduct:
         if reason != "expired" or machine.stopped_since(self.evidence.bounds.period * self.evidence.bounds.drift):
             return
         if (failover := self.touched(lease_id)) is None or not self._often_bad(machine, body.lock, within=failover):
-            self._ran_out(machine, body.lock, lease_id)
+            self._ran_out(machine, body.lock, ids)
         ends, has = min(map(self.deadline, ids)), self.evidence.service.tenure(body.lock)
         early = min(ends, self.touch_ends(lease_id, failover)) - machine.reads(self.evidence.loop.now)
         if _ROUNDING < early < math.inf and has is not None and has.lease_id == lease_id:
@@ -340,8 +340,9 @@ class Conduct:
         """Receive the beginning of a listener's lease: it is kept without a body inside."""
         self._led.add(tenure.lease_id)
 
-    def _ran_out(self, machine: Machine, lock: str, lease_id: str) -> None:
-        bad = sum(not renewal.good for renewal in self._renewals.get(lease_id, []))
-        if bad <= 1 and not self.evidence.operated(lease_id):
+    def _ran_out(self, machine: Machine, lock: str, lease_ids: list[str]) -> None:
+        """Judge an expiry, of one lease or of several that are held as one: one of the leases must have run out."""
+        bad = max(sum(not renewal.good for renewal in self._renewals.get(each, [])) for each in lease_ids)
+        if bad <= 1 and not any(map(self.evidence.operated, lease_ids)):
             went_wrong = "one renewal" if bad else "no renewal"
             self.evidence.blame("lost in peace", f"{machine.name} lost {lock}, and {went_wrong} went wrong")

@@ -41,6 +41,8 @@ _ANSWER: Final = 9.8
 """Seconds after which a request to a queue without an answer counts as failed."""
 _OF_A_NOTE: Final = 4.9
 """The same for the notes on how often a message has failed."""
+_WHOLE_SECOND: Final = 1.0
+"""The service tells times in whole seconds: so much sooner a guard takes a receipt for too old."""
 _SLOW: Final = 4.0
 """Seconds by which one request may be late, so that a message may be received again."""
 _AFTERWARDS: Final = 21.0
@@ -114,7 +116,7 @@ class Ledger:
         its message was hidden for at the receipt may fail once more: its guard can't tell whose the message is now.
         """
         entry = self._names[name]
-        entry.forgotten |= self.world.loop.now - entry.since >= VISIBILITY
+        entry.forgotten |= self.world.loop.now - entry.since > VISIBILITY - _WHOLE_SECOND
         entry.unanswered |= last and entry.refused
         entry.failures[name] += 1
         entry.own += own
