@@ -184,7 +184,7 @@ def _successes(history: History) -> Iterator[Finding]:
         badly = bool(ran) and ran[-1].ending != "ok" and where not in history.struck
         hidden[call.function] += badly and function.decorated
         if not function.decorated:
-            empty[call.function] += not ran and where not in dropped
+            empty[call.function] += not ran and where not in dropped | history.struck
             failed[call.function] += badly
         mine = any(is_of(call, each) and each.owner == call.id for each in lost)
         without[call.function] += mine and where not in history.struck and call.ending == "ok"

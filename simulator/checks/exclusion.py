@@ -327,9 +327,10 @@ def _without_guard(history: History) -> list[Invocation]:
     """Return the successes that met no guard, and that `@once` has not answered.
 
     An invocation that `@once` answers meets no guard: a body of the same operation must have ended well before. An
-    invocation that `@once` refuses, as another one with its key is under way, meets none either.
+    invocation that `@once` refuses, as another one with its key is under way, meets none either. Whose lock was lost
+    before its body, and whose message was then moved to the poison queue, ends as a success.
     """
-    met = {(deed.host, deed.owner) for deed in (*history.sections, *history.refusals)}
+    met = {(deed.host, deed.owner) for deed in (*history.sections, *history.refusals)} | history.struck
     met |= {(each.host, outside(each.owner)) for each in history.refusals if each.function.endswith(once_of(""))}
     ids = {(call.host, call.id): call for call in history.invocations}
     done: dict[str, float] = {}
