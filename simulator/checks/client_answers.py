@@ -23,6 +23,8 @@ _STALE: Final = 2.0
 """Seconds for which an answer on who has a lock may be old."""
 _BEFORE: Final = 15.0
 """Seconds before a wait in which trouble may concern its process still: a lease."""
+_LONG: Final = 3.0
+"""Seconds for which a set waits in vain, at least, to tell that sets wait for each other."""
 _SLOW: Final = 0.5
 """Seconds for which a request may be under way without trouble."""
 
@@ -33,6 +35,7 @@ def judge_clients(history: History) -> Iterator[Finding]:
         return
     yield from _bursts(history)
     yield from _answers(history)
+    yield from _waiting_for_each_other(history)
     unprovoked = Counter(wait.function for wait in history.waits if _is_unprovoked(history, wait))
     yield from by_function(
         unprovoked, "ended as StorageUnavailable, though the storage answered each request", "wait", "waits"
@@ -64,12 +67,17 @@ def _bursts(history: History) -> Iterator[Finding]:
 
 def _answers(history: History) -> Iterator[Finding]:
     """``holder`` and ``locked`` see a holder where there is one all the time, and none where there is none."""
-    spans = taken(history) if history.looks else {}
-    for wait in history.waits if history.looks else ():
+    looks = [each for each in history.looks if each.event == "looked_up"]
+    spans = taken(history) if looks else {}
+    for wait in history.waits if looks else ():
         spans.setdefault(wait.lock, []).append((wait.start, wait.end, ""))
     wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for look in history.looks:
-        how, lock, begun = look.text("how"), _lock_of(history, look), look.t - float(look.get("took") or 0.0)
+    for look in looks:
+        how, lock, begun = (
+            look.text("how"),
+            _lock_of(history, look, look.text("name")),
+            look.t - float(look.get("took") or 0.0),
+        )
         where = f"on {look.host} at {look.t - history.start:.1f} s"
         holders = [got for got in history.acquisitions if _has_all_the_time(history, got, lock, begun, look.t)]
         if holders and not look.get("held"):
@@ -83,10 +91,58 @@ def _answers(history: History) -> Iterator[Finding]:
         )
 
 
-def _lock_of(history: History, look: Record) -> str:
-    _, _, container = look.text("where").partition("/")
-    ours = container == history.setup.get("container")
-    return look.text("name") if ours else f"{look.text('where')}/{look.text('name')}"
+def _lock_of(history: History, answer: Record, name: str) -> str:
+    _, _, container = answer.text("where").partition("/")
+    return name if container == history.setup.get("container") else f"{answer.text('where')}/{name}"
+
+
+def _waiting_for_each_other(history: History) -> Iterator[Finding]:
+    """A set of locks that waits in vain waits for somebody who has one of its locks, or one of a set that meets it.
+
+    Each process asks for the locks of a set in one order, so that two sets never wait for each other.
+    """
+    sets = [each for each in history.looks if each.event == "set_refused"]
+    if not sets or history.faults or history.outside or history.pauses or history.deaths or history.worker_ends:
+        return
+    groups: list[set[str]] = []
+    for each in sets:
+        mine = {_lock_of(history, each, name) for name in each.get("names")}
+        groups = [*(group for group in groups if not group & mine), mine.union(*(g for g in groups if g & mine))]
+    for group in groups:
+        had = [
+            (got.t, max(got.until, got.t + history.function(got.function).at_least) + _STALE)
+            for got in history.acquisitions
+            if got.lock in group
+        ]
+        had += [(asker.start, asker.end) for asker in history.askers if asker.lock in group]  # it may lead, unseen
+        vain = []
+        for each in (each for each in sets if _lock_of(history, each, each.get("names")[0]) in group):
+            whole = each.t - float(each.get("took")), each.t
+            free = max(_gaps(had, *whole), key=lambda gap: gap[1] - gap[0], default=(0.0, 0.0))
+            took = free[1] - free[0] - history.slowness.late(each.host, STORAGE, start=free[0], end=free[1])
+            turns = (
+                0.0 if free == whole else (len(group) + 1) * float(each.get("poll"))
+            )  # each lock may come a poll late
+            if took > turns + _LONG:
+                vain.append((took, each))
+        if vain:
+            took, first = max(vain, key=lambda each: each[0])
+            yield violation(
+                f"{count(len(vain), 'set')} of lock_all waited in vain for locks of which nobody had one, such as "
+                f"{min(group)!r}: sets that wait for each other; the longest for {took:.1f} s, on {first.host}, until "
+                f"second {first.t - history.start:.1f}"
+            )
+
+
+def _gaps(spans: list[tuple[float, float]], start: float, end: float) -> Iterator[tuple[float, float]]:
+    """Yield the stretches between these two in which none of the spans lies."""
+    for since, until in sorted(spans):
+        if since > start:
+            yield start, min(since, end)
+        start = max(start, until)
+        if start >= end:
+            return
+    yield start, end
 
 
 def _has_all_the_time(history: History, got: Acquisition, lock: str, start: float, end: float) -> bool:

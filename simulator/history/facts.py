@@ -427,7 +427,7 @@ class History:
     altered: list[Record] = field(default_factory=list)  # what guards did not pass on as it was
     named: list[Record] = field(default_factory=list)  # the names of locks that user code had from the product
     unrun: list[Record] = field(default_factory=list)  # how guards ended that had not called what they guard
-    looks: list[Record] = field(default_factory=list)  # answers of lock clients on who has a lock
+    looks: list[Record] = field(default_factory=list)  # answers of lock clients: who has a lock, and refused sets
     answers: list[Record] = field(default_factory=list)  # of policies of the app's own, to their guards
     renamed: set[str] = field(default_factory=set)  # functions with ``also`` whose older lock is not known
     twofold: set[str] = field(default_factory=set)  # locks that a guard takes together with another, perhaps

@@ -76,7 +76,7 @@ def read_history(records: Iterable[Record]) -> History:
     historian.history.altered = [record for record in ordered if record.event == "altered"]
     historian.history.named = [record for record in ordered if record.event in {"named", "lock_named"}]
     historian.history.unrun = [record for record in ordered if record.event == "guard_ended"]
-    historian.history.looks = [record for record in ordered if record.event == "looked_up"]
+    historian.history.looks = [record for record in ordered if record.event in {"looked_up", "set_refused"}]
     historian.history.answers = [record for record in ordered if record.event == "policy_answered"]
     bear_witness(historian.history)
     return historian.history

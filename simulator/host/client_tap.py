@@ -330,13 +330,17 @@ class _ClientTap:
         A set asks for its locks one after the other: when for which, only the product knows.
         """
         asks &= request.how != "lock_all" and (request.how != "leadership" or request.recurs)
-        number, answer = f"{os.getpid()}-{next(self._numbers)}" * asks, list[Any]()
+        number, answer, began = f"{os.getpid()}-{next(self._numbers)}" * asks, list[Any](), clock()
         if asks:
             self._write("client_lock", kind="asked", number=number, **request.facts(name))
         try:
             yield answer, number
         except BaseException as error:
             refused = isinstance(error, LockNotAcquired) and error.reason not in {ENDLESS, REENTRY}
+            if refused and request.how == "lock_all" and isinstance(names := request.given.get("names"), list | tuple):
+                about = {"names": [*map(str, names)], "where": _container(request.client)}
+                about["poll"] = request.client._options.lock_acquisition_polling_interval  # noqa: SLF001
+                self._write("set_refused", took=round(clock() - began, 4), **about)
             if asks:
                 told = {"kind": "refused"} if refused else {"kind": "failed", "reason": type(error).__name__}
                 self._write("client_lock", number=number, **told)

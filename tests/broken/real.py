@@ -29,6 +29,7 @@ _OPTIONS: Final = {
     "heeds": "--duration 20",
     "blocks": "",
     "refuses": "",
+    "sets": "",
     "renames": "",
     "regions": "--site north --site south --kill 1",
     "many": "",

@@ -113,6 +113,11 @@ def a_client_takes_held_locks_for_free(patch: Patch) -> None:
     patch.setattr(BaseClient, "_holder", lambda *_: nobody)
 
 
+@broken("sets that wait for each other", app="sets")
+def sets_are_asked_for_in_the_order_of_the_app(patch: Patch) -> None:
+    patch.setattr(request_events, "sorted", lambda addresses, **_: [*addresses])
+
+
 @broken("though the storage answered each request", app="impatient", options="--duration 20")
 def contention_behind_others_is_told_as_trouble(patch: Patch) -> None:
     around(patch, Line, "why_not", lambda real: lambda *args, **more: real(*args, **{**more, "behind": False}))
