@@ -81,6 +81,11 @@ def _shared(first: Named, later: Named) -> Finding:
             f"{both} share the semaphore {later.lock.blob}, with limit={limits[0]} and limit={limits[1]}: as many run "
             "as the greater one allows. Give both the same limit"
         )
+    if "coalesce" in (first.guard.on_contention, later.guard.on_contention):
+        return RULES["coalesce-shared"].broken(
+            f"{both} have the same lock, {later.lock}, and on_contention='coalesce': one would leave while "
+            "the other waits. Give each a name of its own"
+        )
     if not first.guard.level == later.guard.level == "host":
         return RULES["same-lock"].broken(
             f"{both} have the same lock, {later.lock}, and exclude one another. Give each a name of its own; if they "

@@ -680,6 +680,12 @@ def nightly(clock: func.TimerRequest) -> None: ...
         """,
     ),
     Planted(
+        name="one name for two functions, and coalesce",
+        finds=("coalesce-shared",),
+        code=queue('name="ship", on_contention="coalesce"') + queue('name="ship"').replace("ship(", "pack("),
+        says="would leave while the other waits",
+    ),
+    Planted(
         name="one name for two functions",
         finds=("same-lock",),
         code=queue('name="ship"') + timer('name="ship"'),

@@ -36,6 +36,7 @@ def order(req: func.HttpRequest) -> str: return "ok"
 @timer(schedule="0 0 3 * * *")
 def unguarded(clock: func.TimerRequest) -> None: ...
 """
+RIGHT = CODE.replace('"skip"', '"conflict"')
 HOST = {"singleton": {"lockPeriod": "00:00:30", "handoffWindow": "00:00:10"}}
 SETTING = "AzureFunctionsJobHost__singleton__handoffWindow"
 
@@ -45,7 +46,8 @@ def report(tmp_path: Path) -> CheckReport:
     return checked(tmp_path, CODE, HOST, {SETTING: "00:00:20"})
 
 
-def test_each_option_has_its_value_and_where_it_comes_from(report: CheckReport) -> None:
+def test_each_option_has_its_value_and_where_it_comes_from(tmp_path: Path) -> None:
+    report = checked(tmp_path, RIGHT, HOST, {SETTING: "00:00:20"})
     ship = {each.name: each for each in report.functions[0].guards[0].options}
     assert (ship["lock_period"].value, ship["lock_period"].source) == (45.0, "argument")
     assert (ship["timeout"].value, ship["timeout"].source) == (30.0, "argument")
@@ -73,7 +75,7 @@ def test_the_settings_of_the_app_count_and_not_those_of_this_process(
 
 
 def test_an_app_may_be_checked_twice(tmp_path: Path) -> None:
-    app = imported(tmp_path, CODE, HOST).app
+    app = imported(tmp_path, RIGHT, HOST).app
     assert check_app(app, settings=SETTINGS).findings == check_app(app, settings=SETTINGS).findings
 
 
