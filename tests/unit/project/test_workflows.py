@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
+from check_jsonschema import main as check_jsonschema
+from click.testing import CliRunner
 
 from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from click.testing import Result
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted(path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
@@ -25,22 +27,21 @@ SCHEMAS = {
 }
 
 
-def fitting(schema: str, *paths: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, paths)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def fitting(schema: str, *paths: Path) -> Result:
+    return CliRunner().invoke(check_jsonschema, ["--builtin-schema", f"vendor.{schema}", *map(str, paths)])
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_each_file_fits_its_schema(schema: str) -> None:
     assert SCHEMAS[schema]
     done = fitting(schema, *SCHEMAS[schema])
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.exit_code == 0, done.output
 
 
 def test_a_workflow_with_a_wrong_key_is_found(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.yml"
     wrong.write_text(WORKFLOWS[0].read_text("utf-8").replace("runs-on:", "runs:", 1))
-    assert fitting("github-workflows", wrong).returncode == 1
+    assert fitting("github-workflows", wrong).exit_code == 1
 
 
 def test_workflows_start_what_exists() -> None:

@@ -101,6 +101,7 @@ def test_a_message_that_is_added_to_an_outbox_is_told_with_its_id(told: Told, mo
     with engine.begin() as connection:
         added = outbox.add(connection, "a", key="c1", destination="shipping")
     outbox.set_aside(added)
+    engine.dispose()
     use, resumed = told.uses
     assert (resumed.what, resumed.id) == ("resume", added)
     assert (use.what, use.id, use.key, use.where, use.digest) == ("add", added, "c1", "shipping", digest("a"))
