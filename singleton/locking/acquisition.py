@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
@@ -70,14 +69,12 @@ class Acquisition:
         renewals: Renewals | None = None,
     ) -> None:
         self._store = store
-        shared = renewals or Renewals()
-        self._lease = partial(Lease, store, name, period=timing.period, renewal=timing.renewal, renewals=shared)
+        self._renewals = renewals or Renewals()
         self._guess: Guess | None = guess or Guess()
         self._name = name
-        self._period = timing.period
+        self._timing = timing
         self._rng = rng
         self._fencing = fencing
-        self._failover = timing.failover
         self._id = self._new_id()
         self.in_doubt = False
         self.unusable: tuple[float, float] | None = None
@@ -103,7 +100,7 @@ class Acquisition:
             while True:
                 sent = loop.time()  # the lease's clock starts before the sending (B4)
                 try:
-                    etag = await within(_CALL, self._store.acquire(self._name, self._id, round(self._period)))
+                    etag = await within(_CALL, self._store.acquire(self._name, self._id, round(self._timing.period)))
                     break
                 except StoreFailure as failure:
                     if created or failure.meaning != "missing":
@@ -113,7 +110,10 @@ class Acquisition:
         except StoreFailure as failure:
             self.in_doubt = doubt or failure.leaves_doubt
             raise
-        lease = self._lease(self._id, sent=sent)
+        of = self._timing
+        lease = Lease(
+            self._store, self._name, self._id, sent=sent, period=of.period, renewal=of.renewal, renewals=self._renewals
+        )
         try:
             if (fencing := self._fencing) is not None:
                 await self._stamp(fencing, lease, etag, owner)
@@ -126,7 +126,7 @@ class Acquisition:
 
     async def _stamp(self, fencing: FencingCounter, lease: Lease, etag: str, owner: str) -> None:
         lease.owner = owner
-        if (failover := self._failover) is not None:
+        if (failover := self._timing.failover) is not None:
             good = good_for(failover)
             await within(min(_CALL, good), fencing.stamp(lease.id, etag, owner))
             if (took := asyncio.get_running_loop().time() - fencing.touched) > failover / 2:
@@ -198,7 +198,7 @@ class Acquisition:
             await asyncio.sleep(min(pause, max(0.0, ends - loop.time())))
             pause *= 2
         _log.warning(
-            *("lock %s: not released (%s); its lease expires within %g s", self._name, failure, self._period),
+            *("lock %s: not released (%s); its lease expires within %g s", self._name, failure, self._timing.period),
             extra={"lock": self._name, "cause": str(failure)},
         )
         return False

@@ -141,7 +141,9 @@ def test_two_workers_one_of_them_killed_find_what_one_machine_finds(
     with pytest.raises(ClusterError, match=r"worker tcp://.* has another version .* here it is cafe on Python 3\.0"):
         explored(cluster)
     monkeypatch.setattr(cluster_module, "_ASK", "__import__('no_such_simulator')")
-    with pytest.raises(ClusterError, match=r"can't load the simulator .*no_such_simulator.*: install this package"):
+    with pytest.raises(
+        ClusterError, match=r"can't load the simulator .*no_such_simulator.*: install azure-functions-singleton-sim"
+    ):
         explored(cluster)
 
 

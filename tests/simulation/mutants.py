@@ -64,8 +64,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline counted from the acquire's reply",
         file=ACQUISITION,
-        old="self._lease(self._id, sent=sent)",
-        new="self._lease(self._id, sent=asyncio.get_running_loop().time())",
+        old="sent=sent, period=of.period",
+        new="sent=asyncio.get_running_loop().time(), period=of.period",
         breaks="the deadline is later than the service's by the time that the reply took",
     ),
     Mutant(

@@ -61,8 +61,8 @@ UNSAFE: list[Killed] = [
     ),
     acquisition(
         "a deadline counted from the acquire's reply",
-        "self._id, sent=sent)",
-        "self._id, sent=asyncio.get_running_loop().time())",
+        "sent=sent, period=of.period",
+        "sent=asyncio.get_running_loop().time(), period=of.period",
         loss.test_a_hold_counts_from_the_sending_of_its_acquire_however_late_the_reply,
     ),
     lease(
