@@ -42,6 +42,10 @@ APPS = {
         *(f"{QUEUE}@once(key={key}){JOB}" for key in ("'%NONE%/{Id}'", "'Id', connection='Wrong'")),
     ],
     "a `scope`": [f"{QUEUE}@singleton(scope='Nope'){JOB}"],
+    "what `singleton-sim check` finds": [
+        f"{QUEUE}@singleton(on_contention='defer'){JOB}".replace("func.QueueMessage", "str"),
+        f"{QUEUE}@singleton(scope='{{Id}}'){JOB}",
+    ],
     "host.json": [f"{QUEUE}@singleton{JOB}"],
     "an argument that": [f"{QUEUE}@singleton(scoop='Id'){JOB}", "@singleton\nclass Job: ...\n"],
     "an account": [f"{QUEUE}@singleton{JOB}"],
