@@ -302,7 +302,7 @@ def _tell(broken: Broken) -> None:
         say("a DistributedLock of .NET that was stopped goes on when it wakes. A healthy WebJobs host aborts its whole")
         say("process at its next renewal, with all its other invocations. If this package has it:")
     if not broken.together:
-        say("Its holder stops before that: nobody gets in beside it.")
+        say("A holder of this package stops before that: nobody gets in beside it.")
         return
     bound = "for as long as it likes" if broken.together == math.inf else f"for up to {span(broken.together)}"
     beside = f"goes on {bound}: two may be inside, and only tokens keep them apart."

@@ -424,7 +424,7 @@ def test_the_default_says_that_nobody_gets_in_beside_the_holder_and_what_only_ou
     stamped(thread, "job", **record)
     thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
     assert locks("break", "job") == 0
-    assert locks.out.splitlines()[-1] == "Its holder stops before that: nobody gets in beside it."
+    assert locks.out.splitlines()[-1] == "A holder of this package stops before that: nobody gets in beside it."
     assert ("If another library has the lock, two may be inside" in locks.out) is (ours is None)
     assert ("aborts its whole" in locks.out) is (ours is None)
     thread.push_clock(61)

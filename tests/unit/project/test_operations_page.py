@@ -44,7 +44,7 @@ JOINED = re.sub(r'"\s*\n\s*f?"', "", SOURCE)
         "was not waited for: ",
         " invocations of this process wait for it already",
         "another process may be inside",
-        "Its holder stops before that: nobody gets in beside it.",
+        "A holder of this package stops before that: nobody gets in beside it.",
     ],
 )
 def test_a_line_that_the_page_quotes_is_one_of_the_product(quote: str) -> None:
