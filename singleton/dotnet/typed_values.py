@@ -45,6 +45,8 @@ _TOKEN: Final = re.compile(
     re.IGNORECASE,
 )
 _OFFSET: Final = re.compile(r"([-+])[0-9]{1,4}\s*\Z")
+_WITH_SUFFIXES: Final = re.compile(r"(?:[0-9]{1,4}\s*[年月日時时分秒년월일시분초]\s*)+")
+"""The suffixes of East Asian dates, which .NET reads in every culture."""
 _OF_MICROSOFT: Final = re.compile(r"/Date\((?P<ms>-?[0-9]{1,15})(?P<zone>[-+][0-9]{4})?\)/")
 
 
@@ -69,7 +71,9 @@ def read_date(text: str) -> datetime | None:
 
 
 def _may_be_date(text: str) -> bool:
-    """Tell whether .NET may read a date, or a part of one that it completes from its clock: ``1/2``, ``10:20``."""
+    """Tell whether .NET may read a date, or a part of one that it completes from its clock: ``1/2``, ``10時20分``."""
+    if _WITH_SUFFIXES.fullmatch(text):
+        return True
     tokens: list[re.Match[str]] = []
     while (at := tokens[-1].end() if tokens else 0) < len(text):
         if (token := _TOKEN.match(text, at)) is None:
