@@ -174,7 +174,7 @@ def _met_contention(history: History, wait: Wait) -> bool:
 
 def _successes(history: History) -> Iterator[Finding]:
     """An invocation that succeeded ran its body to a good end, or its policy makes a success of a refusal."""
-    dropped = may_succeed(history)
+    dropped = may_succeed(history) | history.struck
     lost = [section for section in history.sections if section.ending == "lost"]
     empty, failed, without, hidden = (Counter[str]() for _ in range(4))
     for call, ran in tries(history):
@@ -184,7 +184,7 @@ def _successes(history: History) -> Iterator[Finding]:
         badly = bool(ran) and ran[-1].ending != "ok" and where not in history.struck
         hidden[call.function] += badly and function.decorated
         if not function.decorated:
-            empty[call.function] += not ran and where not in dropped | history.struck
+            empty[call.function] += not ran and where not in dropped
             failed[call.function] += badly
         mine = any(is_of(call, each) and each.owner == call.id for each in lost)
         without[call.function] += mine and where not in history.struck and call.ending == "ok"

@@ -6,6 +6,7 @@ import ast
 import inspect
 import linecache
 import textwrap
+from collections import ChainMap
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,7 +68,7 @@ def _calls(decorators: list[ast.expr], file: str) -> list[tuple[str, dict[str | 
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
-    names = {} if frame is None else {**frame.f_globals, **frame.f_locals}
+    names = ChainMap[str, Any]() if frame is None else ChainMap(frame.f_locals, frame.f_globals)
     calls = []
     for each in decorators:
         match each:

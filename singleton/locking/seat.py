@@ -130,7 +130,7 @@ class Seat:
 
     Attributes:
         waits: whether an invocation of this process has the seat and its lock was not granted yet.
-        asks: the pace of this process's polls: of repeated deliveries, and of others. One polls for all of its kind.
+        asks: the pace of this process's polls: of repeated deliveries, and of others. One caller polls for each.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Seat:
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
-            taking.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody hears of it
+            taking.add_done_callback(lambda task: task.cancelled() or task.exception())  # asyncio logs an unread error
             self.leave()
             raise
 
