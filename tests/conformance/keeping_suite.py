@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from simulator.pilot.assumed.lease_table import A, B, outcome, state_of
 from singleton.operating.container import keeping_of
 from singleton.stores.protocol import StoreFailure
-from tests.conformance.lease_table import A, B, outcome, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

@@ -6,15 +6,14 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from singleton.stores.protocol import ContentStore
-from tests.conformance.lease_table import CONTENT, TABLE, LeaseRow, bring_about, check
-from tests.conformance.scenarios import QUICK, SLOW, Fixture
+from simulator.pilot.assumed.lease_table import TABLE, LeaseRow
+from simulator.pilot.assumed.scenarios import QUICK, SLOW, Fixture, on_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
+    from simulator.pilot.assumed.scenarios import StoreScenario
     from singleton.stores.protocol import LeaseStore
-    from tests.conformance.scenarios import StoreScenario
 
 
 class StoreConformance:
@@ -59,13 +58,8 @@ class StoreConformance:
         self._run(all_at_once)
 
     async def _on_state(self, row: LeaseRow, fixture: Fixture) -> None:
-        if row.call in CONTENT and not isinstance(fixture.store, ContentStore):
-            return  # this store keeps locks without state
-        await bring_about(fixture.store, fixture.name, row.start)
-        if row.start == "expired":
-            await self.wait(15.5)
         try:
-            await check(fixture.store, row, fixture.name)
+            await on_state(row, fixture)
         except AssertionError:
             if row.divergence not in self.divergences:
                 raise

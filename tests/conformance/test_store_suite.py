@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from simulator.pilot.assumed.lease_table import TABLE
+from simulator.pilot.assumed.scenarios import QUICK
 from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
 from singleton.testing.storage.memory_store import MemoryLeaseStore
-from tests.conformance.lease_table import TABLE
-from tests.conformance.scenarios import QUICK
 from tests.conformance.store_suite import StoreConformance
 from tests.support.virtual import run_virtual
 

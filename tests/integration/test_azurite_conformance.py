@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from simulator.pilot.assumed.lease_table import A, LeaseCall, ask, request, state_of, written
 from singleton.runtime.accounts.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.storage.memory_store import MemoryLeaseStore
-from tests.conformance.lease_table import A, LeaseCall, ask, request, state_of, written
 from tests.conformance.store_suite import StoreConformance
 
 if TYPE_CHECKING:

@@ -15,24 +15,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singleton.runtime.accounts.stores import open_container, open_through_sdk
-from singleton.settings.connection import StorageAccount
-from singleton.stores.protocol import StoreFailure
-from singleton.testing.storage.memory_store import MemoryLeaseStore
-from tests.conformance.histories import (
+from simulator.pilot.assumed.histories import (
     CALLS,
     DIVERGENCES,
     DURATIONS,
     IDS,
     PERIODS,
-    Answer,
     Ask,
     Comparison,
     RealBlob,
+    ServiceAnswer,
     compare,
     live,
     random_rounds,
 )
+from singleton.runtime.accounts.stores import open_container, open_through_sdk
+from singleton.settings.connection import StorageAccount
+from singleton.stores.protocol import StoreFailure
+from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,7 +148,7 @@ def test_histories_in_which_leases_end_are_the_same_on_azurite_and_on_the_model(
 
 async def _ask_in_lock_step(
     connection_string: str, container_name: str, histories: list[list[list[Ask]]]
-) -> list[list[Answer]]:
+) -> list[list[ServiceAnswer]]:
     """Ask all blobs in each round; between the rounds time passes for all of them."""
     account = StorageAccount(connection_string=connection_string)
     store, operator = open_container(account, container_name), open_through_sdk(account, container_name)
@@ -189,7 +189,7 @@ def test_requests_in_any_order_get_the_same_answers_from_azurite_and_from_the_mo
         store, operator = open_container(account, container_name), open_through_sdk(account, container_name)
         sdk = open_through_sdk(account, container_name)
 
-        async def ask_all(asks: list[Ask], way: LeaseStore) -> list[Answer]:
+        async def ask_all(asks: list[Ask], way: LeaseStore) -> list[ServiceAnswer]:
             blob = RealBlob(way, operator, f"locks/{next(numbers)}")
             return [await blob.ask(ask) for ask in asks]
 

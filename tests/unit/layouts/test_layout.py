@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
+from simulator.pilot.assumed.lease_table import written
 from singleton import ConfigurationError, LockClient, LockNotAcquired, ScopeError, current_hold, singleton
 from singleton.settings.options import SingletonOptions
 from singleton.stores.stamps import EPOCH_KEY, FUNCTION_KEY, HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY, SCOPE_KEY
-from tests.conformance.lease_table import written
 from tests.support.lock_thread import FOREIGN, Context, LockThread, a_job, an_app, call, guard_of
 
 if TYPE_CHECKING:

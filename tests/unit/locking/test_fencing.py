@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simulator.pilot.assumed.lease_table import written
 from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
 from singleton.locking.fencing import SECTIONS, FencingCounter
 from singleton.locking.lock import Lock, release
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY, this_host
 from singleton.testing.storage.memory_store import MemoryLeaseStore
-from tests.conformance.lease_table import written
 from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, section, settled, until, virtual
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from simulator.pilot.assumed.lease_table import written
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.operating.container_pass import Lift, Lifted, has_tokens
 from singleton.stores.lock_keeping import Listed
-from tests.conformance.lease_table import written
 from tests.support.network import LOST_REPLY, Fate, Network, answered
 from tests.support.world import foreign_id, held, lock_on, section, virtual
 

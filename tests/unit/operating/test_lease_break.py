@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simulator.pilot.assumed.lease_table import written
 from singleton.base.errors import ConfigurationError, StorageDenied, StorageError, StorageUnavailable
 from singleton.locking.lock import release
 from singleton.operating.lease_break import Broken, Passed, break_hold, end_hold
 from singleton.testing.storage.memory_store import MemoryLeaseStore
-from tests.conformance.lease_table import written
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, held, lock_on, now, virtual
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from simulator.pilot.assumed.lease_table import written
 from singleton.base.errors import StorageError, StorageUnavailable
 from singleton.operating.container_pass import lift_epoch
 from singleton.stores.protocol import BlobState
 from singleton.stores.stamps import EPOCH_KEY, OWNER_KEY, lifted_epoch
 from singleton.testing.storage.memory_store import MemoryLeaseStore
-from tests.conformance.lease_table import written
 from tests.support.network import LOST_REQUEST, Network
 from tests.support.world import NAME, foreign_id, lock_on, now, occupy, section, settled, until, virtual
 

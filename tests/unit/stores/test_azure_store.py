@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
+from simulator.pilot.assumed.lease_table import LeaseCall, request
 from singleton.runtime.accounts import credentials
 from singleton.runtime.accounts.stores import open_container, open_queue
 from singleton.settings.accounts import GivenAccount
 from singleton.settings.connection import CredentialSpec, StorageAccount
 from singleton.stores.protocol import StoreFailure
-from tests.conformance.lease_table import LeaseCall, request
 from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, error, made_account
 from tests.unit.stores.test_store_protocol import TABLE
 

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from simulator.pilot.assumed.lease_table import written
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.storage.memory_store import MemoryLeaseStore
-from tests.conformance.lease_table import written
 from tests.support.world import NAME, foreign_id, until, virtual
 
 A, B = foreign_id(1), foreign_id(2)

@@ -3,6 +3,7 @@
 Everything that a lock, another library or an operator may do to a lock blob is in them: right and wrong lease ids,
 durations and break periods in and out of range, writes with a lease and without, deletion, and time that passes.
 """
+# ruff: noqa: D102, SLF001 - of the base class; and operators ask for what no store offers
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from singleton.stores.azure_blob import AzureBlobLeaseStore
     from singleton.stores.protocol import LeaseStore
 
-Call = Literal["acquire", "renew", "release", "break", "create", "write", "edit", "delete"]
+BlobCall = Literal["acquire", "renew", "release", "break", "create", "write", "edit", "delete"]
 
-CALLS: Final[tuple[Call, ...]] = ("acquire", "renew", "release", "break", "create", "write", "edit", "delete")
+CALLS: Final[tuple[BlobCall, ...]] = ("acquire", "renew", "release", "break", "create", "write", "edit", "delete")
 IDS: Final = (*(f"00000000-0000-4000-8000-00000000000{digit}" for digit in "abc"), "no guid")
 NO_GUID: Final = len(IDS) - 1
 DURATIONS: Final = (*[15] * 8, *[21] * 4, 60, -1, 14, 61, 0)
@@ -52,7 +53,7 @@ class Ask:
     ``stale``: on condition of an ETag that the blob had earlier.
     """
 
-    call: Call
+    call: BlobCall
     who: int = 0
     duration: int = 15
     period: int | None = 0
@@ -74,7 +75,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ServiceAnswer:
     """What came of a request, and the blob as everybody sees it afterwards. ``began`` and ``ended``: seconds."""
 
     outcome: str
@@ -117,7 +118,7 @@ class Blob(ABC):
     async def delete(self) -> None:
         """End any lease, and delete the blob."""
 
-    async def ask(self, ask: Ask) -> Answer:
+    async def ask(self, ask: Ask) -> ServiceAnswer:
         """Make the request, then look at the blob."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -128,13 +129,13 @@ class Blob(ABC):
         try:
             seen = await self.store.read(self.name)
         except StoreFailure as failure:
-            return Answer(outcome=outcome, state=str(failure.status), began=began, ended=loop.time())
+            return ServiceAnswer(outcome=outcome, state=str(failure.status), began=began, ended=loop.time())
         if outcome.startswith(('"', "0x")):
             assert outcome == seen.etag, f"{ask} returns another ETag than the blob has"
             outcome = "etag"
         if changed := seen.etag != self._etag:
             self._earlier, self._etag = self._etag, seen.etag
-        return Answer(
+        return ServiceAnswer(
             outcome=outcome,
             state=seen.lease,
             metadata=dict(seen.metadata),
@@ -204,7 +205,7 @@ class ModelBlob(Blob):
     async def delete(self) -> None:
         self.store.delete(self.name)
 
-    def ask_at(self, ask: Ask, at: float) -> Answer:
+    def ask_at(self, ask: Ask, at: float) -> ServiceAnswer:
         """Make the request at this time, then look at the blob."""
         self.loop.now = max(self.loop.now, at)
         return self.loop.run_until_complete(self.ask(ask))
@@ -227,11 +228,11 @@ class Comparison:
     unsure: bool = False
     excused: list[str] = field(default_factory=list)
     differs: str | None = None
-    reached: set[tuple[str, Call, str]] = field(default_factory=set)
+    reached: set[tuple[str, BlobCall, str]] = field(default_factory=set)
 
 
 def compare(
-    asks: Sequence[Ask], answers: Sequence[Answer], model_of: type[MemoryLeaseStore] = MemoryLeaseStore
+    asks: Sequence[Ask], answers: Sequence[ServiceAnswer], model_of: type[MemoryLeaseStore] = MemoryLeaseStore
 ) -> Comparison:
     """Make a real blob's requests of the model, at their times; stop at the first difference.
 
@@ -266,7 +267,7 @@ def compare(
     return found
 
 
-def tell(asks: Sequence[Ask], answers: Sequence[Answer]) -> str:
+def tell(asks: Sequence[Ask], answers: Sequence[ServiceAnswer]) -> str:
     """Write down what was asked and answered."""
     began = answers[0].began
     return "".join(
@@ -275,7 +276,7 @@ def tell(asks: Sequence[Ask], answers: Sequence[Answer]) -> str:
     )
 
 
-def excuse(ask: Ask, before: str, modelled: Answer, real: Answer, *, endless: bool) -> str | None:
+def excuse(ask: Ask, before: str, modelled: ServiceAnswer, real: ServiceAnswer, *, endless: bool) -> str | None:
     """Return the name of the divergence that explains the difference, if there is one."""
     out_of_range = modelled.outcome == "400 InvalidHeaderValue"
     match ask.call:
@@ -302,9 +303,9 @@ def random_rounds(rng: random.Random, number: int) -> list[list[Ask]]:
 
 async def live(
     blob: RealBlob, rounds: Sequence[Sequence[Ask]], times: Sequence[float], line: asyncio.Semaphore
-) -> list[Answer]:
+) -> list[ServiceAnswer]:
     """Make the requests of each round, one after another, when its time has come; ``line``: so many at once."""
-    answers: list[Answer] = []
+    answers: list[ServiceAnswer] = []
     loop = asyncio.get_running_loop()
     for asks, due in zip(rounds, times, strict=True):
         await asyncio.sleep(max(0.0, due - loop.time()))

@@ -2,6 +2,7 @@
 
 A scenario shows a promise, and has the promise as its name.
 """
+# ruff: noqa: D103 - see there
 
 from __future__ import annotations
 
@@ -11,17 +12,28 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from simulator.pilot.assumed.lease_table import (
+    CONTENT,
+    A,
+    B,
+    bring_about,
+    check,
+    content_store,
+    loss,
+    outcome,
+    state_of,
+    written,
+)
 from singleton.locking.lock import Lock, release
 from singleton.locking.phase import Timing
 from singleton.stores.log_store import LogStore
 from singleton.stores.protocol import ContentStore, StoreFailure
-from tests.conformance.lease_table import A, B, bring_about, content_store, loss, outcome, state_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
+    from simulator.pilot.assumed.lease_table import LeaseRow, Start
     from singleton.stores.protocol import LeaseStore
-    from tests.conformance.lease_table import Start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +55,16 @@ StoreScenario: TypeAlias = "Callable[[Fixture], Coroutine[Any, Any, None]]"
 QUICK: list[StoreScenario] = []
 SLOW: list[StoreScenario] = []
 """Scenarios that wait for leases to end. On a real service all of them run at once."""
+
+
+async def on_state(row: LeaseRow, fixture: Fixture) -> None:
+    """Make a row's request on a blob in its state. A store without content has no such rows."""
+    if row.call in CONTENT and not isinstance(fixture.store, ContentStore):
+        return
+    await bring_about(fixture.store, fixture.name, row.start)
+    if row.start == "expired":
+        await fixture.wait(15.5)
+    await check(fixture.store, row, fixture.name)
 
 
 def begins(start: Start | None, scenarios: list[StoreScenario]) -> Callable[[StoreScenario], StoreScenario]:
