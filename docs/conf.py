@@ -15,7 +15,7 @@ author = "the authors of azure-functions-singleton"
 release = metadata.version(project)
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "tools.docs_tables"]
 # Code without a language is what a terminal shows.
 highlight_language = "text"
 suppress_warnings: list[str] = []

@@ -53,28 +53,28 @@ METHODS: Final = ("__init__", "lock", "try_lock", "acquire", "semaphore", "perio
 """Where a lock client takes an option."""
 NOT_THE_SAME: Final = {("name", "lock"), ("name", "try_lock"), ("name", "acquire"), ("name", "semaphore")}
 """Arguments of clients that mean something else: there ``name`` is the whole name."""
-_WORDS: Final[dict[str, tuple[str, str]]] = {
-    "scope": ("", "a path, `Id` or `Order:Customer:Id`"),
-    "scope_id": ("", "a template"),
-    "scope_hash": ("", "`True` or `False`"),
-    "level": ("", " or ".join(map(code, get_args(Level)))),
-    "mode": ("", " or ".join(map(code, get_args(Mode)))),
-    "limit": ("invocations", f"1 to {MOST:,}"),
-    "name": ("", "a text that is not blank"),
-    "dotnet_name": ("", "a full name, `Contoso.Shop.Orders.Ship`"),
-    "also": ("", "`OldLock(…)`"),
-    "layout": ("", ", ".join(map(code, get_args(LayoutName)))),
-    "connection": ("", "the name of an app setting"),
-    "container": ("", "a container's name"),
-    "host_id": ("", "a text that is not blank"),
-    "on_contention": ("", '`"wait"`, `"skip"`, `"raise"`, `"conflict"`, `"defer"`, `"coalesce"` or a function'),
-    "timeout": ("seconds", "above 0"),
-    "max_waiting": ("invocations", "at least 0"),
-    "when_full": ("", " or ".join(map(code, get_args(WhenFull)))),
-    "at_least": ("seconds", "at least 0, and at most `max_hold`"),
-    "max_hold": ("seconds", "above 0"),
+_WORDS: Final[dict[str, str]] = {
+    "scope": "a path, `Id` or `Order:Customer:Id`",
+    "scope_id": "a template",
+    "scope_hash": "`True` or `False`",
+    "level": " or ".join(map(code, get_args(Level))),
+    "mode": " or ".join(map(code, get_args(Mode))),
+    "limit": f"1 to {MOST:,} invocations",
+    "name": "a text that is not blank",
+    "dotnet_name": "a full name, `Contoso.Shop.Orders.Ship`",
+    "also": "`OldLock(…)`",
+    "layout": ", ".join(map(code, get_args(LayoutName))),
+    "connection": "the name of an app setting",
+    "container": "a container's name",
+    "host_id": "a text that is not blank",
+    "on_contention": '`"wait"`, `"skip"`, `"raise"`, `"conflict"`, `"defer"`, `"coalesce"` or a function',
+    "timeout": "above 0 seconds",
+    "max_waiting": "at least 0 invocations",
+    "when_full": " or ".join(map(code, get_args(WhenFull))),
+    "at_least": "at least 0 seconds, and at most `max_hold`",
+    "max_hold": "above 0 seconds",
 }
-"""Unit and range of what no option's limits tell."""
+"""The range of what no option's limits tell."""
 
 
 def rows() -> dict[str, list[tuple[str, ...]]]:
@@ -96,15 +96,12 @@ def rows() -> dict[str, list[tuple[str, ...]]]:
 
 def _row(name: str, arguments: dict[str, Any], known: dict[str, Any]) -> tuple[str, ...]:
     field = SAME.get(name, name)
-    unit, reach = _unit_and_range(name)
     return (
         f"`{name}`" + (" ⟳" if name in RENAMES else ""),
-        f"`{name}=`" if name in arguments else "",
+        "yes" if name in arguments else "",
         _at_clients(name),
-        f"`{field}`" if field in known else "",
         f"`{camel(field)}`" if field in known else "",
-        unit,
-        reach,
+        _range(name),
         _default(name, arguments, known),
     )
 
@@ -123,19 +120,20 @@ def _method(name: str) -> Callable[..., Any]:
     return found
 
 
-def _unit_and_range(name: str) -> tuple[str, str]:
+def _range(name: str) -> str:
     if name in options.DURATIONS:
         limits = options.DURATIONS[name]
         if limits.above is not None:
             reach = f"above {limits.above:g}"
         elif limits.maximum < FOREVER:
-            reach = f"{limits.minimum:g} to {limits.maximum:,.15g}".replace("604,800", "604,800 (7 days)")
+            reach = f"{limits.minimum:g} to {limits.maximum:,.15g}"
         else:
             reach = f"at least {limits.minimum:g}"
-        return "whole seconds" if limits.whole else "seconds", reach
+        unit = "whole seconds" if limits.whole else "second" if reach.endswith(" 1") else "seconds"
+        return f"{reach} {unit}".replace("604,800 seconds", "604,800 seconds (7 days)")
     if name in options.CHOICES:
-        return "", " or ".join(map(code, options.CHOICES[name]))
-    return _WORDS.get(name, ("", "`true` or `false`"))
+        return " or ".join(map(code, options.CHOICES[name]))
+    return _WORDS.get(name, "`true` or `false`")
 
 
 def _default(name: str, arguments: dict[str, Any], known: dict[str, Any]) -> str:
@@ -149,10 +147,7 @@ def _default(name: str, arguments: dict[str, Any], known: dict[str, Any]) -> str
     return f"{value:g}" if isinstance(value, float) else code(value)
 
 
-HEADS: Final = (
-    *("option", "`@singleton`", "lock clients", "`SingletonOptions`", "host.json"),
-    *("unit", "range", "default"),
-)
+HEADS: Final = ("option", "`@singleton`", "lock clients", "whole app", "range", "default")
 
 
 def made(page: str) -> str:

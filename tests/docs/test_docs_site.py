@@ -11,7 +11,7 @@ import pytest
 
 import singleton
 from tests.docs.pages import ROOT
-from tools import docs_site
+from tools import docs_site, docs_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,3 +116,16 @@ def test_each_section_of_the_front_page_is_one_of_the_navigation() -> None:
     first, reference = docs_site.navigation(index, ["api/x.md"])
     assert first.splitlines()[2:] == [":caption: Start", "", "One x <one.md>", "Two <two.md>", "```"]
     assert reference.splitlines()[2:] == [":caption: Reference", "", "api/x.md", "```"]
+
+
+def test_a_long_name_may_break_and_a_cell_carries_the_head_of_its_column() -> None:
+    table = (
+        '<table class="docutils"><tr><th class="head"><p>an <b>option</b></p></th><th class="head"><p></p></th></tr>'
+        '<tr><td><code class="x">short_name</code></td><td>tests/unit/test_one.py::test_two</td></tr></table>'
+    )
+    assert docs_tables.fitting(f'<code class="x">lock_acquisitionPollingInterval</code>{table}') == (
+        '<code class="x long">lock_<wbr/>acquisition<wbr/>Polling<wbr/>Interval</code>'
+        + table.replace("<td><code", '<td data-head="an option"><code').replace(
+            "tests/unit/test_one.py::test_two", "tests/<wbr/>unit/<wbr/>test_<wbr/>one.<wbr/>py::<wbr/>test_<wbr/>two"
+        )
+    )
