@@ -133,10 +133,12 @@ def _values(declared: Declared, delivered: Delivered, settings: Mapping[str, str
     """Return the values that name the lock: the template's, then the path's."""
     texts, text_of = [], _printed_alike if declared.layout == "webjobs" else printed
     if declared.scope_id:
-        texts.append(with_names(with_settings(declared.scope_id, settings), _Names(delivered), text_of))
+        texts.append(
+            with_names(with_settings(declared.scope_id, settings), _Names(delivered, declared.layout), text_of)
+        )
     if declared.scope is not None:
         _look_into(delivered)
-        texts.append(text_of(value_at(declared.scope, delivered.body)))
+        texts.append(text_of(value_at(declared.scope, delivered.body, last=declared.layout == "webjobs")))
     return [_not_blank(text, declared.layout) for text in texts]
 
 
@@ -196,25 +198,32 @@ def _look_into(delivered: Delivered) -> None:
 class _Names:
     """What ``{name}`` means, looked for when the first one is asked for: of a template without any, nothing is read."""
 
-    def __init__(self, delivered: Delivered) -> None:
+    def __init__(self, delivered: Delivered, layout: str) -> None:
         self._delivered = delivered
+        self._dotnet = layout == "webjobs"
         self._names: dict[str, object] | None = None
 
     def __call__(self, name: str) -> object:
         if self._names is None:
             _look_into(self._delivered)
-            self._names = _names(self._delivered)
+            self._names = _names(self._delivered, last=self._dotnet)
         if folded(name) in {folded(each) for each in self._delivered.unclear}:
             raise Unclear(f"the text of {{{name}}} is not read here")
         if folded(name) not in self._names:
             raise KeyRefused(f"there is no value for {{{name}}}")  # W-39
+        if self._names[folded(name)] is _TWICE:
+            raise KeyRefused(f"{{{name}}} is there twice, in two spellings")
         return self._names[folded(name)]
 
 
-def _names(delivered: Delivered) -> dict[str, object]:
+_TWICE = object()
+
+
+def _names(delivered: Delivered, *, last: bool) -> dict[str, object]:
     """Return the names of what was delivered: its own, and over them the properties of a JSON body (H-47).
 
-    Null and lists replace nothing that is there, and no property replaces the message's own with BINARY (H-80).
+    Null and lists replace nothing that is there, and no property replaces the message's own with BINARY (H-80). Of two
+    properties that differ in case only the last counts, with ``last``, or none.
     """
     body = delivered.body
     text = body if isinstance(body, str) else body.decode(errors="replace")
@@ -231,8 +240,10 @@ def _names(delivered: Delivered) -> dict[str, object]:
     except KeyRefused:
         return names | over
     kept = frozenset(names) if delivered.binary and delivered.own is not None else frozenset()
+    bodys: dict[str, object] = {}
     for spelt, value in properties.items() if isinstance(properties, dict) else ():
         name = folded(spelt)
-        if name not in kept and not (name in names and (value is None or isinstance(value, list))):
-            names[name] = value
-    return names | over
+        if name not in kept and not (name in names | bodys and not last and (value is None or isinstance(value, list))):
+            before = bodys.get(name, value)
+            bodys[name] = value if last or before in (value, None) or isinstance(before, list) else _TWICE
+    return names | bodys | over

@@ -270,8 +270,11 @@ def document(body: bytes | str) -> object:
         raise Unclear("the body is nested too deeply") from error
 
 
-def value_at(path: str, body: bytes | str) -> object:
-    """Return the value at ``My:Nested:Property``: objects only, case-sensitive (D-10, D-13, D-16)."""
+def value_at(path: str, body: bytes | str, *, last: bool = False) -> object:
+    """Return the value at ``My:Nested:Property``: objects only, case-sensitive (D-10, D-13, D-16).
+
+    With ``last``, the last of the first names that differ in case only (H-47).
+    """
     names = path.split(":")
     if not all(name.strip() for name in names):
         raise KeyRefused(f"scope {path!r} has a blank segment")
@@ -279,6 +282,8 @@ def value_at(path: str, body: bytes | str) -> object:
     for name in names:
         if not isinstance(value, dict) or name not in value:
             raise KeyRefused(f"scope {path!r}: the body has no such property")
+        if last:
+            name, last = [each for each in value if folded(each) == folded(name)][-1], False  # noqa: PLW2901
         value = value[name]
     return value
 

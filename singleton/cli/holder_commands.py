@@ -275,8 +275,8 @@ def _tell_of_nothing(session: Session, name: str, passed: Passed | None) -> None
         say(f"Now it is held by {who(passed.now)}.")
 
 
-def _is_ours(broken: Broken) -> bool:
-    """Tell whether the record of the holder is one that only this package leaves: a .NET host writes an owner alone."""
+def _has_our_record(broken: Broken) -> bool:
+    """Tell whether the blob has a record of this package, perhaps of an earlier holder. A .NET host writes an owner."""
     return broken.holder.host is not None
 
 
@@ -285,7 +285,7 @@ def _as_json(broken: Broken) -> dict[str, Any]:
         "lock": broken.lock,
         "broken": True,
         "holder": holder_dict(broken.holder),
-        "ours": True if _is_ours(broken) else None,
+        "record_of_this_package": _has_our_record(broken),
         "free_in": broken.free_in,
         "together": None if broken.together == math.inf else broken.together,
         "broken_before": broken.before,
@@ -297,7 +297,7 @@ def _tell(broken: Broken) -> None:
     say(f"{plain(broken.lock)} was held by {who(broken.holder)}{f' since {moment(since)}' if since else ''}.")
     when = f"ends in {span(broken.free_in)}" if broken.free_in else "has ended"
     say(f"Its lease {when} and can't be renewed; then others can have it.")
-    if not _is_ours(broken):
+    if not _has_our_record(broken):
         say("Its holder left no record of this package. If another library has the lock, two may be inside:")
         say("a DistributedLock of .NET that was stopped goes on when it wakes. A healthy WebJobs host aborts its whole")
         say("process at its next renewal, with all its other invocations. If this package has it:")

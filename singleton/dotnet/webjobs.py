@@ -124,7 +124,7 @@ def _blob_name(folder: str, lock_id: str) -> str:
     if len(name) > _MOST_CHARACTERS or len(segments) > _MOST_SEGMENTS or has_unsendable(name):
         return hashed_name(folder, lock_id)
     plain = name.rstrip("/.")  # the service may drop these
-    if len(plain) <= len(folder) or plain == folder + _PRIMARY or not {".", ".."}.isdisjoint(segments):
+    if len(name.rstrip("/")) <= len(folder) or plain == folder + _PRIMARY or not {".", ".."}.isdisjoint(segments):
         raise ScopeError(
             f"layout='webjobs': the lock {quoted(lock_id)} can't be shared, because .NET leases the blob of another "
             "lock, of a folder, or of its primary host for it. Send a value without . and .. between slashes, and not "

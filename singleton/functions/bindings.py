@@ -28,6 +28,10 @@ class FromJson(dict[str, object]):
     """Names from JSON of a sender, without types. Names in a plain dictionary come from the host."""
 
 
+class OneObject(FromJson):
+    """The properties of one JSON object, with nothing merged into them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
     """The trigger's payload.
@@ -301,4 +305,6 @@ def _json_properties(read: Callable[[], object]) -> Mapping[str, object]:
             body = read_json(body)
     except ScopeError:
         return {}
-    return FromJson(body) if isinstance(body, Mapping) else {}
+    if isinstance(body, FromJson):  # merged already
+        return body
+    return OneObject(body) if isinstance(body, Mapping) else {}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import UserList
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from singleton.base.errors import ScopeError
+from singleton.base.words import quoted
 from singleton.functions.bindings import (
     FromJson,
     Layer,
+    OneObject,
     Payload,
     is_data,
     is_message,
@@ -22,6 +24,12 @@ from singleton.functions.triggers import ACTIVITY, MCP_TOOL, Trigger
 from singleton.scopes.template import BoundNames
 
 
+class _Twice(NamedTuple):
+    """In place of two values of JSON whose names differ in case only."""
+
+    name: object
+
+
 class BindingData(BoundNames):
     """What ``{name}`` may name: what comes with the payload, and its JSON body's properties. Case is ignored.
 
@@ -29,7 +37,8 @@ class BindingData(BoundNames):
     layers are read in order, so that a blob is not read for a name in the blob's path.
 
     Of JSON, null and lists take the place of nothing that has the name, as for the host (H-80); with ``dotnet`` they
-    do, as properties of a C# type.
+    do, as properties of a C# type. Of two spellings of a name the last counts there, as in .NET. Without ``dotnet``
+    other values are refused: ``scope``, which minds the case, may name the first.
     """
 
     def __init__(self, find: Callable[[], Payload | None], *, dotnet: bool = False) -> None:
@@ -52,8 +61,11 @@ class BindingData(BoundNames):
             layer = FromJson() if isinstance(found, FromJson) else dict[str, object]()
             for name, value in found.items():
                 folded = str(name).casefold()
-                if folded not in layer or not self._is_weak(layer, value):
-                    layer[folded] = value
+                if folded in layer and self._is_weak(layer, value):
+                    continue
+                before = layer.get(folded, value)
+                twice = isinstance(found, OneObject) and before != value and not self._is_weak(layer, before)
+                layer[folded] = _Twice(name) if twice and not self._dotnet else value
             self._read.append(layer)
             yield layer
 
@@ -75,7 +87,14 @@ class BindingData(BoundNames):
         layer = self._layer_of(name)
         if layer is None:
             raise KeyError(name)
-        return layer[name.casefold()]
+        value = layer[name.casefold()]
+        if isinstance(value, _Twice):
+            raise ScopeError(
+                f"the payload has a property {quoted(value.name)} and one that differs in case, with another value: "
+                "send one of them, or take scope=, for which case counts",
+                reason="ambiguous",
+            )
+        return value
 
     def is_the_hosts(self, name: str) -> bool:
         """See ``BoundNames.is_the_hosts``."""

@@ -257,7 +257,7 @@ def value_at(path: str, body: object, *, dotnet: bool = False, named: str = "sco
     '419'
 
     Names are matched case-sensitively. Numbers keep the body's spelling; ``true`` is "True". Of a name given twice the
-    last one counts, as for ``msg.get_json()``.
+    last one counts, as for ``msg.get_json()``; with ``dotnet`` also of two first names that differ in case only.
 
     Args:
         path: property names with ``:`` between levels.
@@ -278,6 +278,8 @@ def value_at(path: str, body: object, *, dotnet: bool = False, named: str = "sco
             where = f"the body at {quoted(':'.join(segments[:depth]))}" if depth else "the body"
             meant = _colons_meant(segments, depth, found)
             raise ScopeError(f"{asked}: {where} {lacks(name, found)}{meant}", reason="missing")
+        if dotnet and not depth:  # the host's names ignore the case, and the last one counts
+            name = [each for each in found if str(each).casefold() == name.casefold()][-1]  # noqa: PLW2901
         found = found[name]
     subject = f"{asked}: its value in the body"
     if not dotnet:

@@ -411,25 +411,25 @@ def test_breaking_leaves_the_rest_of_the_lease_unless_a_notice_is_given(thread: 
 
 
 @pytest.mark.parametrize(
-    ("record", "ours"),
+    ("record", "our_record"),
     [
         ({"SingletonEpoch": "7", "SingletonHost": "vm", "FunctionInstance": "a"}, True),
-        ({"FunctionInstance": "a"}, None),  # as WebJobs writes, and our own locks with its layout
-        ({}, None),  # as DistributedLock leaves the blob
+        ({"FunctionInstance": "a"}, False),  # as WebJobs writes, and our own locks with its layout
+        ({}, False),  # as DistributedLock leaves the blob
     ],
 )
 def test_the_default_says_that_nobody_gets_in_beside_the_holder_and_what_only_ours_keep(
-    thread: LockThread, locks: Command, record: dict[str, str], ours: bool | None
+    thread: LockThread, locks: Command, record: dict[str, str], our_record: bool
 ) -> None:
     stamped(thread, "job", **record)
     thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
     assert locks("break", "job") == 0
     assert locks.out.splitlines()[-1] == "A holder of this package stops before that: nobody gets in beside it."
-    assert ("If another library has the lock, two may be inside" in locks.out) is (ours is None)
-    assert ("aborts its whole" in locks.out) is (ours is None)
+    assert ("If another library has the lock, two may be inside" in locks.out) is not our_record
+    assert ("aborts its whole" in locks.out) is not our_record
     thread.push_clock(61)
     thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
-    assert locks.json("break", "job")["ours"] is ours
+    assert locks.json("break", "job")["record_of_this_package"] is our_record
 
 
 def test_a_lock_that_went_on_to_the_next_one_is_not_said_to_be_nobodys(

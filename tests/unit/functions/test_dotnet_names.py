@@ -50,6 +50,11 @@ def test_a_function_of_the_script_host_and_a_compiled_one() -> None:
     assert lock('{"Id": 42}', dotnet_name=SHIP, scope_id="{Id}") == f"{SHIP}.42"
 
 
+def test_of_two_spellings_of_a_name_the_later_counts() -> None:
+    for declared in ({"scope": "Id"}, {"scope": "id"}, {"scope_id": "{Id}"}):
+        assert lock('{"Id": 1, "id": 2}', dotnet_name=SHIP, **declared) == f"{SHIP}.2"
+
+
 def test_a_listener_s_lock_and_that_of_a_timer_of_the_same_app() -> None:
     """The host of this app has no lock of a C# function: such a timer is not refused as waiting for its own host."""
     app = func.FunctionApp()

@@ -17,7 +17,7 @@ from azure.functions.servicebus import ServiceBusMessage
 from singleton import ScopeError, singleton
 from singleton.decorator import guards_of
 from singleton.functions.payload import BindingData, find_payload
-from singleton.functions.triggers import Trigger
+from singleton.functions.triggers import ToolCall, Trigger
 from tests.support.lock_thread import Context, an_app
 
 if TYPE_CHECKING:
@@ -186,6 +186,18 @@ def test_a_text_beside_what_an_input_binding_may_deliver_is_ambiguous(beside: An
 
 def test_a_number_that_is_the_input_of_an_activity_is_its_payload() -> None:
     assert lock({"step": 5}, scope_id="{step}") == "job.5"
+
+
+def test_an_object_with_two_spellings_of_a_name_has_no_value_for_it() -> None:
+    message = queue_message(b'{"ref": 1, "Ref": 2, "zip": null, "Zip": 3, "no": 4, "NO": 4}')
+    assert "property 'Ref' and one that differs in case" in refusal({"msg": message}, scope_id="{ref}")
+    assert lock({"msg": message}, scope_id="{ZIP}-{No}") == "job.3-4"
+    assert lock({"msg": message}, scope="ref") == "job.1"
+
+
+def test_an_argument_of_a_tool_may_have_a_name_of_the_call_in_another_case() -> None:
+    call = ToolCall({"name": "ship", "arguments": {"Name": "a"}})
+    assert lock({"call": call}, scope_id="{name}") == "job.a"
 
 
 def test_a_timer_has_no_payload_whatever_is_bound_beside_it() -> None:

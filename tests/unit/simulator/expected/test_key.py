@@ -47,7 +47,7 @@ def value(delivered: Delivered, **declared: Any) -> str:
     return text
 
 
-BODY = '{"Id": 1.0, "Zone": "north", "Order": {"Id": "o-1"}}'
+BODY = '{"Id": 1.0, "Zone": "north", "Order": {"Id": "o-1"}, "Zip": 1, "zip": 2}'
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,7 @@ BODY = '{"Id": 1.0, "Zone": "north", "Order": {"Id": "o-1"}}'
         ({"mode": "listener"}, ["default", "app", "listener", "ship"]),  # W-15
         ({"mode": "listener", "scope_id": "%REGION%"}, ["default", "app", "listener", "ship", "north"]),  # W-44
         ({"layout": "webjobs", "scope": "Zone"}, ["webjobs", "app", "function", "ship", "north"]),
+        ({"layout": "webjobs", "scope": "Zip", "scope_id": "{Zip}"}, ["webjobs", "app", "function", "ship", "2", "2"]),
         ({"layout": "dequeueable", "scope": "Zone"}, ["dequeueable", "north"]),  # D-18
         ({"layout": "dequeueable", "scope_id": "{Zone}/x", "level": "host"}, ["dequeueable", "north/x"]),
     ],
@@ -133,7 +134,8 @@ def test_a_path_walks_into_objects_and_case_counts(scope: str, body: str, expect
         ("{o.iD}", '{"o": {"ID": 1, "Id": 2}}', "1"),
         ("{o.x-y.1}", '{"o": {"x-y": {"1": "z"}}}', "z"),
         ("a{x}b", '{"x": null}', "ab"),
-        ("{id}", '{"ID": 1, "iD": 2}', "2"),
+        ("{id}", '{"ID": 1, "iD": 1}', "1"),
+        ("{id}", '{"ID": null, "iD": 2}', "2"),
         ("{Id}", "{}", "m-1"),
         ("{Id}", "no JSON", "m-1"),
         ("{DequeueCount}", '{"dequeuecount": 7}', "7"),
@@ -203,6 +205,7 @@ def test_guids_and_dates_take_the_formats_of_dotnet(text: str, pattern: str, exp
         ({"scope": "Id"}, '{"Id": [1]}', "an object or a list"),
         ({"scope": "a::b"}, "{}", "blank segment"),  # D-16
         ({"scope_id": "{Zone}"}, "{}", "no value for {Zone}"),  # W-39
+        ({"scope_id": "{Id}"}, '{"id": 1, "Id": 2}', "two spellings"),
         ({"scope_id": "{ExpirationTime}"}, "{}", "no value for {ExpirationTime}"),
         ({"scope_id": "{DateTime}"}, "{}", "no value for {DateTime}"),  # W-42
         ({"scope_id": "{rand-guid}"}, "{}", "names no property"),
