@@ -8,7 +8,7 @@ On the way:
   source lead to its description;
 - the sections of docs/index.md become the site's navigation. A page that is linked from one of its pages only is found
   below that page, and one that is linked from none fails the build;
-- each module of `MODULES` gets pages for its `__all__`, by kind: a new name comes by itself.
+- each module of `MODULES` gets pages for its `__all__`, by kind, and each class one: a new name comes by itself.
 
 A warning of Sphinx is an error: a link or an anchor that leads nowhere fails the build, too.
 """
@@ -71,8 +71,13 @@ def pages_of_reference() -> dict[str, str]:
     for kind, fits in KINDS.items():
         names = [name for name in left if fits(getattr(importlib.import_module("singleton"), name))]
         left = [name for name in left if name not in names]
-        if names:
-            pages[f"api/{kind.split()[0].lower()}.md"] = _page(f"{kind} of `singleton`", "", "singleton", names)
+        place = f"api/{kind.split()[0].lower()}"
+        if kind == "Classes":
+            listed = ["```{toctree}", *(f"classes/{name}" for name in names), "```"]
+            pages[f"{place}.md"] = "\n".join([f"# {kind} of `singleton`", "", *listed, ""])
+            pages |= {f"{place}/{name}.md": _page(name, "", "singleton", [name]) for name in names}
+        elif names:
+            pages[f"{place}.md"] = _page(f"{kind} of `singleton`", "", "singleton", names)
     for module, intro in MODULES.items():
         if module != "singleton":
             pages[f"api/{module.rpartition('.')[2]}.md"] = _page(f"`{module}`", intro, module, public(module))
@@ -96,7 +101,10 @@ def _page(title: str, intro: str, module: str, names: list[str]) -> str:
     for name in names:
         kind = _directive(module, name)
         options = "   :show-inheritance:\n" if kind == "autoexception" else ""
-        parts += [f"## {name}", f"```{{eval-rst}}\n.. {kind}:: {place_of(module, name)}\n{options}```"]
+        parts += [
+            *([f"## {name}"] if name != title else []),
+            f"```{{eval-rst}}\n.. {kind}:: {place_of(module, name)}\n{options}```",
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -202,7 +210,7 @@ def gather(source: Path) -> None:
         (source / path).write_text(text, "utf-8")
     index = source / "index.md"
     text = index.read_text("utf-8")
-    trees = list(navigation(text, list(reference)))
+    trees = list(navigation(text, [path for path in reference if "/classes/" not in path]))
     index.write_text("\n\n".join([text, *trees]) + "\n", "utf-8")
     _hang_up_the_others(
         source, ["index.md", *re.findall(r"^(?:.* <)?([\w/-]+\.md)>?$", "\n".join(trees), re.MULTILINE)]

@@ -23,11 +23,11 @@ def made(page: str) -> str:
     parts = []
     for severity, title in _TITLES.items():
         rows = [
-            (f"`{rule.id}`", rule.means, rule.remedy, _link(rule.page))
+            (f"`{rule.id}`", rule.means, f"{rule.remedy}{_link(rule.page)}")
             for rule in RULES.values()
             if rule.severity == severity
         ]
-        parts.append(f"\n### {title}\n\n{table(*rows, heads=('id', 'what it means', 'what to do', 'more'))}")
+        parts.append(f"\n### {title}\n\n{table(*rows, heads=('id', 'what it means', 'what to do'))}")
     return _PART.sub(lambda part: part["head"] + "".join(parts)[1:] + "\n" + part["end"], page)
 
 
@@ -36,7 +36,7 @@ def _link(page: str) -> str:
     if page.startswith("how-to/check.md"):
         return ""
     name = page.removeprefix("how-to/") if page.startswith("how-to/") else f"../{page}"
-    return f"[{page.partition('#')[0]}]({name})"
+    return f" [More]({name})"
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Write the tables of docs/reference.md from the code that they describe: `python -m tools.reference`.
+"""Write the tables of docs/reference.md and docs/reference/ from the code: `python -m tools.reference`.
 
 Each part between `<!-- made: NAME -->` and `<!-- end -->` is made from signatures, docstrings and checked ranges, so
 the reference says what the code does. With `--check` nothing is written; exit code 1 tells that a part is out of date.
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
+PAGES = (PAGE, *sorted(PAGE.with_suffix("").glob("*.md")))
 _PART = re.compile(r"(?P<head><!-- made: (?P<name>\w+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 _SOURCE = re.compile(r" \((?:see )?[WDMSHBA]-?\d+[^()]*\)")
 _FOR_THE_LOCK = {"deadline", "finish", "fire", "forget", "freeze"}
@@ -268,8 +269,8 @@ def made(page: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` tell whether it is up to date."""
-    return rewritten(PAGE, made, arguments)
+    """Write the pages, or with ``--check`` tell whether they are up to date."""
+    return max([rewritten(page, made, arguments) for page in PAGES])
 
 
 def rewritten(page: Path, made: Callable[[str], str], arguments: list[str]) -> int:

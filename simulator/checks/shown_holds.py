@@ -27,7 +27,7 @@ _REASONS: Final = {
     "LeaseIdMismatchWithLeaseOperation": "stolen",
     "BlobNotFound": "blob gone",
 }
-"""The reason of a loss by the error code with which a renewal is refused (docs/reference.md)."""
+"""The reason of a loss by the error code with which a renewal is refused (docs/reference/arguments.md)."""
 
 
 def judge_shown(history: History) -> Iterator[Finding]:

@@ -43,7 +43,7 @@ def test_it_has_all_pages_and_they_are_found_from_each(site: Path) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("module", docs_site.MODULES)
 def test_it_describes_all_that_is_public(site: Path, module: str) -> None:
-    reference = "".join(page.read_text("utf-8") for page in (site / "api").glob("*.html"))
+    reference = "".join(page.read_text("utf-8") for page in (site / "api").rglob("*.html"))
     names = docs_site.public(module)
     assert names
     assert [name for name in names if f'id="{docs_site.place_of(module, name)}"' not in reference] == []

@@ -1,4 +1,4 @@
-"""Apps with a mistake that a worker meets as it loads them, by the rows of docs/reference.md, and apps without one."""
+"""Apps with a mistake that a worker meets as it loads them, by the rows of docs/reference/errors.md, and right apps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ APPS = {
     "an argument that": [f"{QUEUE}@singleton(scoop='Id'){JOB}", "@singleton\nclass Job: ...\n"],
     "an account": [f"{QUEUE}@singleton{JOB}"],
 }
-"""Apps with a mistake, by the begin of the row in docs/reference.md."""
+"""Apps with a mistake, by the begin of the row in docs/reference/errors.md."""
 RIGHT = [
     f"{QUEUE}@singleton(scope='Id', on_contention='defer'){JOB}",
     f"{TIMER}@singleton(on_contention='skip'){TICK}",
@@ -60,6 +60,10 @@ RIGHT = [
     f"class Other: timer_trigger = lambda **_: {QUEUE[1:]}@Other{TIMER[4:]}@singleton(on_contention='defer'){JOB}",
 ]
 SETTINGS = {"AzureWebJobsStorage": "UseDevelopmentStorage=true", "Wrong": "AccountName=;AccountKey=x"}
-TABLE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text("utf-8").partition("| what is wrong |")[2]
+TABLE = (
+    (Path(__file__).parents[2] / "docs" / "reference" / "errors.md")
+    .read_text("utf-8")
+    .partition("| what is wrong |")[2]
+)
 ROWS = [line.strip("| ").split(" | ") for line in TABLE.partition("\n\n")[0].splitlines()[2:]]
 """The rows: what is wrong, what becomes of the app, and what with ``failFast`` off."""
