@@ -38,6 +38,7 @@ from singleton.stores.stamps import EPOCH_KEY, metadata_value, written_epoch
 if TYPE_CHECKING:
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
+    from singleton.locking.record import BlobGuard
     from singleton.stores.protocol import BlobState
 
 _FASTEST_RETRY: Final = 1 / 20
@@ -111,19 +112,16 @@ class Suspicion:
     Attributes:
         etag: the ETag as of the last reading; None: nothing is known.
         due: when a second reading can show the holder's silence; infinite: silence says nothing about this holder.
-        refuted: the last ETag whose mark turned out to be of another hold than the present one.
     """
 
-    def __init__(self) -> None:
-        self.refuted: str | None = None
-        self.forget()
+    etag: str | None = None
+    due = math.inf
 
     def forget(self) -> None:
         """Know nothing any more."""
-        self.etag: str | None = None
-        self.due = math.inf
+        self.etag, self.due = None, math.inf
 
-    def read(self, state: BlobState, *, sent: float, replied: float) -> bool:
+    def read(self, state: BlobState, *, sent: float, replied: float, refuted: str | None = None) -> bool:
         """Take a reading with the times of its request; tell whether the holder's silence is proven.
 
         False: the lock is free, or the silence is not proven yet, or the holder never touches.
@@ -134,7 +132,7 @@ class Suspicion:
             return False
         if state.etag == self.etag:
             return sent >= self.due
-        failover = None if state.etag == self.refuted else read_mark(_said(state, MARK_KEY), _epoch(state))
+        failover = None if state.etag == refuted else read_mark(_said(state, MARK_KEY), _epoch(state))
         self.etag = state.etag
         self.due = math.inf if failover is None else replied + silent_for(failover)
         return False
@@ -159,10 +157,11 @@ class _LeaseSource(Protocol):
 class Takeover:
     """Asks as an ``Acquisition`` does, and remembers the last reading between two attempts."""
 
-    def __init__(self, acquisition: _LeaseSource, store: LeaseStore, name: str, failover: float) -> None:
-        self._acquisition = acquisition
+    def __init__(self, source: _LeaseSource, store: LeaseStore, name: str, failover: float, guard: BlobGuard) -> None:
+        self._acquisition = source
         self._store = store
         self._name = name
+        self._guard = guard
         self._call = max(_SHORTEST_LOOK, failover / 2)
         self._suspicion = Suspicion()
 
@@ -213,7 +212,7 @@ class Takeover:
         loop = asyncio.get_running_loop()
         sent = loop.time()
         state = await within(self._call, self._store.read(self._name))
-        return state, self._suspicion.read(state, sent=sent, replied=loop.time())
+        return state, self._suspicion.read(state, sent=sent, replied=loop.time(), refuted=self._guard.refuted)
 
     async def _end(self, state: BlobState) -> None:
         """End the lease of the mark on condition of this ETag. The acquire that follows shows the outcome."""
@@ -226,7 +225,7 @@ class Takeover:
                 await within(self._call, store.evict(self._name, lease_id, state.etag))
         except StoreFailure as failure:
             if failure.meaning == "lost":
-                self._suspicion.refuted = state.etag
+                self._guard.refuted, self._guard.reading = state.etag, None
             _log.debug("lock %s: the lease of its silent holder was not ended: %s", self._name, failure)
         else:
             _log.warning(

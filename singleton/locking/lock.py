@@ -103,7 +103,7 @@ class Lock:
         self._acquisition = Acquisition(
             store, name, timing, rng=rng, fencing=self._fencing, guess=guess, renewals=renewals
         )
-        self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
+        self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover, self.guard)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self.guard.holder)
         self.waiters: Iterable[Waiter] = self._line
         self._phases = self._line.phases

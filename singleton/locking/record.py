@@ -187,16 +187,18 @@ class BlobGuard:
         asking: task of the present read, which stores the answer.
         highest: the highest epoch in which this process may have given tokens.
         inside: the record of the running section, or None.
+        refuted: the last ETag whose stamp turned out to be of another hold than the present one.
         watches: called when the lock changes hands in this process, or is found to be in use.
     """
 
-    __slots__ = ("__weakref__", "asking", "highest", "inside", "reading", "watches")
+    __slots__ = ("__weakref__", "asking", "highest", "inside", "reading", "refuted", "watches")
 
     def __init__(self) -> None:
         self.reading: Reading | None = None
         self.asking: asyncio.Task[None] | None = None
         self.highest = Highest()
         self.inside: SectionRecord | None = None
+        self.refuted: str | None = None
         self.watches: tuple[Callable[[], object], ...] = ()
 
     def tell_watches(self) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.holder_record import fields_of, in_words
+from singleton.base.holder_record import Holder, fields_of, in_words
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 from singleton.locking.lease import as_failure
@@ -26,7 +26,6 @@ from singleton.stores.protocol import StoreFailure, within
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from singleton.base.holder_record import Holder
     from singleton.locking.record import BlobGuard
     from singleton.runtime.address import Address
     from singleton.stores.protocol import LeaseStore
@@ -145,6 +144,8 @@ class WhoHas:
             guard.reading = Reading(at, failure=None if failure.meaning == "missing" else failure)
         else:
             holder = holder_in(self.address.name, state)
+            if holder is not None and state.etag == guard.refuted:
+                holder = Holder(lock=holder.lock, endless=holder.endless)
             if holder is not None and holder.endless:
                 holder = replace(holder, break_command=self.address.place.break_command(holder.lock))
             guard.reading = Reading(at, holder)

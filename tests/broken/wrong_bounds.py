@@ -34,8 +34,8 @@ def silent_holders_are_waited_for_until_their_leases_expire(patch: Patch) -> Non
 @broken("taken over", app="ticks", options="--kill 1 --timer-every 3")
 def a_reading_is_of_no_use_half_a_second_later(patch: Patch) -> None:
     def made(real: Any) -> Any:
-        def read(self: Any, state: Any, *, sent: float, replied: float) -> str | None:
-            found: str | None = real(self, state, sent=sent, replied=replied)
+        def read(self: Any, state: Any, *, sent: float, **more: Any) -> str | None:
+            found: str | None = real(self, state, sent=sent, **more)
             return found if sent < self.due + 0.5 else None
 
         return read

@@ -45,7 +45,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="its own failover in the place of the holder's",
         file=FAILOVER,
-        old="        return state, self._suspicion.read(state, sent=sent, replied=loop.time())\n",
+        old="        return state, self._suspicion.read(state, sent=sent, replied=loop.time(), "
+        "refuted=self._guard.refuted)\n",
         new="        silent = self._suspicion.read(state, sent=sent, replied=loop.time())\n"
         "        if self._suspicion.due < sent + 1000:\n"
         "            self._suspicion.due = min(self._suspicion.due, sent + 2.2 * self._call)\n"

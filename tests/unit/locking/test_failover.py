@@ -21,6 +21,7 @@ from singleton.locking.lease import Lease
 from singleton.locking.lock import Lock, release
 from singleton.locking.phase import Timing
 from singleton.runtime.address import Address
+from singleton.runtime.holders import name_holder
 from singleton.runtime.registry import Registry
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import StorageAccount
@@ -530,6 +531,23 @@ async def test_the_lease_of_somebody_who_leaves_no_stamp_is_waited_for_whatever_
     stopped = now()
     await release(await waiter)
     assert now() - stopped == pytest.approx(period, abs=0.6)
+
+
+@virtual
+async def test_a_refused_caller_is_not_told_the_name_of_an_earlier_holder_whose_mark_was_refuted() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    async with held(touched(network), owner="earlier"):
+        pass
+    await network.service.acquire(NAME, foreign_id(), 60)
+    registry = Registry(lambda _: other, random.Random(2))
+    job = Address(LockContainer(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing(failover=F))
+    for timeout, owner in ((0, "earlier"), (2 * SILENT, None), (0, None)):
+        with pytest.raises(LockNotAcquired) as refused:
+            await registry.acquire(job, timeout=timeout, owner="")
+        await name_holder(registry, job, refused.value, 1.0)
+        assert refused.value.holder is not None
+        assert refused.value.holder.owner == owner
 
 
 @virtual
