@@ -179,11 +179,23 @@ def _slept(history: History, overlap: Overlap) -> bool:
 
 def _stood_still(history: History, first: Section, second: Section) -> bool:
     """Tell whether one stood still inside, or on its way in, while the other began, and was told when it woke."""
-    told = first.ending == "lost" or first.told is not None  # a thread that was told may outlast the run
-    inside = told and history.paused(first.host, first.start, second.start)
+    inside = _heard_of_its_loss(history, first) and history.paused(first.host, first.start, second.start)
     inside = inside and (history.rough or overslept(history, first, second.start))
     late = second.ending == "lost" and history.stood_still_asking(second, second.start)
     return inside or (late and (history.rough or is_long(history, second, second.start)))
+
+
+def _heard_of_its_loss(history: History, body: Section) -> bool:
+    """Tell whether a body was told that its lock is lost: while it ran, or just as it left a block of a lock client."""
+    whose = (body.host, body.owner, body.lock)
+    return (
+        body.ending == "lost"
+        or body.told is not None  # a thread that was told may outlast the run
+        or any(
+            got.ending == "lost" and (got.host, got.owner, got.lock) == whose and got.until - body.end <= _TO_TELL
+            for got in history.acquisitions
+        )
+    )
 
 
 def _struck(history: History, first: Section, second: Section) -> bool:

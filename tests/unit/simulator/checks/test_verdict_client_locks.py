@@ -138,6 +138,20 @@ def test_a_block_beyond_its_lease_is_found() -> None:
     assert run.says() == ["1 body went on after the lease was given back: the first of stock, on host-1 at 2.0 s"]
 
 
+@pytest.mark.parametrize(("told", "overlaps"), [(40.01, 0), (42.0, 1), (math.inf, 1)])
+def test_a_block_that_its_body_leaves_as_its_host_wakes_is_told_of_its_loss_a_moment_later(
+    told: float, overlaps: int
+) -> None:
+    run = Sections()
+    run.stay("host-1", 1, None, leaving=40.0, token=1)
+    number = run.records[-1].text("number")
+    run.add(2, "host-1", "pause")
+    run.add(39.9, "host-1", "resume")
+    run.stay("host-2", 17, 18, token=2)
+    run.add(told, "host-1", "client_lock", kind="lost", number=number, reason="expired", worker=1)
+    assert len(judge(run.end(50)).overlaps) == overlaps
+
+
 def test_tokens_go_up() -> None:
     run = Sections()
     run.stay("host-1", 1, 3, token=2)
