@@ -15,9 +15,9 @@ from collections import Counter, defaultdict
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.accounts import leased_since, taken
 from simulator.checks.coalesced import LEFT
 from simulator.checks.deadlines import SLACK, Measured, Row, slack, timing, too_slow
-from simulator.checks.endings import leased_since, taken
 from simulator.checks.exclusion import most_at_once
 from simulator.checks.excuses import CALL, TRY_ONCE, broken_by, by_when, disturbed
 from simulator.checks.failover import TURN
@@ -31,8 +31,8 @@ from simulator.history.slowness import STORAGE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from simulator.checks.accounts import TakenSpan
     from simulator.checks.deadlines import Timing
-    from simulator.checks.endings import TakenSpan
     from simulator.history.facts import Acquisition, History, Wait
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.endings import TakenSpan, taken
+from simulator.checks.accounts import TakenSpan, taken
 from simulator.checks.excuses import disturbed, is_broken
 from simulator.checks.findings import Finding, by_function, count, violation
 from simulator.history.deeds import may_be_repeated

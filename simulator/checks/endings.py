@@ -1,47 +1,39 @@
-"""An invocation ends as its body ended, and every lock is accounted for: the lock adds no success and no failure.
+"""An invocation ends as its body ended: the lock adds no success and no failure.
 
 A success needs a body that ended well under the lock, or a refusal. A failure needs the body's own error, a refusal, or
 an act of the run: a kill, a pause, an operator. Functions with further decorators of the app are excused if
 the decorators may add a success or a failure.
-
-A refusal needs a policy that allows it, and a holder.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from simulator.checks.answers import may_succeed
 from simulator.checks.coalesced import LEFT, judge_coalesced
-from simulator.checks.deadlines import slack, too_slow
-from simulator.checks.exclusion import EARLY, has_slots_token
+from simulator.checks.deadlines import too_slow
+from simulator.checks.exclusion import EARLY
 from simulator.checks.excuses import (
-    ASKED,
     behind_failure,
     disturbed,
-    ended_at,
     is_long,
     is_of,
     is_slowed,
-    leased_until,
     overslept_call,
     sections_of,
     uncaused,
 )
 from simulator.checks.findings import Finding, by_function, count, note, unproven, violation
-from simulator.checks.losses import is_full
-from simulator.history.deeds import outside, patience_told
+from simulator.history.deeds import outside
 from simulator.history.facts import Wait
 from simulator.history.journal import CANCELLED, PANIC
-from simulator.history.leases import DEADLINE, kept_leases, left_leases
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, Deed, History, Invocation, Refusal, Sight
-    from simulator.history.journal import Record
+    from simulator.history.facts import Deed, History, Invocation, Sight
 
 
 _ENDING: Final = 15.0
@@ -89,12 +81,13 @@ def _never_refused(history: History) -> Iterator[Finding]:
             failed[call.function] += (waits or policy in {"skip", "conflict"}) and not counted
     for name, number in sorted((+failed).items()):
         yield violation(
-            f"{count(number, 'invocation')} of {name!r} failed with LockNotAcquired, which {_policy_of(history, name)} "
+            f"{count(number, 'invocation')} of {name!r} failed with LockNotAcquired, which {policy_of(history, name)} "
             "does not allow"
         )
 
 
-def _policy_of(history: History, name: str) -> str:
+def policy_of(history: History, name: str) -> str:
+    """Return the words for the policy of a function."""
     policy = history.function(name).on_contention
     return "the answer of its policy" if policy == "custom" else f"on_contention={policy!r}"
 
@@ -295,196 +288,3 @@ def tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
     for call in history.invocations:
         yield call, bodies[call.host, call.id, tries[call.host, call.id]]
         tries[call.host, call.id] += 1
-
-
-_STALE: Final = 2.0
-"""Seconds for which an answer may be old: the answer was on its way, or a holder released meanwhile."""
-
-_EARLY: Final = 0.5
-"""Seconds by which a wait may end before its time: timers and clocks differ by less."""
-
-TakenSpan = tuple[float, float, str]
-"""From when to when a lock was taken, and the blob of a slot; empty: not known which."""
-
-
-def judge_accounts(history: History) -> Iterator[Finding]:
-    """Find refusals, waits and holds that nothing explains, in a run with locks.
-
-    If any fault may happen, only the oracle, which knows the faults, can tell who might have had a lock, and for how
-    long.
-    """
-    yield from _not_allowed(history)
-    bare = Counter(
-        got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
-    )
-    yield from by_function(bare, "had no fencing token", "hold")
-    several = Counter(body.function for body in history.sections if has_slots_token(history, body))
-    yield from by_function(
-        several, "had a fencing token, though the token of a slot fences no other slot", "body", "bodies"
-    )
-    if not history.rough:
-        yield from _alone(history)
-
-
-def taken(history: History) -> dict[str, list[TakenSpan]]:
-    """Return when each lock was held, or may have been held, in order.
-
-    A lock may be held for one more lease if its holder died or stood still, and after an abandoned attempt. A holder
-    that dies while it keeps the lock for ``at_least`` seconds leaves it leased for as long.
-    """
-    spans: dict[str, list[TakenSpan]] = defaultdict(list)
-    kept = {id(got): until for got, until in kept_leases(history) if until < math.inf}
-    for got, since in leased_since(history):
-        # A candidate for the listener refuses until its next attempt, and notices only there that no listener runs.
-        known = history.function(got.function).poll_in(got.mode) + slack(history) if got.mode == "listener" else 0
-        least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
-        until, gone = max(got.until, least, kept.get(id(got), 0.0)), ended_at(history, got)
-        over = until + ASKED if until > got.until else until  # nobody tells of the release of a lock that was kept
-        lapses = got.ending != "ok" or gone < over or history.paused(got.host, got.t, over)
-        until = min(until, max(got.until, gone)) + (history.lease_of(got) if lapses else 0)
-        until = max(until, leased_until(history, got, got.t, max(got.until, least) + ASKED))
-        spans[got.lock].append((since, until + known, got.blob))
-    for wait in history.waits:
-        if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
-            spans[wait.lock].append((wait.start, wait.end + history.lease_of(wait), ""))
-        if (until := leased_until(history, wait, wait.start, wait.end)) > wait.start:
-            spans[wait.lock].append((wait.start, until, ""))
-    for lock, blob, since, until in left_leases(history):
-        spans[lock].append((since, until, blob))
-    return {lock: sorted(several) for lock, several in spans.items()}
-
-
-def leased_since(history: History) -> Iterator[tuple[Acquisition, float]]:
-    """Yield each hold, and since when its process had the lease for the hold: its host may tell of the hold late.
-
-    The process got the lease from the storage, or kept the lease from the hold before.
-    """
-    given_back: dict[tuple[str, str, str], float] = {}
-    for got in sorted(history.acquisitions, key=lambda got: got.t):
-        lease = got.host, got.blob or got.lock, got.lease
-        since = got.t if got.leased is None else max(got.leased, given_back.get(lease, -math.inf))
-        yield got, min(since, got.t)
-        given_back[lease] = max(got.until, got.t + history.function(got.function).at_least)
-
-
-def _not_allowed(history: History) -> Iterator[Finding]:
-    """A caller that gives up has a policy that allows it, and has waited as long as the policy says."""
-    against = Counter[tuple[str, str]]()
-    early: dict[str, list[Refusal]] = defaultdict(list)
-    patience = patience_told(history)
-    for refusal, why in _refused_wrongly(history):
-        if why == "early" and _limit(history, refusal, patience) < math.inf:
-            early[refusal.function].append(refusal)
-        else:
-            against[refusal.function, refusal.reason] += 1
-    for (name, reason), number in sorted((+against).items()):
-        function = history.function(name)
-        rule = f"{_policy_of(history, name)} does not allow that"
-        if function.max_waiting is not None and reason == function.when_full:
-            others = "another waits" if function.max_waiting == 1 else f"{function.max_waiting} others wait"
-            rule += f", and when_full={reason!r} only while {others} (max_waiting)"
-        else:
-            if reason == "timeout" and function.limit is not None:
-                rule += f" before {function.cut_after:g} s (functionTimeout is {function.limit:g} s)"
-            if function.max_waiting is not None:
-                rule += f", nor does when_full={function.when_full!r} for one more than max_waiting"
-        yield violation(f"{count(number, 'invocation')} of {name!r} gave up ({reason}), though {rule}")
-    for name, several in sorted(early.items()):
-        first = min(several, key=lambda refusal: refusal.t - refusal.asked)
-        yield violation(
-            f"{count(len(several), 'invocation')} of {name!r} gave up after {first.t - first.asked:.1f} s, though "
-            f"timeout={_limit(history, first, patience):g} (from second {first.asked - history.start:.1f} on, on "
-            f"{first.host})"
-        )
-
-
-def _limit(history: History, refusal: Refusal, patience: Mapping[tuple[str, str], Record]) -> float:
-    """Return the seconds for which who was refused should have waited, by the policy of the app's own, too."""
-    function = history.function(refusal.function)
-    if function.on_contention == "custom":
-        answer = patience.get((refusal.host, refusal.owner))
-        told = None if answer is None else answer.get("patience")
-        return math.inf if told is None else float(told)
-    if refusal.reason == function.on_contention == LEFT:
-        return 0.0
-    return function.gives_up_after if function.on_contention in {"wait", LEFT} else function.timeout or 0.0
-
-
-def refused_early(history: History) -> set[tuple[str, str]]:
-    """Return the hosts and invocations that were refused a lock before the time that the policy says."""
-    return {(refusal.host, refusal.owner) for refusal, why in _refused_wrongly(history) if why == "early"}
-
-
-def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early", "other policy"]]]:
-    """Yield refusals that neither the policy of the function allows, nor ``max_waiting``, nor the ``functionTimeout``.
-
-    A listener's queue gets its messages back, and its timer's runs are skipped. Who already has a lock may be refused
-    at once: a wait there might never end. So may a call that is no invocation: a body made the call.
-    """
-    calls = {(call.host, call.id) for call in history.invocations}
-    waits: dict[tuple[str, str], list[Wait]] = defaultdict(list)
-    patience = patience_told(history)
-    for wait in history.waits:
-        waits[wait.host, outside(wait.owner)].append(wait)
-    for refusal in history.refusals:
-        function, policy = history.function(refusal.function), history.function(refusal.function).on_contention
-        if policy == "custom" and (refusal.host, refusal.owner) in patience:
-            policy = "wait"  # as the policy of the app's own answered
-        known = refusal.function in history.functions or function.blob
-        if refusal.mode == "listener":
-            if function.trigger in {"queue", "timer"} and refusal.reason == "raise" != policy:
-                yield refusal, "other policy"
-            continue
-        if not known or policy == "custom":
-            continue
-        mine = [each for each in waits[refusal.host, outside(refusal.owner)] if each.start >= refusal.called]
-        asked = next((each for each in mine if (each.lock, each.start) == (refusal.lock, refusal.asked)), None)
-        limit = _limit(history, refusal, patience)
-        late, fast = (refusal.t + _STALE, DEADLINE) if history.rough else (refusal.t + _EARLY, 1.0)  # clocks drift
-        within = (len(mine) != 1 or (refusal.host, refusal.owner) not in calls) and not function.blob
-        if refusal.reason == function.when_full and is_full(history, asked, refusal.t):
-            continue
-        if policy == LEFT and refusal.reason == "timeout":
-            policy = "wait"  # as the waiter
-        if refusal.reason != ("timeout" if policy == "wait" else policy):
-            yield refusal, "other policy"
-        elif within or late - refusal.asked >= limit * fast:
-            continue
-        elif late - refusal.called < function.cut_after * fast:
-            yield refusal, "early"
-
-
-def _alone(history: History) -> Iterator[Finding]:
-    """If a lock is refused, somebody has it or has asked for it: a lease begins before its holder knows.
-
-    Of a semaphore each slot is in use, at some time of the attempt.
-    """
-    known = {lock: [*spans] for lock, spans in taken(history).items()}
-    slots = {(got.host, got.owner, got.lock, got.t): got.blob for got in history.acquisitions}
-    for wait in history.waits:
-        if wait.ending == "acquired":
-            slot = slots.get((wait.host, wait.owner, wait.lock, wait.end), "")
-            known.setdefault(wait.lock, []).append((wait.start, wait.end, slot))
-    alone, too_few = Counter[str](), Counter[str]()
-    for refusal in [each for each in history.refusals if each.lock not in history.twofold]:  # maybe by the second
-        function, spans = history.function(refusal.function), known.get(refusal.lock, ())
-        since = refusal.asked - _STALE
-        since -= history.slowness.late(refusal.host, start=since - ASKED, end=refusal.t)
-        found = _in_use(spans, since, refusal.t)
-        if found < function.at_once and any(_is_beside(wait, refusal) for wait in history.waits):
-            found = _in_use(spans, since - function.poll, refusal.t)  # they asked at their last poll
-        alone[refusal.function] += not found
-        too_few[refusal.function] += 0 < found < function.at_once
-    yield from by_function(alone, "found the lock taken, and nobody had it")
-    yield from by_function(too_few, "found all slots of a semaphore taken, and fewer were in use")
-
-
-def _in_use(spans: Iterable[TakenSpan], start: float, end: float) -> int:
-    """Return how many slots were taken at some time between these two; of a lock that has no slots, 1 or 0."""
-    return len({slot or since for since, until, slot in spans if since <= end and until >= start})
-
-
-def _is_beside(wait: Wait, refusal: Refusal) -> bool:
-    """Tell whether a process refused a caller by what another of its callers, who waited for the lock, had found."""
-    theirs = (wait.host, wait.worker, wait.lock) == (refusal.host, refusal.worker, refusal.lock)
-    return theirs and wait.end - wait.start > _STALE and wait.start <= refusal.t and wait.end >= refusal.asked - _STALE

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
+from simulator.checks.accounts import refused_early
 from simulator.checks.coalesced import LEFT
-from simulator.checks.endings import refused_early
 from simulator.checks.excuses import CALL, OUTAGE, behind_failure, behind_return, disturbed, is_slowed
 from simulator.checks.findings import Finding, count, note, unproven, violation
 from simulator.history.slowness import STORAGE

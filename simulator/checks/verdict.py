@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from simulator.checks.accounts import judge_accounts
 from simulator.checks.answers import judge_answers
 from simulator.checks.asking import judge_asking
 from simulator.checks.bounds import judge_bounds, judge_renewals
@@ -28,7 +29,7 @@ from simulator.checks.coverage import (
     untried,
 )
 from simulator.checks.deadlines import joined
-from simulator.checks.endings import judge_accounts, judge_endings
+from simulator.checks.endings import judge_endings
 from simulator.checks.exclusion import (
     Overlap,
     Tokens,
@@ -60,6 +61,7 @@ from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, r
 from simulator.checks.rows import judge_rows
 from simulator.checks.shown_holds import judge_shown
 from simulator.checks.sites import judge_sites
+from simulator.checks.starts import judge_starts
 from simulator.history.deeds import bodies_of, outside
 from simulator.history.historian import read_history
 
@@ -209,7 +211,7 @@ def judge(records: Sequence[Record]) -> Verdict:
     checks = report_checks(
         history,
         {
-            "overlaps": judge_overlaps(history, overlaps, caught),
+            "overlaps": (*judge_overlaps(history, overlaps, caught), *judge_starts(history)),
             "sites": judge_sites(history) if locked else (),
             "spans": judge_spans(history) if locked else (),
             "guards": (

@@ -238,7 +238,7 @@ class PatternUse:
     Attributes:
         what: ``read`` or ``write`` of what is kept, or on the network the ``end`` of a result; ``add``; ``send``;
             ``sent``, ``failed`` or ``stopped`` (given up) or ``again``, as a relay notes; ``resume``; how a body hears
-            of a loss, in words.
+            of a loss, in words; a method of Durable's client.
         name: of the lock, inbox or outbox. key: of the operation or the message. place: in an outbox; a row's version.
         queue: for the bells of an inbox. digest: of the value that was written, read or sent; empty: no value.
         default: of a read's default. caller: the function for whose invocation it was asked; empty: not known.
@@ -249,7 +249,18 @@ class PatternUse:
     host: str
     invocation: str
     caller: str
-    of: Literal["hold.state", "hold.lost", "other state", "once", "@once", "inbox", "outbox", "resumed inbox", "rows"]
+    of: Literal[
+        "hold.state",
+        "hold.lost",
+        "other state",
+        "once",
+        "@once",
+        "inbox",
+        "outbox",
+        "resumed inbox",
+        "rows",
+        "instance",
+    ]
     what: str
     name: str
     start: float

@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass, replace
 from functools import wraps
-from inspect import CO_VARKEYWORDS, isfunction
+from inspect import CO_VARKEYWORDS, iscoroutinefunction, isfunction
 from typing import TYPE_CHECKING, Any, Final, Never
 
 from simulator.expected.declaration import ARGUMENTS, OPTIONS, Declaration
@@ -284,7 +284,7 @@ def inner_records(plans: Iterable[Plan]) -> Iterator[dict[str, Any]]:
     for name, guard in guards:
         # What is between this guard and its function is not known.
         about = {"decorated": True, "direct": _is_direct(guard), **_facts(guard, _declared(guard))}
-        yield {"name": name, "guarded": True, **about}
+        yield {"name": name, "guarded": True, "async": iscoroutinefunction(guard.written), **about}
 
 
 def users_functions(plans: Iterable[Plan]) -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -1,4 +1,4 @@
-"""See what user code asks of ``hold.state``, ``hold.lost``, blocks of ``once``, inboxes and outboxes.
+"""See what is asked of ``hold.state``, ``hold.lost``, blocks of ``once``, inboxes, outboxes and Durable's client.
 
 Each use has two records: ``pattern_asked`` before the product is called, so that a kill hides no use, and
 ``pattern_answered`` with the error, if any. A value is told by its digest. `tap_patterns` must run before the app is
@@ -23,6 +23,7 @@ from simulator.host.client_tap import around, watch
 from simulator.witness.witness import inbox_name, inbox_rules, invoked
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.state import State
+from singleton.patterns import durable
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
 from singleton.patterns.outbox import OutboxRelay
@@ -62,6 +63,7 @@ def tap_patterns(write: Write, witness: Witness) -> None:
         setattr(Inbox, name, tap.call(getattr(Inbox, name), watched))
     _tap_losses(tap)
     _tap_relays(tap)
+    _tap_starts(tap)
     shown: Any = Hold.state
 
     def state(hold: Hold) -> State:
@@ -218,6 +220,28 @@ def _tap_relays(tap: _Tap) -> None:
     OutboxRelay.__init__ = tapped  # type: ignore[method-assign, assignment]
 
 
+def _tap_starts(tap: _Tap) -> None:
+    """Tell of each look at an instance, and of each start, that `start_singleton` asks a client for."""
+    real = durable.start_singleton
+
+    class Client:
+        def __init__(self, client: Any, instance: Any) -> None:
+            self._client = client
+            self._about = {"of": "instance", "name": str(instance), "id": tap.number()}
+
+        def __getattr__(self, name: str) -> Any:
+            method = getattr(self._client, name)
+            return tap.call(method, lambda *_, **__: ({**self._about, "what": name}, None))
+
+    @functools.wraps(real)
+    async def started(client: Any, orchestrator: Any, instance_id: Any, *args: Any, **more: Any) -> Any:
+        known = hasattr(client, "get_status") and hasattr(client, "start_new")
+        watched = Client(client, instance_id) if known else client
+        return await real(watched, orchestrator, instance_id, *args, **more)
+
+    durable.start_singleton = started
+
+
 def _content(body: Any, key: str | None) -> dict[str, Any]:
     """Return what is told of a message of an outbox; its table may change what is no text."""
     return {"of": "outbox", "key": key, "digest": digest(body) if isinstance(body, str) else UNREADABLE}
@@ -277,6 +301,10 @@ class _Tap:
         self._write = write
         self._numbers = itertools.count(1)
 
+    def number(self) -> str:
+        """Return the next number, which no other process has."""
+        return f"{os.getpid()}-{next(self._numbers)}"
+
     def methods(self, owner: type, use: Callable[..., _Use | None], *names: str) -> None:
         """Tell of each call of these methods by the app from now on, and not of a call within another of the object."""
 
@@ -314,7 +342,7 @@ class _Tap:
             yield []
             return
         about, found = told
-        number = f"{os.getpid()}-{next(self._numbers)}"
+        number = self.number()
         self._write("pattern_asked", number=number, invocation=invoked.get(), **about)
         answer: list[Any] = []
         try:

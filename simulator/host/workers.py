@@ -120,7 +120,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
         told = {"hides": queues.visibility_timeout, "tries": queues.max_dequeue_count}
         write("function", **plan.to_json(), limit=prepared.time_limit, **told)
     for facts in inner_records(prepared.plans):
-        write("guard", **facts)
+        write("guard", **facts, limit=prepared.time_limit)
     witness.watch(users_functions(prepared.plans))
     witness.watch_guards(guarded_functions(prepared.plans))
     worker = Worker(os.environ, witness)

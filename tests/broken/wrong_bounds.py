@@ -165,6 +165,11 @@ def waits_without_end_go_on_past_the_function_timeout(patch: Patch) -> None:
     around(patch, WaitLimit, "within", made)
 
 
+@broken("of 'note_down' gave up (timeout)", app="limited", options="--duration 20")
+def waits_without_end_end_after_a_quarter_of_the_function_timeout(patch: Patch) -> None:
+    patch.setattr(WaitLimit, "seconds", property(lambda self: self.timeout.seconds / 4))
+
+
 @broken("after its body had ended", app="many", options=f"{_CUT_OFF} --seed 2")
 def releases_are_tried_for_a_minute(patch: Patch) -> None:
     patch.setattr(acquisition, "_RELEASE", 60.0)

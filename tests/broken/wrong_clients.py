@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,14 @@ from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.locking.line import Line
 from singleton.operating import lock_names
+from singleton.patterns import durable
 from singleton.patterns.sql import rowstates
 from singleton.runtime.cancellation import LossWatch
 from singleton.settings.durations import Limits
 from tests.broken.breaking import around, broken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from singleton.runtime.registry import Registry
     from tests.broken.breaking import Patch
@@ -248,3 +250,12 @@ def a_claim_does_not_last(patch: Patch) -> None:
 @broken("was not refused, though another had claimed the row since", app="rows")
 def a_stale_claim_writes(patch: Patch) -> None:
     patch.setattr(rowstates, "changed", lambda connection, change: connection.execute(change).rowcount or 1)
+
+
+@broken("came upon another that began after its caller had looked", app="starts", options="--same-app")
+def starts_of_orchestrations_take_no_lock(patch: Patch) -> None:
+    @asynccontextmanager
+    async def held(instance_id: str, *_: object) -> AsyncIterator[Hold]:
+        yield Hold(instance_id)
+
+    patch.setattr(durable, "_held", held)

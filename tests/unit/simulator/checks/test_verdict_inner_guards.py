@@ -241,3 +241,27 @@ def test_a_helper_with_a_lock_for_each_function_that_calls_it_is_told_once(lock:
         "these don't exclude one another. With name=… it has one lock for all"
     )
     assert told == ([] if lock == LEDGER else [said])
+
+
+@pytest.mark.parametrize(
+    ("gave_up", "limit", "around", "right"),
+    [
+        (26, 30, None, True),  # a wait leaves five of the thirty seconds
+        (10, 30, None, False),
+        (10, None, None, False),
+        (10, 30, LEDGER, True),  # its invocation has the lock: a wait would have no end
+        (10, 30, A, False),
+    ],
+)
+def test_a_helpers_wait_is_judged_by_the_helpers_policy(
+    gave_up: float, limit: float | None, around: str | None, *, right: bool
+) -> None:
+    story = with_ledger(limit=limit, on_contention="wait")
+    ledger(story, "host-2", 0.5, 30, owner="", token=9)
+    story.add(1, "host-1", "invocation_started", function="ship", invocation="one")
+    if around is not None:
+        story.lock(1, "host-1", "body_started", around, "one", function="write_ledger", token=10)
+    story.lock(1, "host-1", "waiting", LEDGER, "one", function="write_ledger")
+    story.lock(gave_up, "host-1", "contended", LEDGER, "one", function="write_ledger", reason="timeout")
+    found = [text for text in verdict_of(story).violations if "of 'write_ledger' gave up (timeout)" in text]
+    assert bool(found) != right

@@ -191,6 +191,24 @@ def test_pauses_that_were_asked_for_and_did_not_happen_prove_nothing() -> None:
     assert "2 pauses asked for, 1 done: no further host was caught holding a lock" in verdict.reasons
 
 
+@pytest.mark.parametrize(("looked", "paused", "blind"), [(3.1, False, 0), (2.0, False, 1), (2.0, True, 0)])
+def test_who_starts_an_orchestration_has_looked_after_the_start_before(
+    looked: float, *, paused: bool, blind: int
+) -> None:
+    story = Story()
+    of = {"of": "instance", "name": "nightly"}
+    for host, times in (("host-1", (1.0, 2.5)), ("host-2", (looked, 3.5))):
+        for what, t in zip(("get_status", "start_new"), times, strict=True):
+            number = f"{host}-{what}"
+            story.add(t, host, "pattern_asked", number=number, what=what, id=host, **of)
+            story.add(t + 0.5, host, "pattern_answered", number=number)
+    if paused:
+        story.add(2.6, "host-2", "pause")
+        story.add(3.0, "host-2", "resume")
+    found = [text for text in judge(story.end(9)).violations if "1 start of the orchestration 'nightly'" in text]
+    assert len(found) == blind
+
+
 def worker_story() -> Story:
     story = Story()
     story.lock(1.0, "host-1", "acquired", TIMER, "call-1", token=1, worker=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from simulator.witness.witness import Witness, inbox_name, invoked
 from singleton import AsyncLockClient, InboxMessage, LockClient, SingletonOptions, once
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.state import State
+from singleton.patterns import durable
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
 from singleton.patterns.outbox import OutboxRelay
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
     from simulator.history.facts import PatternUse
 
-_TAPPED: dict[type, tuple[str, ...]] = {
+_TAPPED: dict[object, tuple[str, ...]] = {
+    durable: ("start_singleton",),
     Hold: ("state",),
     LossSignal: ("wait", "_wait_async", "add_callback"),
     State: ("read", "write", "remove", "aread", "awrite", "aremove"),
@@ -88,6 +91,21 @@ def test_a_read_and_a_write_of_state_are_told_with_digests(told: Told) -> None:
     assert told.uses[0].default == digest(0)
     assert len({use.register for use in told.uses}) == 1
     assert all(use.ok for use in told.uses)
+
+
+async def test_looks_at_an_instance_and_starts_are_told(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        async def get_status(self, _: str) -> SimpleNamespace:
+            return SimpleNamespace(runtime_status="Running" if told.uses[1:] else None, created_time=len(told.uses))
+
+        async def start_new(self, *_: object) -> None: ...
+
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    assert (await durable.start_singleton(Client(), "run", "nightly")).started
+    assert [(use.of, use.what, use.name) for use in told.uses] == [
+        ("instance", what, "nightly") for what in ("get_status", "start_new", "get_status")
+    ]
+    assert len({use.id for use in told.uses}) == 1
 
 
 def test_a_message_that_is_added_to_an_outbox_is_told_with_its_id(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
