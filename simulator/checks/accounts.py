@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from simulator.history.journal import Record
 
 
-_STALE: Final = 2.0
-"""Seconds for which an answer may be old: the answer was on its way, or a holder released meanwhile."""
-
 _EARLY: Final = 0.5
 """Seconds by which a wait may end before its time: timers and clocks differ by less."""
 
@@ -164,7 +161,7 @@ def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early
             continue
         asked = waits.get((refusal.host, refusal.owner, refusal.lock, refusal.asked))
         limit = _limit(history, refusal, patience)
-        late, fast = (refusal.t + _STALE, DEADLINE) if history.rough else (refusal.t + _EARLY, 1.0)  # clocks drift
+        late, fast = (refusal.t + ASKED, DEADLINE) if history.rough else (refusal.t + _EARLY, 1.0)  # clocks drift
         call = calls.get((refusal.host, outside(refusal.owner)))
         gone = asked is None or call is None or refusal.called > refusal.asked  # a task may outlive its invocation
         if refusal.reason == function.when_full and is_full(history, asked, refusal.t):
@@ -209,7 +206,7 @@ def _alone(history: History) -> Iterator[Finding]:
     alone, too_few = Counter[str](), Counter[str]()
     for refusal in [each for each in history.refusals if each.lock not in history.twofold]:  # maybe by the second
         function, spans = history.function(refusal.function), known.get(refusal.lock, ())
-        since = refusal.asked - _STALE
+        since = refusal.asked - ASKED
         since -= history.slowness.late(refusal.host, start=since - ASKED, end=refusal.t)
         found = _in_use(spans, since, refusal.t)
         if found < function.at_once and any(_is_beside(wait, refusal) for wait in history.waits):
@@ -228,4 +225,4 @@ def _in_use(spans: Iterable[TakenSpan], start: float, end: float) -> int:
 def _is_beside(wait: Wait, refusal: Refusal) -> bool:
     """Tell whether a process refused a caller by what another of its callers, who waited for the lock, had found."""
     theirs = (wait.host, wait.worker, wait.lock) == (refusal.host, refusal.worker, refusal.lock)
-    return theirs and wait.end - wait.start > _STALE and wait.start <= refusal.t and wait.end >= refusal.asked - _STALE
+    return theirs and wait.end - wait.start > ASKED and wait.start <= refusal.t and wait.end >= refusal.asked - ASKED

@@ -7,10 +7,12 @@ decorators change is not compared.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import Finding, by_function, count, unproven, violation
+from simulator.checks.losses import LATE
 from simulator.history.deeds import inside, outside
 
 if TYPE_CHECKING:
@@ -49,8 +51,12 @@ def judge_answers(history: History) -> Iterator[Finding]:
     for record in history.altered:
         whose = record.host, record.text("invocation")
         name, kind = record.text("function") or called.get(whose, ""), record.text("kind") or "result"
+        worker = int(record.get("worker") or 1)
         function = history.function(name)
-        skipped = (kind in _BESIDE and not function.decorated) or (kind == "refusal" and whose not in busy)
+        since = record.t - float(record.get("seconds") or math.inf)
+        in_time = kind == "uncancelled" and history.worked(record.host, worker, since, record.t) <= LATE
+        skipped = in_time or (kind in _BESIDE and not function.decorated)
+        skipped |= kind == "refusal" and whose not in busy
         if not skipped and not (kind == "swallowed" and whose in history.struck):
             found[name, kind, record.text("what")].append(record)
     for (name, kind, what), records in sorted(found.items()):

@@ -71,8 +71,7 @@ def _judge(history: History, row: Row) -> Iterator[Finding]:
         if each.deed.lock in history.twofold and row.clocks in (_left_free, _turns, _entries, _expiries):
             continue  # nobody tells who wants, or has already, one of the two locks
         about = each.deed.function if "{function" in row.says else each.deed.lock
-        seconds = _late(history, each)
-        timed = _timing(history, each, seconds)
+        seconds, timed = _timed(history, each)
         key = about, timed == "not judged"
         if timed != "in time" and seconds - each.bound > worst.get(key, (0.0,))[0]:
             worst[key] = seconds - each.bound, seconds, each
@@ -87,25 +86,45 @@ def _judge(history: History, row: Row) -> Iterator[Finding]:
             yield too_slow(history, text, _delays_from(history, each), each.end)
 
 
-def _timing(history: History, each: Measured, seconds: float) -> Timing:
-    """Tell whether a clock that ran for so many seconds, in which its host could work, was late."""
-    over, deed = seconds - each.bound - slack(history, each.slack), each.deed
-    if not each.slows or over <= 0:
-        return "late" if seconds else "in time"
-    hosts = {deed.host, each.other or deed.host}
-    poll = history.function(deed.function).poll_in(deed.mode)
-    told = timing(history, over, *hosts, start=_delays_from(history, each), end=each.end, most=poll)
-    struck = told == "late" and each.most == math.inf and each.end <= _delayed(history, each, hosts)
-    return "not judged" if struck else told
+def _timed(history: History, each: Measured) -> tuple[float, Timing]:
+    """Return for how long a clock ran while its host could work, and whether that was in time.
+
+    A clock has its bound while the storage answers, and another one for whether it answers or not.
+    """
+    host, worker, ran = each.deed.host, each.deed.worker or 1, each.end - each.start
+    if history.paused(host, each.start, each.end):
+        return 0.0, "in time"
+    stood, spare = history.stood(host, worker, each.start, each.end), slack(history, each.slack)
+    idle = by_when(history, host, each.start, each.bound + spare + stood) - each.start - each.bound - spare
+    both = [(ran - stood, each.most), (ran - idle, each.bound)]
+    timed = [(seconds, _timing(history, each, seconds - bound - spare)) for seconds, bound in both]
+    if timed[1][1] == "late" and each.end <= _delayed(history, each):
+        timed[1] = timed[1][0], "not judged"
+    return max(timed, key=lambda told: _GRAVER.index(told[1]))
 
 
-def _delayed(history: History, each: Measured, hosts: set[str]) -> float:
+_GRAVER: Final = ("in time", "not judged", "late")
+
+
+def _timing(history: History, each: Measured, over: float) -> Timing:
+    """Tell whether a clock was late that ended so many seconds past its bound."""
+    if not each.slows:
+        return "late" if over > 0 else "in time"
+    poll = history.function(each.deed.function).poll_in(each.deed.mode)
+    return timing(history, over, *_hosts(each), start=_delays_from(history, each), end=each.end, most=poll)
+
+
+def _hosts(each: Measured) -> set[str]:
+    return {each.deed.host, each.other or each.deed.host}
+
+
+def _delayed(history: History, each: Measured) -> float:
     """Return until when a slow machine explains a delay, with the faults that struck meanwhile."""
     start, allowed = _delays_from(history, each), each.bound + slack(history, each.slack)
     until, later = each.start, each.start + allowed
     while until + 0.01 < later and until < each.end:  # nearer by a hundredth is near enough
         until = later
-        late = history.slowness.late(*hosts, STORAGE, start=start, end=until)
+        late = history.slowness.late(*_hosts(each), STORAGE, start=start, end=until)
         later = by_when(history, each.deed.host, each.start, allowed + late)
     return until
 
@@ -113,20 +132,6 @@ def _delayed(history: History, each: Measured, hosts: set[str]) -> float:
 def _delays_from(history: History, each: Measured) -> float:
     poll = history.function(each.deed.function).poll_in(each.deed.mode)
     return max(each.start, each.start + each.bound - poll * each.polls)
-
-
-def _late(history: History, each: Measured) -> float:
-    """Return for how long the clock ran while its host could work, if that was too long; else 0."""
-    host, worker, ran = each.deed.host, each.deed.worker or 1, each.end - each.start
-    if history.paused(host, each.start, each.end):
-        return 0.0
-    stood = history.stood(host, worker, each.start, each.end)
-    spare = slack(history, each.slack)
-    allowed = each.bound + spare
-    idle = by_when(history, host, each.start, allowed + stood) - each.start - allowed
-    if ran - stood > each.most + spare:
-        return ran - stood
-    return ran - idle if ran - idle > allowed else 0.0
 
 
 _AT_ONCE: Final = 32

@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.accounts import TakenSpan, taken
-from simulator.checks.excuses import disturbed, is_broken
+from simulator.checks.excuses import ASKED, disturbed, is_broken
 from simulator.checks.findings import Finding, by_function, count, violation
+from simulator.checks.losses import ASKS
 from simulator.history.deeds import may_be_repeated
 from simulator.history.slowness import STORAGE
 
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
 
 _EARLY: Final = 0.1
 """Seconds by which a timer may be early."""
-_STALE: Final = 2.0
-"""Seconds for which an answer on who has a lock may be old."""
-_BEFORE: Final = 15.0
-"""Seconds before a wait in which trouble may concern its process still: a lease."""
-_LONG: Final = 3.0
-"""Seconds for which a set waits in vain, at least, to tell that sets wait for each other."""
 _SLOW: Final = 0.5
 """Seconds for which a request may be under way without trouble."""
 
@@ -110,7 +105,7 @@ def _waiting_for_each_other(history: History) -> Iterator[Finding]:
         groups = [*(group for group in groups if not group & mine), mine.union(*(g for g in groups if g & mine))]
     for group in groups:
         had = [
-            (got.t, max(got.until, got.t + history.function(got.function).at_least) + _STALE)
+            (got.t, max(got.until, got.t + history.function(got.function).at_least) + ASKED)
             for got in history.acquisitions
             if got.lock in group
         ]
@@ -123,7 +118,7 @@ def _waiting_for_each_other(history: History) -> Iterator[Finding]:
             turns = (
                 0.0 if free == whole else (len(group) + 1) * float(each.get("poll"))
             )  # each lock may come a poll late
-            if took > turns + _LONG:
+            if took > turns + ASKS:
                 vain.append((took, each))
         if vain:
             took, first = max(vain, key=lambda each: each[0])
@@ -162,12 +157,12 @@ def _is_free(history: History, spans: list[TakenSpan], lock: str, start: float, 
     """Tell whether nobody had a lock of lock clients, or asked for it, between these two and just before."""
     known = lock in history.client_locks and history.setup.get("fresh") and lock not in history.twofold
     struck = history.faults or history.outside or history.pauses or history.operated
-    return bool(known) and not struck and not any(since <= end and until >= start - _STALE for since, until, _ in spans)
+    return bool(known) and not struck and not any(since <= end and until >= start - ASKED for since, until, _ in spans)
 
 
 def _is_unprovoked(history: History, wait: Wait) -> bool:
     """Tell whether a wait ended by trouble with the storage, and there was none."""
-    since, end = wait.start - _BEFORE, wait.end
+    since, end = wait.start - history.lease_of(wait), wait.end  # an earlier loss concerns its process, too
     if wait.error != "StorageUnavailable" or disturbed(history, wait.host, since, end):
         return False
     requests = [each for each in history.requests if (each.host, each.worker) == (wait.host, wait.worker)]

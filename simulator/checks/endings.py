@@ -270,7 +270,7 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
         own |= most is not None and call.blames == "LockLost" and (each.told or 0.0) - each.start > most - EARLY
     operated = not history.faults and any(call.start <= t <= call.end for t, _ in history.operated)
     end = min(history.exits.get(call.host, math.inf), history.deaths.get(call.host, math.inf))
-    ended = call.blames == "LockClosed" and end - call.end <= _ENDING
+    ended = call.blames == "LockClosed" and history.worked(call.host, 1, call.end, end) <= _ENDING
     if told and call.blames == "LockLost":
         slept = any(is_long(history, each, each.told or each.end, slow=False) for each in told)
         slept &= history.paused(call.host, call.start, call.end)

@@ -141,19 +141,8 @@ def overslept(history: History, body: Section, until: float) -> bool:
     told = body.end if body.told is None else body.told
     slept = [pause for pause in history.pauses if pause.host == body.host and body.start <= pause.end]
     slept = [pause for pause in slept if pause.start <= until]
-    return any(told <= wakes_at(history, body, pause.end) for pause in slept) and is_long(
-        history, body, min(told, until)
-    )
-
-
-def wakes_at(history: History, body: Section, resumed: float) -> float:
-    """Return when a body has been told, at the latest, whose host goes on at this time with its lease gone."""
-    if resumed == math.inf:
-        return resumed
-    end = resumed + TOLD
-    while (later := resumed + TOLD + history.stood(body.host, body.worker or 1, resumed, end)) > end:
-        end = later
-    return end
+    heard = any(history.worked(body.host, body.worker or 1, pause.end, told) <= TOLD for pause in slept)
+    return heard and is_long(history, body, min(told, until))
 
 
 def is_long(history: History, body: Section | Acquisition, until: float, *, slow: bool = True) -> bool:
@@ -271,7 +260,8 @@ def _latest(history: History, deed: Deed, fault: Strike) -> float:
     lease = function.lease_in(deed.mode)
     idle = hindered(history, deed.host, fault.start, fault.start + lease)
     idle = min(idle, max(0.0, fault.start + lease - due))
-    return due + idle + history.stood(deed.host, deed.worker or 1, fault.start, due + lease)
+    late = history.slowness.late(deed.host, STORAGE, start=fault.start, end=due + idle)
+    return due + idle + late + history.stood(deed.host, deed.worker or 1, fault.start, due + lease)
 
 
 def _breaks(history: History, lock: str) -> Iterator[Strike]:
@@ -431,6 +421,7 @@ def behind_failure(history: History, call: Invocation) -> list[Strike]:
     elif policy == "coalesce":  # the seat was silent before the body, and then lock and seat are given back
         since, patience = call.end - _TOLD_BEGUN - _GIVEN_BACK, _TOLD_BEGUN
     silent = hindered(history, call.host, since, call.end)
+    silent += history.slowness.late(call.host, STORAGE, start=since, end=call.end)
     return hindering(history, call.host, since, call.end) if silent >= patience - SPARE else []
 
 

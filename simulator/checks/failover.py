@@ -379,7 +379,8 @@ def _waiters(history: History, healed: float) -> Iterator[Finding]:
         since, until = max(wait.start, healed), min(wait.end, history.end)
         if until - since <= _ALL_DONE:
             continue
-        waited = until - since - history.stood(wait.host, wait.worker or 1, since, until)
+        waited = history.worked(wait.host, wait.worker or 1, since, until)
+        waited -= history.slowness.late(STORAGE, start=since, end=until)
         if waited > _ALL_DONE + 2 * _busy(history, wait.lock, since, until):
             late[wait.lock] = max(late.get(wait.lock, (0.0, wait)), (waited, wait), key=lambda each: each[0])
     for lock, (waited, wait) in sorted(late.items()):
@@ -406,7 +407,7 @@ def _timers(history: History, healed: float) -> Iterator[Finding]:
             quiet = [host for host in _alive(history) if not _ticked(history, host, function.name, healed)]
         for host in quiet:
             ends = min(history.stopping.get(host, history.end), history.last_tick)
-            if ends - max(healed, history.began.get(host, 0.0)) > due:
+            if history.worked(host, 1, max(healed, history.began.get(host, 0.0)), ends) > due:
                 yield violation(
                     f"the timer {function.name!r} did not tick on {host} in the {ends - healed:.0f} s after all faults "
                     "were over"
@@ -424,7 +425,8 @@ def _queues(history: History, healed: float) -> Iterator[Finding]:
     """A host that could not poll a queue polls it again."""
     for (host, queue), since in sorted(history.unreachable.items()):
         ends = history.stopping.get(host, history.end)
-        silent = ends - max(healed, since)
+        silent = history.worked(host, 1, max(healed, since), ends)
+        silent -= history.slowness.late(STORAGE, start=max(healed, since), end=ends)
         if host in _alive(history) and silent > _RECOVERS:
             yield violation(f"{host} could not poll {queue!r} for {silent:.0f} s after all faults were over")
 

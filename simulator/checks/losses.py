@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.deadlines import slack, too_slow
-from simulator.checks.excuses import broken_by, disturbed, ended_at, exposing, is_broken, is_long, uncaused
+from simulator.checks.excuses import ASKED, broken_by, disturbed, ended_at, exposing, is_broken, is_long, uncaused
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
 from simulator.history.deeds import outside
 from simulator.history.journal import CANCELLED
@@ -35,7 +35,7 @@ _SOON: Final = 1.0
 """Seconds within which a body can see a loss. The request to end may come before it."""
 _CLOSES: Final = 15.0
 """Seconds in which a process ends that has closed its locks."""
-_LATE: Final = 2.0
+LATE: Final = 2.0
 """Seconds for which a body may go on after it was told to end."""
 _LEFT: Final = 0.5
 """Seconds after which somebody who waits is told that the wait is over, at the latest."""
@@ -75,9 +75,9 @@ def judge_losses(history: History) -> Iterator[Finding]:
         blind[function.name] += sight.saw_loss is False and (worked(lost, end) > _SOON or asked)
         ended[function.name] += by_lock and not function.cancels and sight.error == CANCELLED and whose not in further
         went_on = worked(lost, end)
-        if not (sight.can_be_asked and function.cancels and went_on > _LATE):
+        if not (sight.can_be_asked and function.cancels and went_on > LATE):
             continue
-        if any(worked(lost, t) <= _LATE for t in asks):
+        if any(worked(lost, t) <= LATE for t in asks):
             deaf[function.name].append(went_on)
         else:
             unasked[function.name] += 1
@@ -197,7 +197,8 @@ def _under_a_lost_lock(history: History) -> Iterator[Finding]:
 
 def _is_caused(history: History, got: Acquisition) -> bool:
     if got.why == "closed":
-        return min(ended_at(history, got), history.stopping.get(got.host, math.inf)) - got.until <= _CLOSES
+        ends = min(ended_at(history, got), history.stopping.get(got.host, math.inf))
+        return history.worked(got.host, got.worker or 1, got.until, ends) <= _CLOSES
     if got.why == "too long":
         return got.until - got.t > (history.function(got.function).max_hold or math.inf) - _SOON
     operated = any(lock == got.lock and got.t <= t <= got.until for t, lock in history.operated)
@@ -216,7 +217,7 @@ def _is_untold(history: History, sight: Sight, holds: list[Acquisition], told: l
     over = next((t + lease for t, after in pairwise((*got.granted, end)) if after > t + lease), end)
 
     def within(t: float) -> bool:
-        return history.worked(sight.host, sight.worker, over, t) <= _LATE
+        return history.worked(sight.host, sight.worker, over, t) <= LATE
 
     return not within(end) and not any(within(t) for t in told)
 
@@ -275,7 +276,8 @@ def _kept_at_least(history: History) -> Iterator[Finding]:
             holders, after = taken[number:later], taken[later].t - each.t
             if any(history.function(one.function).at_least < after for one in holders):
                 continue
-            if after >= function.at_least - _SLACK or exposing(history, taken[later], taken[later].t):
+            told = history.slowness.late(each.host, start=each.t - ASKED, end=each.t)
+            if after + told >= function.at_least - _SLACK or exposing(history, taken[later], taken[later].t):
                 continue
             if not any(_gone(history, one, taken[later].t) for one in holders):
                 worst[each.function] = min(worst.get(each.function, (math.inf, 0.0)), (after, function.at_least))

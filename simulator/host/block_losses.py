@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _LOCKS: Final = "singleton.runtime.cancellation"
 """The module that cancels tasks when holds are lost."""
-_CANCELLED: Final = 1.0
-"""Seconds in which a task is cancelled, at the latest, once its loop turns after the loss of a block's hold."""
 call_at_loss: Final = LossSignal.add_callback  # before anybody sees the calls of user code
 
 
@@ -60,9 +58,8 @@ class BlockLosses:
     def leaving(self, block: Any, error: object, *, lost: bool, raises: bool) -> Iterator[None]:
         """Compare how a block ends with what was asked for. ``error``: of its body. ``lost``: whether its hold was."""
         task, turned = self._turned.pop(block, (None, []))
-        late = task is not None and turned and task.get_loop().time() - turned[0] > _CANCELLED
-        if task and late and error is None and task is asyncio.current_task() and not task.cancelling():
-            self._tell(block, "uncancelled")
+        if task and turned and error is None and task is asyncio.current_task() and not task.cancelling():
+            self._tell(block, "uncancelled", seconds=task.get_loop().time() - turned[0])
         task, before = self._spared.pop(block, (None, 0))
         alone = sum(signal.is_set() for signal in outer_signals()) == 1  # the loss of another hold may cancel the task
         if task and lost and alone and task.cancelling() > before and getattr(task, "asker", "") == _LOCKS:
@@ -77,5 +74,5 @@ class BlockLosses:
         if judged and raises:
             self._tell(block, "hushed")
 
-    def _tell(self, block: Any, kind: str) -> None:
-        self._write("altered", kind=kind, function=block.name, invocation=invoked.get())
+    def _tell(self, block: Any, kind: str, **more: float) -> None:
+        self._write("altered", kind=kind, function=block.name, invocation=invoked.get(), **more)

@@ -47,11 +47,15 @@ STALE: Final = 6.0
 """Seconds by which the knowledge of a host may be old: an answer or a release is on its way."""
 NO_ANSWER: Final = 11.0
 """Seconds between an attempt without an answer and the next one: its timeout and a pause."""
-_PATIENCE: Final = 75.0
-"""Seconds after which a waiter is told that the storage does not answer."""
+CALL: Final = 5.0
+"""Seconds after which a host waits for an answer no longer."""
+UNANSWERED: Final = 60.0
+"""Seconds without a usable answer after which waits end."""
+PATIENCE: Final = UNANSWERED + ONCE + CALL
+"""Seconds after which a waiter is told that the storage does not answer: the last attempt may have begun before."""
 _MOSTLY: Final = 0.7
 """The part of a turn in which the lock was free: then others had their chance, and the turn goes on."""
-_AGAIN: Final = 60.0
+KNOWN: Final = 60.0
 """Seconds for which a process knows who has a lock."""
 _LAST_LOOK: Final = 3.0
 """Seconds before the end of a wait in which a caller may ask once more, although its process has had its turn."""
@@ -276,8 +280,8 @@ class CallerChecks(Checks):
         if not once or read < invocation.since or self.evidence.bounds.forgets:
             return
         self._read[where] = read
-        if 0.0 < read - before < _AGAIN / self.evidence.bounds.drift - AT_ONCE:  # several may share a read
-            again = f"{read - before:.1f} s after the last time, and knows that for {_AGAIN:g} s"
+        if 0.0 < read - before < KNOWN / self.evidence.bounds.drift - AT_ONCE:  # several may share a read
+            again = f"{read - before:.1f} s after the last time, and knows that for {KNOWN:g} s"
             self._blame("read too often", f"{invocation.owner} reads who has {invocation.lock} {again}")
 
     def _stop_waiting(self, invocation: _LockInvocation) -> None:
@@ -305,7 +309,7 @@ class CallerChecks(Checks):
         """Receive an attempt, and since when none was answered: a caller that has waited all that time must be told."""
         machine = request.machine
         silence = self.evidence.loop.now - silent_since
-        if silence < _PATIENCE * self.evidence.bounds.drift or machine.stopped_since(silence):
+        if silence < PATIENCE * self.evidence.bounds.drift or machine.stopped_since(silence):
             return
         for invocation in self._waiting[request.name].values():
             if invocation.machine is machine and invocation.since < silent_since:

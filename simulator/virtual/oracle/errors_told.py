@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.oracle.callers import slots_of
+from simulator.virtual.oracle.callers import CALL, ONCE, UNANSWERED, slots_of
 from simulator.virtual.oracle.conduct import Checks
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
 from singleton.locking.section import Section
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from singleton.base.hold import Hold
 
-_PATIENCE: Final = 60.0
-"""Seconds without a usable answer after which waits end."""
-_ONE_ATTEMPT: Final = 10.0
-"""The same for a single attempt."""
-_CALL: Final = 5.0
-"""Seconds after which a host waits for an answer no longer."""
 _TURN: Final = 1.1
 """Polling intervals for which a process that had its turn leaves a lock alone."""
 _ROUNDING: Final = 0.01
@@ -134,27 +128,27 @@ class ErrorChecks(Checks):
         now, reached = self.evidence.loop.now, self.evidence.reached
         drift = self.evidence.bounds.drift
         silence = max(now - self._failing_since.get(place, now) for place in wait.places)
-        if error.code == "ContainerBeingDeleted" or self.conduct.strange(wait.machine, now - wait.since + _CALL):
+        if error.code == "ContainerBeingDeleted" or self.conduct.strange(wait.machine, now - wait.since + CALL):
             return
         reached["told: unavailable"] += 1
-        if wait.timeout is not None and wait.machine.stopped_since(now - wait.since + _CALL):
+        if wait.timeout is not None and wait.machine.stopped_since(now - wait.since + CALL):
             return  # an answer may have come while it stood still
-        lasts = _ONE_ATTEMPT if wait.timeout == 0 else wait.timeout
+        lasts = ONCE if wait.timeout == 0 else wait.timeout
         if wait.failover or (lasts is not None and now - wait.since >= lasts / drift - _ROUNDING):
             failed = max(self._failed.get(place, -math.inf) for place in wait.places)
             lasts_on = any(
                 self._failed.get(place, -math.inf) >= self._failing_since.get(place, math.inf) for place in wait.places
             )
-            if failed < wait.since - _CALL and not lasts_on:
+            if failed < wait.since - CALL and not lasts_on:
                 self._blame("no trouble to tell of", f"{told}: {error}; and every request was answered")
             return
         slot = wait.limit is not None and wait.timeout == 0  # which another attempt may have asked for earlier
-        if silence < (_ONE_ATTEMPT if slot else _PATIENCE) / drift - _ROUNDING:
+        if silence < (ONCE if slot else UNANSWERED) / drift - _ROUNDING:
             self._blame("no trouble to tell of", f"{told}: {error}; and {silence:.1f} s before it was answered")
 
     def _must_have_been_inside(self, wait: LockWait, error: LockNotAcquired, told: str) -> None:
         self.evidence.reached["told: taken"] += 1
-        last = self.evidence.loop.now - wait.since + _TURN * self.evidence.bounds.poll + _CALL
+        last = self.evidence.loop.now - wait.since + _TURN * self.evidence.bounds.poll + CALL
         if wait.machine.stopped_since(last):
             return  # it says what it knew before it stood still
         free = [place[1] for place in wait.places if not self._was_inside(wait, place)]
@@ -165,8 +159,8 @@ class ErrorChecks(Checks):
     def _was_inside(self, wait: LockWait, place: HostBlob) -> bool:
         bounds, since = self.evidence.bounds, wait.since - _ROUNDING
         if wait.timeout == 0 or self._is_behind(wait):  # then it may get the answer to the last request of its process
-            since -= _TURN * bounds.poll * bounds.drift + _CALL
-        lapses = (bounds.period + 2 * _CALL) * bounds.drift  # a release without an answer leaves the lease to lapse
+            since -= _TURN * bounds.poll * bounds.drift + CALL
+        lapses = (bounds.period + 2 * CALL) * bounds.drift  # a release without an answer leaves the lease to lapse
         return (
             self.evidence.service.held_until(place[1]) >= since
             or self._taken.get(place, -math.inf) >= since

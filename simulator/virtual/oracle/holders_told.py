@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.oracle.callers import AT_ONCE, KNOWN, PATIENCE, STALE
 from simulator.virtual.oracle.conduct import Checks
 from simulator.virtual.time.machine import EPOCH
 from singleton.base.holds import holds
@@ -22,13 +23,7 @@ if TYPE_CHECKING:
     from singleton.base.holder_record import Holder
     from singleton.base.holds import HeldLock
 
-_SOON: Final = 1.5
-"""Seconds within which hosts have heard of an end or a beginning, and by which whole seconds differ."""
 _A_MOMENT: Final = 1e-3
-_RECENT: Final = 66.0
-"""Seconds for which a holder that was read is told, and may be asked for."""
-_PATIENCE: Final = 75.0
-"""Seconds for which a record stays as it was, where the storage does not answer."""
 
 SOME: Final = 4
 """Bodies of which one has a look at ``holds()``."""
@@ -69,17 +64,17 @@ class HolderChecks(Checks):
 
     def _was_inside(self, known: KnownHold, machine: Machine | None, read: float) -> bool:
         """Tell whether a hold was inside as it was read, or so lately that no later one has been recorded."""
-        lag = _SOON
+        lag = AT_ONCE
         if machine is None:
             well = self.conduct.well(known.machine, self.evidence.loop.now - read + self.evidence.bounds.period)
-            lag = self.evidence.bounds.renewal * self.evidence.bounds.drift + _SOON if well else _PATIENCE
+            lag = self.evidence.bounds.renewal * self.evidence.bounds.drift + AT_ONCE if well else PATIENCE
         return known.machine is (machine or known.machine) and known.ends >= read - lag
 
     def _since_then(self, known: KnownHold, told: float) -> bool:
         now = self.evidence.loop.now
         told -= EPOCH if told > EPOCH / 2 else 0.0
         late = (now - known.since) * (self.evidence.bounds.drift - 1.0)
-        return abs(told - known.since) <= 2 * _SOON + late or not self.conduct.well(known.machine, now - known.since)
+        return abs(told - known.since) <= 2 * AT_ONCE + late or not self.conduct.well(known.machine, now - known.since)
 
     def said(self, machine: Machine, lock: str, words: str, fields: dict[str, Any], read: float) -> None:
         """Judge the words of a long wait."""
@@ -93,13 +88,13 @@ class HolderChecks(Checks):
     def must_be_recent(self, machine: Machine, lock: str, read: float) -> None:
         """Judge when a holder was read that is told now: a read is asked for anew after a minute."""
         ago = self.evidence.loop.now - read
-        if ago > _RECENT * self.evidence.bounds.drift and not machine.stopped_since(ago):
+        if ago > (KNOWN + STALE) * self.evidence.bounds.drift and not machine.stopped_since(ago):
             self._blame("wrong holder named", f"{machine.name} tells who has {lock} as it was {ago:.0f} s ago")
 
     def listed(self, machine: Machine) -> None:
         """Judge, at a body of some, what ``holds()`` lists on a machine that has run for a while."""
         self._bodies += 1
-        if self._bodies % SOME or self.strangers or machine.stopped_since(_PATIENCE):
+        if self._bodies % SOME or self.strangers or machine.stopped_since(PATIENCE):
             return
         self.evidence.reached["looks at holds()"] += 1
         held = [*holds().held]
@@ -109,16 +104,16 @@ class HolderChecks(Checks):
                 self._blame("wrong holds", f"{machine.name} lists {each.lock} as held by {each.owner!r}, {wrong}")
         listed = {(each.lock, each.owner) for each in held}
         for known in self.book.open(machine):
-            new = known.given_back or self.evidence.loop.now - known.taken < _SOON
+            new = known.given_back or self.evidence.loop.now - known.taken < AT_ONCE
             if not new and (known.lock, known.owner) not in listed:
                 self._blame("wrong holds", f"{machine.name} leaves out {known.lock}, which {known.owner!r} has")
 
     def _wrong(self, known: KnownHold, held: HeldLock) -> str:
         now, machine = self.evidence.loop.now, known.machine
         age = machine.reads(now) - machine.reads(known.taken)
-        if known.ends < now - _SOON:
+        if known.ends < now - AT_ONCE:
             return f"{now - known.ends:.1f} s after its end"
-        if abs(held.seconds - age) > _SOON:
+        if abs(held.seconds - age) > AT_ONCE:
             return f"for {held.seconds:.1f} s, and it was {age:.1f} s"
         if held.lost is not None and not self.book.is_over(known, held.lost):
             return f"and lost ({held.lost}), and it is good"

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
+from simulator.virtual.oracle.callers import AT_ONCE, ONCE, PATIENCE, QUIET, STALE
 from simulator.virtual.oracle.conduct import Checks
 from singleton.stores.protocol import StoreFailure
 
@@ -44,8 +44,6 @@ _AFTER_LOSS: Final = 60.0
 """Seconds for which a candidate without a recovery interval does not ask for a lock that was taken away."""
 _ANSWERED: Final = 5.0
 """Seconds for an attempt's last request, and for the release before it."""
-_LONGEST_TRY: Final = 75.0
-"""Seconds after which a wait without a timeout learns that the storage does not answer, and asks anew."""
 _DRAIN: Final = 5.0
 """Seconds that the end of a process waits for bodies."""
 _CLOSING: Final = 12.0
@@ -298,7 +296,7 @@ class ListenerChecks(Checks):
             waits = min(max(0.0, candidate.busy - candidate.taken), self.evidence.bounds.period) + _ANSWERED
         if candidate.recovery is not None:
             return (waits + candidate.recovery + ONCE) * drift + STALE
-        return math.inf if candidate.timeout is not None else _LONGEST_TRY * drift + STALE
+        return math.inf if candidate.timeout is not None else PATIENCE * drift + STALE
 
     def _is_over(self, candidate: _Candidate, since: float) -> bool:
         """Tell whether an attempt that began then has ended without an answer. A single attempt may know more."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from simulator.virtual.oracle.callers import KNOWN
 from simulator.virtual.oracle.errors_told import LockWait
 from singleton.base.errors import LockNotAcquired, SingletonError
 from singleton.runtime.holders import WhoHas
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.holder_record import Holder
     from singleton.runtime.address import Address
-
-
-_RECENT: Final = 60.0
-"""Seconds for which a holder that was read is told in errors, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class HeardRegistry(Registry):
         except SingletonError as error:
             errors.refused(wait, error)
             if isinstance(error, LockNotAcquired) and error.holder is not None:
-                self._oracle.holders.named(self._machine, error.holder, min(since, self._oracle.loop.now - _RECENT))
+                self._oracle.holders.named(self._machine, error.holder, min(since, self._oracle.loop.now - KNOWN))
             raise
         else:
             errors.acquired(wait, hold)

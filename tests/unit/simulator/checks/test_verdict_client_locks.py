@@ -320,6 +320,16 @@ def test_a_block_that_hides_its_loss_is_found() -> None:
     assert text.startswith("1 invocation of 'stock' left a block without LockLost, though its hold was lost")
 
 
+@pytest.mark.parametrize(("stood", "seconds", "found"), [(0, 1.5, 0), (0, 2.5, 1), (1, 2.5, 0)])
+def test_a_block_whose_task_was_not_cancelled_in_time_is_found(stood: int, seconds: float, found: int) -> None:
+    run = Sections()
+    run.add(5, "host-1", "machine_slow", measures=[[1.0, 0.9]] * stood)
+    told = {"kind": "uncancelled", "function": "stock", "invocation": ""}
+    run.add(5.5, "host-1", "altered", seconds=seconds, **told)
+    assert [text for text in run.says() if "nobody cancelled its task" in text] == run.says()
+    assert len(run.says()) == found
+
+
 def _use(run: Story, host: str, t: float, what: str, place: int, **how: Any) -> None:
     number = str(next(run._numbers))
     run.add(

@@ -103,6 +103,21 @@ def test_a_fault_that_strikes_whom_the_machine_kept_waiting_is_added(struck: int
     assert judged(made).verdict == judged_as
 
 
+@pytest.mark.parametrize(("late", "judged_as"), [(0.0, "violated"), (0.2, "holds")])
+def test_who_skips_may_wait_for_a_storage_that_does_not_answer_and_then_for_the_machine(
+    late: float, judged_as: str
+) -> None:
+    made = story().know(on_contention="skip")
+    made.body("host-1", 5, 40, A)
+    made.lock(10, "host-2", "waiting", A, "two")
+    made.fault(9.5, 21, "partition", "host-2", hits=3)
+    made.lock(23.2, "host-2", "contended", A, "two", reason="skip")  # after the ten seconds of a single attempt
+    found = judged(slow(made, "host-2", 10, 24, late)).violations
+    assert any("waited for 13.2 s for its lock, despite on_contention='skip'" in text for text in found) == (
+        judged_as == "violated"
+    )
+
+
 def test_a_take_over_may_be_late_by_as_much_as_the_machine_was_slow() -> None:
     def taken(seconds: float, late: float) -> Verdict:
         made = story(kill=1)
