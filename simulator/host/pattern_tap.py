@@ -224,7 +224,7 @@ def _tap_starts(tap: _Tap) -> None:
     """Tell of each look at an instance, and of each start, that `start_singleton` asks a client for."""
     real = durable.start_singleton
 
-    class Client:
+    class WatchedClient:
         def __init__(self, client: Any, instance: Any) -> None:
             self._client = client
             self._about = {"of": "instance", "name": str(instance), "id": tap.number()}
@@ -236,7 +236,7 @@ def _tap_starts(tap: _Tap) -> None:
     @functools.wraps(real)
     async def started(client: Any, orchestrator: Any, instance_id: Any, *args: Any, **more: Any) -> Any:
         known = hasattr(client, "get_status") and hasattr(client, "start_new")
-        watched = Client(client, instance_id) if known else client
+        watched = WatchedClient(client, instance_id) if known else client
         return await real(watched, orchestrator, instance_id, *args, **more)
 
     durable.start_singleton = started
